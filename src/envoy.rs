@@ -1,0 +1,1 @@
+//! Model to Envoy v3 messages.

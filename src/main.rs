@@ -1,0 +1,3 @@
+//! The `lockgate` program.
+
+fn main() {}

@@ -1,0 +1,304 @@
+//! What is to be served, in plain ordered types: the one route model that every kind of source object translates to.
+//!
+//! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. Ordered collections only, so that equal models
+//! become equal bytes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::provenance::ObjectRef;
+
+/// Everything that is to be served at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Model {
+    /// Virtual hosts of the plain-text listener.
+    pub http: BTreeMap<Host, VirtualHost>,
+    /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one.
+    pub https: BTreeMap<Host, TlsHost>,
+    /// Clusters by name, each referenced by at least one route.
+    pub clusters: BTreeMap<ClusterName, Cluster>,
+    /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
+    pub endpoints: BTreeMap<ClusterName, Endpoints>,
+    /// Key pairs by name, each referenced by at least one [`TlsHost`].
+    pub secrets: BTreeMap<SecretName, Secret>,
+}
+
+/// Which `Host` / `:authority` (or SNI) a thing is for. The order is the order in which Envoy prefers them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// One name, lower case: `shop.example.com`.
+    Exact(Arc<str>),
+    /// Exactly one label, then this suffix: `example.com` for `*.example.com`.
+    Wildcard(Arc<str>),
+    /// Every host.
+    Any,
+}
+
+/// `shop.example.com`, `*.example.com` or `*`: as an Ingress rule and Envoy's `domains` write it.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Exact(name) => f.write_str(name),
+            Host::Wildcard(suffix) => write!(f, "*.{suffix}"),
+            Host::Any => f.write_str("*"),
+        }
+    }
+}
+
+/// The routes of one host, in the order in which they are tried.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct VirtualHost {
+    /// Routes, first match wins; final order, nothing downstream sorts again.
+    pub routes: Vec<Route>,
+}
+
+/// A server name behind TLS: its key pair, its TLS settings, its routes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TlsHost {
+    /// The key pair presented, by name in [`Model::secrets`].
+    pub secret: SecretName,
+    /// Lowest TLS version accepted.
+    pub minimum: TlsVersion,
+    /// Highest TLS version accepted.
+    pub maximum: TlsVersion,
+    /// Routes of this host; requests for another host on the connection are answered 421.
+    pub virtual_host: VirtualHost,
+    /// The objects that ask for TLS on this host.
+    pub origins: Vec<ObjectRef>,
+}
+
+/// A TLS protocol version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2, the lowest offered.
+    V1_2,
+    /// TLS 1.3.
+    V1_3,
+}
+
+/// One route: what it takes and what it does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The path that it takes.
+    pub path: PathMatch,
+    /// Also taken only if `:authority` is one label before the virtual host's wildcard suffix. Set on all routes of a
+    /// wildcard virtual host except the default backend's, which also takes names of several labels.
+    pub one_label_host: bool,
+    /// What happens to a request.
+    pub action: Action,
+    /// The object and the field that asked for it.
+    pub origin: ObjectRef,
+}
+
+/// How a path is matched. The order of routes is decided by `translate`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathMatch {
+    /// The whole path, byte for byte.
+    Exact(String),
+    /// RE2, matched against the whole path.
+    Regex(String),
+    /// Whole path elements; no trailing slash, never empty, never `/` (that is `Prefix("/")`).
+    SeparatedPrefix(String),
+    /// A string prefix.
+    Prefix(String),
+}
+
+/// What happens to a request that a route took.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Sent to a cluster, chosen by weight.
+    Forward(Forward),
+    /// Answered with a redirect to the same URL on `https`.
+    RedirectToHttps {
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+        /// The port in the new location if it is not 443.
+        port: Option<u16>,
+    },
+    /// Answered by Envoy itself: 404 where nothing is configured, 503 for a route whose backend cannot be built.
+    Respond {
+        /// HTTP status.
+        status: u16,
+    },
+}
+
+/// How a request is forwarded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forward {
+    /// Where to, at least one; the weights need not add up to anything.
+    pub clusters: Vec<WeightedCluster>,
+    /// The whole response must be there in this time; `None` means no limit.
+    pub timeout: Option<Duration>,
+    /// When a request is tried again.
+    pub retry: Option<Retry>,
+    /// Whether `Upgrade: websocket` is passed on.
+    pub websocket: bool,
+}
+
+/// A cluster and its share of the requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightedCluster {
+    /// By name in [`Model::clusters`].
+    pub cluster: ClusterName,
+    /// Share relative to the other weights; all 0 is never built.
+    pub weight: u32,
+}
+
+/// A retry policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Envoy's retry conditions, e.g. `5xx,connect-failure`.
+    pub on: String,
+    /// How often at the most, beyond the first try.
+    pub retries: u32,
+    /// Limit of each try; `None` means the route's timeout.
+    pub per_try_timeout: Option<Duration>,
+}
+
+/// Name of a cluster: `<namespace>/<service>/<port>`, where the port is its name, or its number if it has none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterName(pub Arc<str>);
+
+/// Name of a secret: `<namespace>/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretName(pub Arc<str>);
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for SecretName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A backend: one port of one Service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// How its endpoints are found.
+    pub discovery: Discovery,
+    /// What is spoken to the endpoints.
+    pub protocol: UpstreamProtocol,
+    /// Time limit of a connection attempt.
+    pub connect_timeout: Duration,
+    /// Limits; `None` is Envoy's default.
+    pub limits: CircuitBreakers,
+    /// The Service that it stands for.
+    pub origin: ObjectRef,
+}
+
+/// How a cluster's endpoints are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Discovery {
+    /// By EDS; the endpoints are in [`Model::endpoints`].
+    Eds,
+    /// By DNS in Envoy (a Service of type ExternalName).
+    Dns {
+        /// The name to resolve.
+        hostname: String,
+        /// The port to connect to.
+        port: u16,
+    },
+    /// One fixed address (an ExternalName that is a literal IP).
+    Static {
+        /// The address.
+        address: IpAddr,
+        /// The port to connect to.
+        port: u16,
+    },
+}
+
+/// What is spoken to a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1 in clear text.
+    Http1,
+    /// HTTP/2 in clear text, with prior knowledge.
+    H2c,
+    /// HTTP/1.1 over TLS; the certificate is not verified.
+    Tls,
+    /// HTTP/2 over TLS; the certificate is not verified.
+    H2,
+}
+
+/// Limits of a cluster; `None` is Envoy's default. Source: Envoy `CircuitBreakers.Thresholds`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CircuitBreakers {
+    /// Connections.
+    pub max_connections: Option<u32>,
+    /// Requests that wait for a connection.
+    pub max_pending_requests: Option<u32>,
+    /// Requests under way.
+    pub max_requests: Option<u32>,
+    /// Retries under way.
+    pub max_retries: Option<u32>,
+    /// Connections to one endpoint.
+    pub per_host_max_connections: Option<u32>,
+}
+
+/// The endpoints of one cluster, grouped by zone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// By zone, `""` where none is known.
+    pub zones: BTreeMap<Arc<str>, Vec<Endpoint>>,
+    /// The EndpointSlices and the Service that they come from, sorted.
+    pub origins: Vec<ObjectRef>,
+}
+
+/// One address that serves a cluster. The order makes lists deterministic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// Whether it takes new requests.
+    pub health: Health,
+}
+
+/// Whether an endpoint takes new requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// Takes requests.
+    Healthy,
+    /// Takes no new connections; requests under way and sticky sessions go on.
+    Draining,
+}
+
+/// A key pair, checked: the key matches the leaf certificate.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyPair {
+    /// The chain, leaf first, PEM.
+    pub certificate_chain: Vec<u8>,
+    /// The private key, PEM.
+    pub private_key: Vec<u8>,
+    /// The names that the leaf certificate covers, lower case: DNS SANs, else its common name.
+    pub names: Vec<String>,
+    /// Not valid after this time, in seconds since the Unix epoch.
+    pub not_after: i64,
+}
+
+/// Never shows the private key.
+impl fmt::Debug for KeyPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPair")
+            .field("names", &self.names)
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A key pair and the object that it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Secret {
+    /// The pair.
+    pub pair: Arc<KeyPair>,
+    /// The Secret object.
+    pub origin: ObjectRef,
+}

@@ -1,0 +1,82 @@
+//! What the user chose: validated settings, resolved once, read everywhere.
+
+use std::time::Duration;
+
+use crate::model::{CircuitBreakers, TlsVersion};
+
+/// Settings that translation and the Envoy resources depend on. Defaults are Envoy's edge best practices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Port of the plain-text listener.
+    pub http_port: u16,
+    /// Port of the TLS listener.
+    pub https_port: u16,
+    /// Port of the listener that answers `/ready` and `/stats`; 0 for none.
+    pub stats_port: u16,
+    /// Names of ingress classes that are ours even without an IngressClass object.
+    pub class_names: Vec<String>,
+    /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
+    pub classless: bool,
+    /// `namespace/name` of the Secret for TLS hosts without one of their own, and for clients without a known SNI.
+    pub default_tls_secret: Option<(String, String)>,
+    /// Whether Services of type ExternalName may be backends (GHSA-5ph6-qq5x-7jwc).
+    pub external_name_services: bool,
+    /// Whether an ExternalName may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
+    pub external_name_cluster_local: bool,
+    /// Access log format on Envoy's standard output.
+    pub access_log: AccessLog,
+    /// Time limit of a whole response where the object says nothing; `None` is no limit.
+    pub response_timeout: Option<Duration>,
+    /// Time limit of a connection attempt to a backend where the Service says nothing.
+    pub connect_timeout: Duration,
+    /// How long an idle downstream connection is kept.
+    pub idle_timeout: Duration,
+    /// How long a stream may be idle.
+    pub stream_idle_timeout: Duration,
+    /// How long a request may take to arrive.
+    pub request_timeout: Option<Duration>,
+    /// Trusted proxies in front of Envoy, for `x-forwarded-for`.
+    pub trusted_hops: u32,
+    /// Bounds of the TLS versions that objects may ask for.
+    pub tls_minimum: TlsVersion,
+    /// Highest TLS version.
+    pub tls_maximum: TlsVersion,
+    /// Circuit breakers where the Service says nothing.
+    pub limits: CircuitBreakers,
+}
+
+/// Format of Envoy's access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLog {
+    /// One line of text a request.
+    Text,
+    /// One JSON object a request.
+    Json,
+    /// None.
+    Off,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            http_port: 8080,
+            https_port: 8443,
+            stats_port: 8002,
+            class_names: Vec::new(),
+            classless: false,
+            default_tls_secret: None,
+            external_name_services: false,
+            external_name_cluster_local: false,
+            access_log: AccessLog::Text,
+            response_timeout: Some(Duration::from_secs(15)),
+            connect_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(60),
+            stream_idle_timeout: Duration::from_secs(300),
+            request_timeout: None,
+            trusted_hops: 0,
+            tls_minimum: TlsVersion::V1_2,
+            tls_maximum: TlsVersion::V1_3,
+            limits: CircuitBreakers::default(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The typed Envoy resources of one version, their differences, and how they are published.
+//!
+//! Usable without anything Kubernetes: it knows resources by type and name, the objects they came from only as
+//! references. Everything here is immutable once made and shared, never copied per stream.
+
+mod references;
+mod resource;
+mod store;
+
+pub use references::References;
+pub use resource::{Resource, ResourceType, Version};
+pub use store::{Changes, Snapshot, Store, Update};

@@ -1,0 +1,219 @@
+//! One Envoy resource: encoded once, hashed once, shared by every stream.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::{encode_varint, encoded_len_varint};
+
+use super::References;
+use crate::protobuf;
+use crate::provenance::ObjectRef;
+
+/// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceType(&'static str);
+
+impl ResourceType {
+    /// CDS.
+    pub const CLUSTER: Self = Self("type.googleapis.com/envoy.config.cluster.v3.Cluster");
+    /// EDS.
+    pub const ENDPOINTS: Self = Self("type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment");
+    /// LDS.
+    pub const LISTENER: Self = Self("type.googleapis.com/envoy.config.listener.v3.Listener");
+    /// RDS.
+    pub const ROUTES: Self = Self("type.googleapis.com/envoy.config.route.v3.RouteConfiguration");
+    /// SDS.
+    pub const SECRET: Self = Self("type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret");
+    /// SRDS.
+    pub const SCOPED_ROUTES: Self = Self("type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration");
+    /// VHDS.
+    pub const VIRTUAL_HOST: Self = Self("type.googleapis.com/envoy.config.route.v3.VirtualHost");
+
+    /// The type of this URL, if it is that of a message which the protos of this build define.
+    pub fn of_url(url: &str) -> Option<Self> {
+        protobuf::known_type_url(url).map(Self)
+    }
+
+    /// The type URL.
+    pub fn url(self) -> &'static str {
+        self.0
+    }
+
+    /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
+    pub fn full_name(self) -> &'static str {
+        self.0.rsplit('/').next().unwrap_or(self.0)
+    }
+
+    /// The message's own name, e.g. `Cluster`: short, for logs and metrics.
+    pub fn short_name(self) -> &'static str {
+        self.0.rsplit('.').next().unwrap_or(self.0)
+    }
+
+    /// Whether an empty list of names in a client's first request asks for everything.
+    /// Source: xDS protocol, "How the client specifies what resources to return".
+    pub fn wildcard_by_default(self) -> bool {
+        [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES, Self::VIRTUAL_HOST].contains(&self)
+    }
+
+    /// Whether a state-of-the-world response holds everything asked for, so that absence means deletion.
+    pub fn full_state(self) -> bool {
+        [Self::CLUSTER, Self::LISTENER].contains(&self)
+    }
+
+    /// Whether resources of this type may be had by asking for all of them; secrets only by name.
+    pub fn may_be_listed(self) -> bool {
+        self != Self::SECRET
+    }
+}
+
+impl fmt::Debug for ResourceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.short_name())
+    }
+}
+
+/// The version of a resource or of a set of them: a hash of the content, equal in every process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The version that [`fmt::Display`] wrote as `text`; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
+    }
+}
+
+/// 16 hex digits, as they go over the wire.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One Envoy resource. Made once, then only shared.
+///
+/// Its bytes are kept in the one form that serves both variants of the protocol:
+/// `0x12 len { version=1, name=3, 0x12 len { Any } }` is field `resources` of a delta response, and its tail
+/// `0x12 len { Any }` is field `resources` of a state-of-the-world response.
+#[derive(Clone)]
+pub struct Resource {
+    kind: ResourceType,
+    name: Arc<str>,
+    version: Version,
+    frame: Bytes,
+    any_start: usize,
+    value_start: usize,
+    references: References,
+    origins: Arc<[ObjectRef]>,
+}
+
+impl Resource {
+    /// The resource `name` with the content of `message`, made from the objects `origins` (sorted here).
+    pub fn new<M: prost::Message + prost::Name>(name: &str, message: &M, origins: Vec<ObjectRef>) -> Self {
+        let kind = ResourceType::of_url(&M::type_url());
+        debug_assert!(kind.is_some(), "{} is not in the descriptor pool", M::type_url());
+        let kind = kind.unwrap_or(ResourceType("type.googleapis.com/google.protobuf.Empty"));
+        Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
+    }
+
+    /// The resource `name` of type `kind` whose message encodes to `message`; map entries may be in any order.
+    pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], mut origins: Vec<ObjectRef>) -> Self {
+        origins.sort();
+        origins.dedup();
+        let value = protobuf::canonical(kind.full_name(), message);
+        let version = Version(xxhash_rust::xxh3::xxh3_64(&value));
+        let references = References::of(kind, name, &value);
+        let any_len = field_len(kind.url().len()) + field_len(value.len());
+        let version_text = version.to_string();
+        let resource_len = field_len(version_text.len()) + field_len(name.len()) + field_len(any_len);
+        let mut frame = BytesMut::with_capacity(field_len(resource_len));
+        put_len(&mut frame, 2, resource_len);
+        put_field(&mut frame, 1, version_text.as_bytes());
+        put_field(&mut frame, 3, name.as_bytes());
+        let any_start = frame.len();
+        put_len(&mut frame, 2, any_len);
+        put_field(&mut frame, 1, kind.url().as_bytes());
+        put_len(&mut frame, 2, value.len());
+        let value_start = frame.len();
+        frame.put_slice(&value);
+        Self {
+            kind,
+            name: name.into(),
+            version,
+            frame: frame.freeze(),
+            any_start,
+            value_start,
+            references,
+            origins: origins.into(),
+        }
+    }
+
+    /// The type.
+    pub fn kind(&self) -> ResourceType {
+        self.kind
+    }
+
+    /// The xDS resource name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The content's version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The message, in its canonical encoding.
+    pub fn message(&self) -> Bytes {
+        self.frame.slice(self.value_start..)
+    }
+
+    /// Field `resources` of a `DiscoveryResponse`, with its tag.
+    pub fn sotw_field(&self) -> Bytes {
+        self.frame.slice(self.any_start..)
+    }
+
+    /// Field `resources` of a `DeltaDiscoveryResponse`, with its tag.
+    pub fn delta_field(&self) -> Bytes {
+        self.frame.clone()
+    }
+
+    /// The names of other resources that this one uses.
+    pub fn references(&self) -> &References {
+        &self.references
+    }
+
+    /// The objects that it was made from, sorted.
+    pub fn origins(&self) -> &[ObjectRef] {
+        &self.origins
+    }
+}
+
+/// Never shows the content: it may be a secret.
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} @{}", self.kind, self.name, self.version)
+    }
+}
+
+/// The encoded length of a length-delimited field with a one-byte tag.
+fn field_len(len: usize) -> usize {
+    1 + encoded_len_varint(len as u64) + len
+}
+
+fn put_len(buffer: &mut BytesMut, field: u8, len: usize) {
+    buffer.put_u8(field << 3 | 2);
+    encode_varint(len as u64, buffer);
+}
+
+fn put_field(buffer: &mut BytesMut, field: u8, content: &[u8]) {
+    put_len(buffer, field, content.len());
+    buffer.put_slice(content);
+}

@@ -1,0 +1,192 @@
+//! The versioned store: one writer publishes, any number of streams follow.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use tokio::sync::watch;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{Resource, ResourceType, Version};
+
+/// How many publications back a stream can ask what changed; one that is further behind compares everything.
+const JOURNAL: usize = 256;
+
+/// All resources at one moment. Immutable; a clone of the `Arc` is all that a stream holds.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    generation: u64,
+    types: BTreeMap<ResourceType, Typed>,
+    /// The last publications, oldest first; the newest is the one that made this snapshot.
+    journal: imbl::Vector<Arc<Changes>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Typed {
+    resources: OrdMap<Arc<str>, Arc<Resource>>,
+    /// XOR over the resources, so that a change costs what it changes.
+    digest: u64,
+}
+
+impl Snapshot {
+    /// Counts publications in this process; never sent to anybody.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The resource `name` of type `kind`.
+    pub fn get(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
+        self.types.get(&kind)?.resources.get(name)
+    }
+
+    /// All resources of a type, by name.
+    pub fn all(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Resource>> {
+        self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
+    }
+
+    /// How many resources of a type there are.
+    pub fn len(&self, kind: ResourceType) -> usize {
+        self.types.get(&kind).map_or(0, |typed| typed.resources.len())
+    }
+
+    /// The types of which there ever was a resource.
+    pub fn kinds(&self) -> impl Iterator<Item = ResourceType> {
+        self.types.keys().copied()
+    }
+
+    /// The version of all resources of a type together: equal content, equal version, in any process.
+    pub fn version(&self, kind: ResourceType) -> Version {
+        Version(self.types.get(&kind).map_or(0, |typed| typed.digest))
+    }
+
+    /// What changed after `generation`; `None` if that is too long ago to tell.
+    pub fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Arc<Changes>>> {
+        let known = self.generation - self.journal.len() as u64;
+        (generation >= known && generation <= self.generation)
+            .then(|| self.journal.iter().filter(move |changes| changes.generation > generation))
+    }
+}
+
+/// What one publication changed.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The generation that it made.
+    pub generation: u64,
+    /// Resources that were not there before.
+    pub added: Vec<Arc<Resource>>,
+    /// Resources with new content.
+    pub changed: Vec<Arc<Resource>>,
+    /// Resources that are gone, as they were.
+    pub removed: Vec<Arc<Resource>>,
+}
+
+impl Changes {
+    /// Whether nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    /// Type and name of everything that changed.
+    pub fn names(&self) -> impl Iterator<Item = (ResourceType, &Arc<str>)> {
+        self.added.iter().chain(&self.changed).chain(&self.removed).map(|resource| (resource.kind(), resource.name()))
+    }
+}
+
+/// What to change: resources to set and names to remove.
+#[derive(Debug, Default)]
+pub struct Update {
+    /// New or possibly changed resources.
+    pub set: Vec<Resource>,
+    /// Names that are gone; unknown ones are ignored.
+    pub remove: Vec<(ResourceType, Arc<str>)>,
+}
+
+/// The store: holds the newest snapshot and tells the streams. Nothing is served before the first publication.
+#[derive(Debug)]
+pub struct Store {
+    newest: watch::Sender<Option<Arc<Snapshot>>>,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { newest: watch::Sender::new(None) }
+    }
+}
+
+impl Store {
+    /// Follows the newest snapshot; `None` until the first publication.
+    pub fn subscribe(&self) -> watch::Receiver<Option<Arc<Snapshot>>> {
+        self.newest.subscribe()
+    }
+
+    /// The newest snapshot.
+    pub fn newest(&self) -> Option<Arc<Snapshot>> {
+        self.newest.borrow().clone()
+    }
+
+    /// Publishes `resources` as all there is. Streams are told only of real differences.
+    pub fn replace(&self, resources: Vec<Resource>) -> Arc<Changes> {
+        let current = self.newest().unwrap_or_default();
+        let mut update = Update { set: resources, remove: Vec::new() };
+        let kept: std::collections::HashSet<(ResourceType, Arc<str>)> =
+            update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
+        for kind in current.kinds() {
+            let gone = current.all(kind).map(|resource| (kind, resource.name().clone()));
+            update.remove.extend(gone.filter(|key| !kept.contains(key)));
+        }
+        self.update(update)
+    }
+
+    /// Publishes a difference. Cost: what changes, not what there is.
+    pub fn update(&self, update: Update) -> Arc<Changes> {
+        let previous = self.newest();
+        let mut next = previous.as_deref().cloned().unwrap_or_default();
+        let mut changes = Changes { generation: next.generation + 1, ..Changes::default() };
+        for (kind, name) in update.remove {
+            let Some(typed) = next.types.get_mut(&kind) else { continue };
+            if let Some(old) = typed.resources.remove(&*name) {
+                typed.digest ^= digest(&old);
+                changes.removed.push(old);
+            }
+        }
+        for resource in update.set {
+            let typed = next.types.entry(resource.kind()).or_default();
+            let old = typed.resources.get(&**resource.name());
+            if old.is_some_and(|old| old.version() == resource.version() && old.origins() == resource.origins()) {
+                continue;
+            }
+            let resource = Arc::new(resource);
+            match typed.resources.insert(resource.name().clone(), resource.clone()) {
+                None => changes.added.push(resource.clone()),
+                Some(old) => {
+                    typed.digest ^= digest(&old);
+                    // Other origins alone (a new generation of the object) are kept, but are no change to a stream.
+                    if old.version() != resource.version() {
+                        changes.changed.push(resource.clone());
+                    }
+                }
+            }
+            typed.digest ^= digest(&resource);
+        }
+        if changes.is_empty() && previous.is_some() {
+            // Provenance may still be newer: kept, without telling anybody.
+            self.newest.send_if_modified(|newest| {
+                *newest = Some(Arc::new(next));
+                false
+            });
+            return Arc::new(changes);
+        }
+        let changes = Arc::new(changes);
+        next.generation = changes.generation;
+        next.journal.push_back(changes.clone());
+        if next.journal.len() > JOURNAL {
+            next.journal.pop_front();
+        }
+        self.newest.send_replace(Some(Arc::new(next)));
+        changes
+    }
+}
+
+fn digest(resource: &Resource) -> u64 {
+    xxh3_64_with_seed(resource.name().as_bytes(), resource.version().0)
+}

@@ -1,0 +1,39 @@
+//! Where objects come from: an API server or a directory of YAML; both give the same [`Event`]s.
+//!
+//! An object is cut down to what translation reads as it comes in ([`objects`]).
+
+pub mod objects;
+
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Resource, ResourceType};
+use objects::{Kind, Object, ObjectKey};
+
+/// What a source tells the controller's loop. Sent in the order in which it happened; applied one by one.
+#[derive(Debug)]
+pub enum Event {
+    /// All there is of one kind: the first list, or a list after a lost watch.
+    Listed(Kind, Vec<Object>),
+    /// One object is new or has changed.
+    Applied(Object),
+    /// One object is gone.
+    Deleted(Kind, ObjectKey),
+    /// All resources of a directory of resources, at its first reading.
+    ResourcesListed(Vec<Resource>),
+    /// What one file of resources holds now, and what it held before and no longer holds.
+    ResourcesChanged {
+        /// New or changed.
+        applied: Vec<Resource>,
+        /// Gone.
+        removed: Vec<(ResourceType, std::sync::Arc<str>)>,
+    },
+    /// The source met a fault that its owner should read: a file that does not parse, a list that the API server
+    /// refuses. What was there before stays.
+    Fault {
+        /// The file or kind that it is about.
+        origin: ObjectRef,
+        /// File, document, line and field where known; what is wrong; what was done instead.
+        message: String,
+    },
+    /// An earlier fault of this origin is healed.
+    Healed(ObjectRef),
+}

@@ -1,0 +1,85 @@
+//! What is wrong with an object, as data: it ends in the log today, in Events and status later.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::provenance::ObjectRef;
+
+/// One fault of one object. The rest of the object, and every neighbour, is served all the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// The object at fault.
+    pub object: ObjectRef,
+    /// The field, as a path: `spec.rules[0].http.paths[2].path`; empty if it is about the whole object.
+    pub field: String,
+    /// The stable reason, CamelCase: of an Event, a condition, a metric.
+    pub reason: Reason,
+    /// What is wrong, values in quotes: lower case, no full stop.
+    pub message: String,
+    /// What was done instead: lower case, no full stop.
+    pub consequence: String,
+}
+
+/// Stable reasons of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Reason {
+    /// A path that cannot be served as written.
+    PathMatchConditionsNotValid,
+    /// A host that is not a DNS name.
+    HostNotValid,
+    /// A Service or a port of it that does not exist.
+    ServiceUnresolvedReference,
+    /// A backend of a kind that is not served.
+    UnsupportedBackend,
+    /// An ExternalName that must not be reached.
+    ExternalNameNotAllowed,
+    /// A Secret that is missing or has no usable key pair.
+    SecretNotValid,
+    /// TLS settings that contradict each other.
+    TLSConfigNotValid,
+    /// Another object has the same host and path, or asks for the default backend, and is older.
+    Conflicted,
+    /// An annotation's value, or an annotation on the wrong kind of object.
+    InvalidAnnotation,
+    /// An IngressClass that does not exist.
+    IngressClassNotFound,
+    /// More than one default IngressClass.
+    MultipleDefaultClasses,
+    /// Served, but perhaps not as its owner thinks.
+    Ambiguous,
+    /// An EndpointSlice, or an endpoint of it, that cannot be served.
+    EndpointNotValid,
+}
+
+impl Reason {
+    /// As it is written in Events and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::PathMatchConditionsNotValid => "PathMatchConditionsNotValid",
+            Reason::HostNotValid => "HostNotValid",
+            Reason::ServiceUnresolvedReference => "ServiceUnresolvedReference",
+            Reason::UnsupportedBackend => "UnsupportedBackend",
+            Reason::ExternalNameNotAllowed => "ExternalNameNotAllowed",
+            Reason::SecretNotValid => "SecretNotValid",
+            Reason::TLSConfigNotValid => "TLSConfigNotValid",
+            Reason::Conflicted => "Conflicted",
+            Reason::InvalidAnnotation => "InvalidAnnotation",
+            Reason::IngressClassNotFound => "IngressClassNotFound",
+            Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
+            Reason::Ambiguous => "Ambiguous",
+            Reason::EndpointNotValid => "EndpointNotValid",
+        }
+    }
+}
+
+/// `Ingress shop/cart: spec.rules[0].http.paths[2].path: path "api" does not start with "/"; path left out`
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.object)?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        write!(f, "{}; {}", self.message, self.consequence)
+    }
+}
