@@ -1,0 +1,319 @@
+//! From the parser's events to values with lines.
+
+use std::collections::{BTreeMap, HashMap};
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, StrInput, Tag};
+use serde_json::{Map, Value};
+
+use super::{Document, Fault, Inner, Lines, scalar};
+
+/// How deep a document may nest. Enough for a listener with its routes and their filters, twice over.
+const MAX_DEPTH: usize = 128;
+
+/// What aliases may add to a document, in bytes of text and [`NODE`] for each value.
+const MAX_ALIASED: usize = 8 << 20;
+
+/// What a value counts at least.
+const NODE: usize = 32;
+
+/// A value, its lines, and what a copy of it costs.
+#[derive(Debug, Clone)]
+struct Node {
+    value: Value,
+    lines: Lines,
+    weight: usize,
+    depth: usize,
+}
+
+/// A list or an object that is not finished.
+struct Frame {
+    line: usize,
+    anchor: usize,
+    weight: usize,
+    depth: usize,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Value>, Vec<Lines>),
+    Object { fields: Map<String, Value>, lines: BTreeMap<String, Lines>, key: Option<Key>, merged: Vec<Node> },
+}
+
+struct Key {
+    name: String,
+    line: usize,
+    merge: bool,
+}
+
+/// Where and what, before the document is known.
+struct Wrong {
+    line: usize,
+    message: String,
+}
+
+/// All documents of `text`, also the empty ones.
+pub(super) fn read(text: &str) -> Vec<Document> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    let mut parser = Parser::new_from_str_with_options(text, options);
+    let mut documents = Vec::new();
+    loop {
+        match parser.next_event() {
+            None | Some(Ok((Event::StreamEnd, _))) => return documents,
+            Some(Ok((Event::DocumentStart(..), span))) => {
+                let mut builder = Builder::default();
+                let index = documents.len() + 1;
+                let start = span.start.line();
+                let (value, lines) = match builder.document(&mut parser) {
+                    Ok(node) => (Ok(node.value), node.lines),
+                    Err(Wrong { line, message }) => {
+                        (Err(Fault { document: index, line, field: builder.path(), message }), Lines::default())
+                    }
+                };
+                let broken = value.is_err();
+                let line = if lines.line > 0 { lines.line } else { start };
+                documents.push(Document { index, line, value, lines });
+                if broken && !matches!(parser.proceed_next_document(), Ok(true)) {
+                    return documents;
+                }
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                let Wrong { line, message } = wrong(&error);
+                let index = documents.len() + 1;
+                let fault = Fault { document: index, line, field: String::new(), message };
+                documents.push(Document { index, line, value: Err(fault), lines: Lines::default() });
+                if !matches!(parser.proceed_next_document(), Ok(true)) {
+                    return documents;
+                }
+            }
+        }
+    }
+}
+
+fn wrong(error: &ScanError) -> Wrong {
+    Wrong { line: error.marker().line(), message: error.kind().to_string() }
+}
+
+#[derive(Default)]
+struct Builder {
+    frames: Vec<Frame>,
+    anchors: HashMap<usize, Node>,
+    aliased: usize,
+}
+
+impl Builder {
+    /// The document whose start was read last.
+    fn document<'a>(&mut self, parser: &mut Parser<'a, StrInput<'a>>) -> Result<Node, Wrong> {
+        let mut root = None;
+        while let Some(event) = parser.next_event() {
+            let (event, span) = event.map_err(|error| wrong(&error))?;
+            let line = span.start.line();
+            let node = match event {
+                Event::DocumentEnd => break,
+                Event::Scalar(text, style, anchor, tag) => {
+                    let node = self.scalar(&text, style, tag.as_deref(), line)?;
+                    let Some(node) = node else { continue };
+                    self.anchor(anchor, node, line)?
+                }
+                Event::Alias(anchor) => self.alias(anchor, line)?,
+                Event::SequenceStart(_, anchor, _) => {
+                    self.push(line, anchor, Content::List(Vec::new(), Vec::new()))?;
+                    continue;
+                }
+                Event::MappingStart(_, anchor, _) => {
+                    let content =
+                        Content::Object { fields: Map::new(), lines: BTreeMap::new(), key: None, merged: Vec::new() };
+                    self.push(line, anchor, content)?;
+                    continue;
+                }
+                Event::SequenceEnd | Event::MappingEnd => match self.frames.pop() {
+                    Some(frame) => {
+                        let (anchor, line) = (frame.anchor, frame.line);
+                        self.anchor(anchor, finish(frame), line)?
+                    }
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if self.frames.is_empty() {
+                root = Some(node);
+            } else {
+                self.add(node)?;
+            }
+        }
+        let null = Node { value: Value::Null, lines: Lines::default(), weight: NODE, depth: 1 };
+        Ok(root.unwrap_or(null))
+    }
+
+    /// A scalar as a value; `None` if it was a merge key, which is noted.
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        line: usize,
+    ) -> Result<Option<Node>, Wrong> {
+        let key = self.frames.last_mut().and_then(|frame| match &mut frame.content {
+            Content::Object { key: key @ None, .. } => Some(key),
+            _ => None,
+        });
+        if let Some(key) = key
+            && style == ScalarStyle::Plain
+            && text == "<<"
+        {
+            *key = Some(Key { name: text.to_owned(), line, merge: true });
+            return Ok(None);
+        }
+        let value = match tag.map(|tag| tag.core_suffix()) {
+            None if style == ScalarStyle::Plain => scalar::plain(text),
+            Some(Some(suffix)) => scalar::tagged(suffix, text),
+            _ => Ok(text.into()),
+        };
+        let value = value.map_err(|message| Wrong { line, message })?;
+        let lines = Lines { line, inner: Inner::Scalar };
+        Ok(Some(Node { value, lines, weight: NODE + text.len(), depth: 1 }))
+    }
+
+    fn push(&mut self, line: usize, anchor: usize, content: Content) -> Result<(), Wrong> {
+        if let Some(Frame { content: Content::Object { key: None, .. }, .. }) = self.frames.last() {
+            return Err(Wrong { line, message: "a list or an object cannot be a key".to_owned() });
+        }
+        if self.frames.len() >= MAX_DEPTH {
+            return Err(too_deep(line));
+        }
+        self.frames.push(Frame { line, anchor, weight: NODE, depth: 1, content });
+        Ok(())
+    }
+
+    /// Keeps `node` for aliases if it has an anchor.
+    fn anchor(&mut self, anchor: usize, node: Node, line: usize) -> Result<Node, Wrong> {
+        if anchor != 0 {
+            self.spend(node.weight, line)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize, line: usize) -> Result<Node, Wrong> {
+        let weight = self
+            .anchors
+            .get(&anchor)
+            .map(|node| node.weight)
+            .ok_or_else(|| Wrong { line, message: "the alias stands inside of what it refers to".to_owned() })?;
+        self.spend(weight, line)?;
+        let mut node = self.anchors.get(&anchor).cloned().ok_or_else(|| too_deep(line))?;
+        node.lines.line = line;
+        Ok(node)
+    }
+
+    fn spend(&mut self, weight: usize, line: usize) -> Result<(), Wrong> {
+        self.aliased += weight;
+        let message = || "aliases make the document too large".to_owned();
+        if self.aliased > MAX_ALIASED { Err(Wrong { line, message: message() }) } else { Ok(()) }
+    }
+
+    /// Adds `node` to the list or object at hand: as item, key or value.
+    fn add(&mut self, node: Node) -> Result<(), Wrong> {
+        let Some(frame) = self.frames.last_mut() else { return Ok(()) };
+        let line = node.lines.line;
+        frame.weight += node.weight;
+        frame.depth = frame.depth.max(node.depth + 1);
+        if frame.depth > MAX_DEPTH {
+            return Err(too_deep(line));
+        }
+        match &mut frame.content {
+            Content::List(items, lines) => {
+                items.push(node.value);
+                lines.push(node.lines);
+            }
+            Content::Object { fields, lines, key, merged } => match key.take() {
+                None => {
+                    let name = match node.value {
+                        Value::String(name) => name,
+                        Value::Bool(value) => value.to_string(),
+                        Value::Number(number) => number.to_string(),
+                        _ => return Err(Wrong { line, message: "only text can be a key".to_owned() }),
+                    };
+                    let known = lines.get(&name).map(|lines| lines.line);
+                    *key = Some(Key { name, line, merge: false });
+                    if let Some(known) = known {
+                        return Err(Wrong { line, message: format!("the key is already given in line {known}") });
+                    }
+                }
+                Some(Key { merge: true, .. }) => merge(node, merged)?,
+                Some(Key { name, line, .. }) => {
+                    fields.insert(name.clone(), node.value);
+                    // The line of a field is the line of its key: there the reader looks for it.
+                    lines.insert(name, Lines { line, inner: node.lines.inner });
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// The path to what is being read.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for frame in &self.frames {
+            match &frame.content {
+                Content::List(items, _) => path.push_str(&format!("[{}]", items.len())),
+                Content::Object { key: Some(key), .. } => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(&key.name);
+                }
+                Content::Object { key: None, .. } => {}
+            }
+        }
+        path
+    }
+}
+
+fn too_deep(line: usize) -> Wrong {
+    Wrong { line, message: format!("nested deeper than {MAX_DEPTH} levels") }
+}
+
+/// Notes what a merge key brings: an object, or a list of objects.
+fn merge(node: Node, merged: &mut Vec<Node>) -> Result<(), Wrong> {
+    let line = node.lines.line;
+    let refused = || Wrong { line, message: "a merge key takes an object or a list of objects".to_owned() };
+    match (node.value, node.lines.inner) {
+        (value @ Value::Object(_), inner) => {
+            merged.push(Node { value, lines: Lines { line, inner }, weight: node.weight, depth: node.depth });
+        }
+        (Value::Array(values), Inner::List(lines)) => {
+            for (value, lines) in values.into_iter().zip(lines) {
+                if !value.is_object() {
+                    return Err(refused());
+                }
+                merged.push(Node { value, lines, weight: 0, depth: node.depth });
+            }
+        }
+        _ => return Err(refused()),
+    }
+    Ok(())
+}
+
+/// What `frame` has become. Merged fields yield to the object's own, and later ones to earlier ones.
+fn finish(frame: Frame) -> Node {
+    let (value, inner) = match frame.content {
+        Content::List(items, lines) => (Value::Array(items), Inner::List(lines)),
+        Content::Object { mut fields, mut lines, merged, .. } => {
+            for node in merged {
+                let (Value::Object(values), Inner::Object(mut places)) = (node.value, node.lines.inner) else {
+                    continue;
+                };
+                for (name, value) in values {
+                    if !fields.contains_key(&name) {
+                        lines.insert(name.clone(), places.remove(&name).unwrap_or_default());
+                        fields.insert(name, value);
+                    }
+                }
+            }
+            (Value::Object(fields), Inner::Object(lines))
+        }
+    };
+    Node { value, lines: Lines { line: frame.line, inner }, weight: frame.weight, depth: frame.depth }
+}
