@@ -1,1 +1,23 @@
-//! The xDS server.
+//! The xDS server: state of the world and delta, aggregated and by type, over one generic core.
+//!
+//! It knows resources, their versions and what they refer to, and nothing of Kubernetes. [`Stream`] is one stream's
+//! state without I/O; [`mod@order`] is the push plan as a table; the rest carries bytes.
+
+mod encode;
+mod gates;
+mod message;
+mod observer;
+mod order;
+mod server;
+mod service;
+mod stream;
+mod subscription;
+#[cfg(test)]
+mod tests;
+
+pub use message::{Node, Notice, Output, Request, Response, Variant};
+pub use observer::{Observer, Registry, StreamInfo};
+pub use order::Timing;
+pub use server::{Access, Peer, ServerError, listen, serve, tls_config};
+pub use service::Service;
+pub use stream::{Refusal, Stream};

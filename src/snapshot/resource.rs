@@ -196,6 +196,15 @@ impl Resource {
     }
 }
 
+/// Equal type, name and content; where it came from does not count.
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.name, self.version) == (other.kind, &other.name, other.version)
+    }
+}
+
+impl Eq for Resource {}
+
 /// Never shows the content: it may be a secret.
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -17,6 +17,8 @@ const JOURNAL: usize = 256;
 pub struct Snapshot {
     generation: u64,
     types: BTreeMap<ResourceType, Typed>,
+    /// Load assignment and the cluster that uses it.
+    users_of_endpoints: OrdSet<(Arc<str>, Arc<str>)>,
     /// The last publications, oldest first; the newest is the one that made this snapshot.
     journal: imbl::Vector<Arc<Changes>>,
 }
@@ -42,6 +44,13 @@ impl Snapshot {
     /// All resources of a type, by name.
     pub fn all(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Resource>> {
         self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
+    }
+
+    /// The clusters that use the load assignment `name`.
+    pub fn clusters_of<'a>(&'a self, name: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
+        let from = (name.clone(), Arc::from(""));
+        let name = name.clone();
+        self.users_of_endpoints.range(from..).take_while(move |(used, _)| *used == name).map(|(_, cluster)| cluster)
     }
 
     /// How many resources of a type there are.
@@ -146,6 +155,9 @@ impl Store {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*name) {
                 typed.digest ^= digest(&old);
+                for endpoints in old.references().endpoints.iter() {
+                    next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
+                }
                 changes.removed.push(old);
             }
         }
@@ -160,6 +172,9 @@ impl Store {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
                     typed.digest ^= digest(&old);
+                    for endpoints in old.references().endpoints.iter() {
+                        next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
+                    }
                     // Other origins alone (a new generation of the object) are kept, but are no change to a stream.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
@@ -167,6 +182,9 @@ impl Store {
                 }
             }
             typed.digest ^= digest(&resource);
+            for endpoints in resource.references().endpoints.iter() {
+                next.users_of_endpoints.insert((endpoints.clone(), resource.name().clone()));
+            }
         }
         if changes.is_empty() && previous.is_some() {
             // Provenance may still be newer: kept, without telling anybody.

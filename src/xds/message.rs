@@ -1,0 +1,165 @@
+//! What a stream says and hears, free of transport: decoded requests, responses still as shared resources.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+
+use crate::snapshot::{Resource, ResourceType};
+
+/// Which variant of the protocol a stream speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// State of the world: a response holds all that was asked for, or all of it that changed.
+    Sotw,
+    /// Incremental: a response holds differences.
+    Delta,
+}
+
+impl Variant {
+    /// `sotw` or `delta`, for logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Variant::Sotw => "sotw",
+            Variant::Delta => "delta",
+        }
+    }
+}
+
+/// Who is at the other end of a stream, as it says in its first request.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Node {
+    /// `node.id`. Several streams may bear the same one; no state is keyed by it.
+    pub id: String,
+    /// `node.cluster`.
+    pub cluster: String,
+    /// `node.user_agent_name`: `envoy`, `gRPC C-core ...`.
+    pub user_agent: String,
+    /// `node.client_features`.
+    pub features: Vec<String>,
+}
+
+impl Node {
+    /// Whether the client is an Envoy.
+    pub fn is_envoy(&self) -> bool {
+        self.user_agent == "envoy"
+    }
+}
+
+impl From<core_v3::Node> for Node {
+    fn from(node: core_v3::Node) -> Self {
+        Self { id: node.id, cluster: node.cluster, user_agent: node.user_agent_name, features: node.client_features }
+    }
+}
+
+/// A request of either variant.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Request {
+    /// The node; only the first one of a stream counts.
+    pub node: Option<Node>,
+    /// The type asked for; empty means the one that the service implies.
+    pub type_url: String,
+    /// The response that it answers, or empty.
+    pub nonce: String,
+    /// Present in a NACK: why the response was rejected.
+    pub error: Option<String>,
+    /// State of the world: `version_info`.
+    pub version: String,
+    /// State of the world: `resource_names`. Delta: `resource_names_subscribe`.
+    pub subscribe: Vec<String>,
+    /// Delta: `resource_names_unsubscribe`.
+    pub unsubscribe: Vec<String>,
+    /// Delta: what the client has from an earlier stream.
+    pub initial_versions: BTreeMap<String, String>,
+}
+
+impl From<discovery_v3::DiscoveryRequest> for Request {
+    fn from(request: discovery_v3::DiscoveryRequest) -> Self {
+        Self {
+            node: request.node.map(Node::from),
+            type_url: request.type_url,
+            nonce: request.response_nonce,
+            error: request.error_detail.map(|status| status.message),
+            version: request.version_info,
+            subscribe: request.resource_names,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<discovery_v3::DeltaDiscoveryRequest> for Request {
+    fn from(request: discovery_v3::DeltaDiscoveryRequest) -> Self {
+        Self {
+            node: request.node.map(Node::from),
+            type_url: request.type_url,
+            nonce: request.response_nonce,
+            error: request.error_detail.map(|status| status.message),
+            version: String::new(),
+            subscribe: request.resource_names_subscribe,
+            unsubscribe: request.resource_names_unsubscribe,
+            initial_versions: request.initial_resource_versions.into_iter().collect(),
+        }
+    }
+}
+
+/// A response of either variant, not yet encoded.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// `type_url`, as the client spelled it.
+    pub type_url: Arc<str>,
+    /// Never empty, never used twice on a stream.
+    pub nonce: String,
+    /// State of the world: `version_info`. Delta: `system_version_info`.
+    pub version: String,
+    /// What is set.
+    pub resources: Vec<Arc<Resource>>,
+    /// Resources whose time to live is renewed without sending them again.
+    pub heartbeats: Vec<Arc<Resource>>,
+    /// Delta: what is gone, or does not exist.
+    pub removed: Vec<Arc<str>>,
+    /// State of the world: what was asked for and does not exist (`resource_errors`).
+    pub missing: Vec<Arc<str>>,
+}
+
+/// What comes out of a stream's state: a message to send, or something that happened.
+#[derive(Debug)]
+pub enum Output {
+    /// To be sent, in this order.
+    Send(Response),
+    /// To be logged and counted.
+    Notice(Notice),
+}
+
+/// Something that happened on a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// The client accepted a response.
+    Acked {
+        /// Type of the response.
+        kind: ResourceType,
+        /// Its nonce.
+        nonce: String,
+        /// From sending to the ACK.
+        latency: Duration,
+    },
+    /// The client rejected a response. What it rejected is not sent again until it changes.
+    Nacked {
+        /// Type of the response.
+        kind: ResourceType,
+        /// Its nonce.
+        nonce: String,
+        /// The client's reason, as it gave it.
+        message: String,
+        /// Names of the resources that the response set: one of them, or several, is at fault.
+        suspects: Vec<Arc<str>>,
+    },
+    /// The client did not answer a response in time; what waited for it goes on.
+    Unanswered {
+        /// Type of the response.
+        kind: ResourceType,
+        /// Its nonce.
+        nonce: String,
+    },
+}

@@ -1,0 +1,96 @@
+//! What others may learn of streams: hooks for logs and metrics, and the state of every stream for a debug page.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::message::{Node, Notice, Response, Variant};
+use super::stream::Stream;
+
+/// What identifies a stream in a log: constant while it is open.
+#[derive(Debug, Clone)]
+pub struct StreamInfo {
+    /// Unique in this process.
+    pub id: u64,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The variant spoken.
+    pub variant: Variant,
+}
+
+/// Hooks into the life of streams. All are called on the stream's own task: they must not block.
+pub trait Observer: Send + Sync + 'static {
+    /// A stream is open; its client has not said who it is.
+    fn opened(&self, _stream: &StreamInfo) {}
+    /// The client has said who it is.
+    fn introduced(&self, _stream: &StreamInfo, _node: &Node) {}
+    /// A response is about to be written; `bytes` is its encoded size.
+    fn sent(&self, _stream: &StreamInfo, _node: &Node, _response: &Response, _bytes: usize) {}
+    /// The client accepted or rejected a response, or kept silent.
+    fn noticed(&self, _stream: &StreamInfo, _node: &Node, _notice: &Notice) {}
+    /// The stream is closed; `reason` in lower case.
+    fn closed(&self, _stream: &StreamInfo, _node: Option<&Node>, _reason: &str) {}
+}
+
+/// All open streams, for a debug page. Holds no stream alive.
+#[derive(Debug, Default)]
+pub struct Registry {
+    streams: Mutex<BTreeMap<u64, Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    info: StreamInfo,
+    opened: SystemTime,
+    stream: Weak<Mutex<Stream>>,
+}
+
+impl Registry {
+    pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>) {
+        let entry = Entry { info, opened: SystemTime::now(), stream: Arc::downgrade(stream) };
+        self.lock().insert(entry.info.id, entry);
+    }
+
+    pub(super) fn remove(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// How many streams are open.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether no stream is open.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every open stream: node, peer, and per type what was asked for, sent, accepted and rejected.
+    pub fn describe(&self) -> Value {
+        let entries: Vec<(StreamInfo, SystemTime, Weak<Mutex<Stream>>)> =
+            self.lock().values().map(|e| (e.info.clone(), e.opened, e.stream.clone())).collect();
+        let streams = entries.into_iter().filter_map(|(info, opened, stream)| {
+            let stream = stream.upgrade()?;
+            let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            let node = stream.node().cloned().unwrap_or_default();
+            Some(json!({
+                "stream": info.id,
+                "peer": info.peer.to_string(),
+                "variant": info.variant.as_str(),
+                "open_seconds": opened.elapsed().unwrap_or_default().as_secs(),
+                "node_id": node.id,
+                "node_cluster": node.cluster,
+                "user_agent": node.user_agent,
+                "types": stream.describe(),
+            }))
+        });
+        Value::Array(streams.collect())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Entry>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,59 @@
+//! The push order, as a table: make before break.
+//!
+//! What lies behind a route goes first (clusters, then their endpoints and secrets), the routes follow when the client
+//! has confirmed it, and what no route uses any more goes last. [`super::stream`] obeys this table; nothing else decides
+//! order. Source: xDS protocol, "Eventual consistency considerations".
+
+use std::time::Duration;
+
+use crate::snapshot::ResourceType;
+
+/// On which side of the gate a type lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// What routes lead to: sent at once, ahead of the routes.
+    Behind,
+    /// What leads there: sent when the client has accepted the clusters of the same snapshot.
+    Before,
+    /// Neither: sent at once, in no particular order.
+    Apart,
+}
+
+/// The order within one flush. Endpoints right after their cluster: Envoy keeps a changed cluster warming, and its ACK
+/// back, until it gets them. Virtual hosts and scopes after the route configurations that they belong to.
+const ORDER: &[(ResourceType, Side)] = &[
+    (ResourceType::CLUSTER, Side::Behind),
+    (ResourceType::ENDPOINTS, Side::Behind),
+    (ResourceType::SECRET, Side::Behind),
+    (ResourceType::LISTENER, Side::Before),
+    (ResourceType::ROUTES, Side::Before),
+    (ResourceType::SCOPED_ROUTES, Side::Before),
+    (ResourceType::VIRTUAL_HOST, Side::Before),
+];
+
+/// Side of `kind`, and its place in a flush.
+pub(super) fn place(kind: ResourceType) -> (usize, Side) {
+    let at = ORDER.iter().position(|(ordered, _)| *ordered == kind);
+    at.map_or((ORDER.len(), Side::Apart), |at| (at, ORDER[at].1))
+}
+
+/// The types whose resources lead to clusters.
+pub(super) fn before() -> impl Iterator<Item = ResourceType> {
+    ORDER.iter().filter(|(_, side)| *side == Side::Before).map(|(kind, _)| *kind)
+}
+
+/// How long a gate is waited for, and how long what is no longer used is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// A response that is not answered for this long no longer holds anything up. Above Envoy's own fetch time-out of
+    /// 15 s, after which a warming cluster is given up and the ACK does come.
+    pub gate_timeout: Duration,
+    /// What no route uses is removed this long after the ACK: Envoy's workers take new routes after it.
+    pub removal_grace: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { gate_timeout: Duration::from_secs(20), removal_grace: Duration::from_secs(1) }
+    }
+}

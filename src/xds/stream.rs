@@ -1,0 +1,493 @@
+//! One stream's state, without I/O: requests and snapshots go in, responses and notices come out.
+//!
+//! A stream looks at the world from two levels, as a lock does: clusters, endpoints and secrets come from the newest
+//! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
+//! gates and timers; no stream waits for another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::gates::Gates;
+use super::message::{Node, Notice, Output, Request, Response, Variant};
+use super::order::{self, Side, Timing};
+use super::subscription::{Need, State, Subscription};
+use crate::snapshot::{Resource, ResourceType, Snapshot};
+
+/// The state of one stream.
+#[derive(Debug)]
+pub struct Stream {
+    variant: Variant,
+    /// Whether several types share the stream, so that their order can be kept.
+    aggregated: bool,
+    timing: Timing,
+    node: Option<Node>,
+    newest: Arc<Snapshot>,
+    pub(super) types: BTreeMap<ResourceType, Subscription>,
+    gates: Gates,
+    nonces: u64,
+    outputs: Vec<Output>,
+}
+
+/// A request that ends the stream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The first request of a stream must say who asks.
+    #[error("the first request of a stream has no node")]
+    NoNode,
+    /// An aggregated stream needs a type in each request.
+    #[error("type_url is missing")]
+    NoType,
+    /// A stream of one type was asked for another.
+    #[error("this service has {served}, not {asked}")]
+    OtherType {
+        /// What the service serves.
+        served: &'static str,
+        /// What was asked for.
+        asked: String,
+    },
+}
+
+impl Stream {
+    /// A stream of `variant` for a client that will be served from `snapshot` on.
+    pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            variant,
+            aggregated,
+            timing,
+            node: None,
+            gates: Gates::new(snapshot.clone()),
+            newest: snapshot,
+            types: BTreeMap::new(),
+            nonces: 0,
+            outputs: Vec::new(),
+        }
+    }
+
+    /// The client, once it has said who it is.
+    pub fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+
+    /// Takes a request. `implied`: the only type of a stream that is not aggregated.
+    ///
+    /// # Errors
+    /// A [`Refusal`] ends the stream as `InvalidArgument`.
+    pub fn on_request(
+        &mut self,
+        request: Request,
+        implied: Option<ResourceType>,
+        now: Instant,
+    ) -> Result<Vec<Output>, Refusal> {
+        if self.node.is_none() {
+            self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
+            self.gates.opened(now, &request);
+        }
+        let url = match (&*request.type_url, implied) {
+            ("", Some(kind)) => kind.url().to_owned(),
+            ("", None) => return Err(Refusal::NoType),
+            (url, Some(kind)) if ResourceType::of_url(url) != Some(kind) => {
+                return Err(Refusal::OtherType { served: kind.url(), asked: url.to_owned() });
+            }
+            (url, _) => url.to_owned(),
+        };
+        match ResourceType::of_url(&url) {
+            Some(kind) => self.known_type(kind, &url, &request, now),
+            None => self.unknown_type(&url, &request),
+        }
+        Ok(self.advance(now))
+    }
+
+    /// Takes a newer snapshot.
+    pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
+        match snapshot.changes_since(self.newest.generation()) {
+            Some(changes) => {
+                for (kind, name) in changes.flat_map(|changes| changes.names()) {
+                    if let Some(subscription) = self.types.get_mut(&kind) {
+                        subscription.changed(name);
+                    }
+                }
+            }
+            None => self.compare_everything(&snapshot),
+        }
+        self.newest = snapshot;
+        self.advance(now)
+    }
+
+    /// Takes the passing of time: gates that were waited for too long, removals that are due.
+    pub fn on_time(&mut self, now: Instant) -> Vec<Output> {
+        for subscription in self.types.values_mut() {
+            let deadline = |sent: Instant| sent + self.timing.gate_timeout;
+            while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
+                let nonce = late.nonce.clone();
+                if let Some(response) = subscription.answered(&nonce) {
+                    subscription.accept(&response);
+                    self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
+                }
+            }
+        }
+        self.gates.settle(&self.types, &self.newest, now, self.timing);
+        self.advance(now)
+    }
+
+    /// When [`Stream::on_time`] has something to do; to be asked again after every event.
+    pub fn deadline(&self) -> Option<Instant> {
+        let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
+        unanswered.chain(self.gates.deadline(self.timing)).min()
+    }
+
+    fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
+        let first = !self.types.contains_key(&kind);
+        let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url));
+        if self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce {
+            return; // Stale: it answers what was overtaken. The client will answer the newer response too.
+        }
+        let (mut accepted, mut replaced) = (false, Vec::new());
+        if let Some(response) = (!first).then(|| subscription.answered(&request.nonce)).flatten() {
+            let latency = now.saturating_duration_since(response.sent_at);
+            let nonce = response.nonce.clone();
+            self.outputs.push(Output::Notice(match &request.error {
+                None => {
+                    replaced = subscription.accept(&response);
+                    accepted = true;
+                    subscription.rejection = None;
+                    Notice::Acked { kind, nonce, latency }
+                }
+                Some(message) => {
+                    subscription.rejection = Some(message.clone());
+                    let set = response.content.iter().filter(|(_, state)| state.exists());
+                    let suspects = set.map(|(name, _)| name.clone()).collect();
+                    Notice::Nacked { kind, nonce, message: message.clone(), suspects }
+                }
+            }));
+        }
+        subscription.request(self.variant, request, first, &self.newest);
+        if accepted && order::place(kind).1 == Side::Before {
+            let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
+            self.gates.routes_acked(listeners, &self.types, now);
+        }
+        self.gates.settle(&self.types, &self.newest, now, self.timing);
+    }
+
+    /// A type that nobody serves: a delta client is told that what it named does not exist, then both keep silent.
+    fn unknown_type(&mut self, url: &str, request: &Request) {
+        let removed: Vec<Arc<str>> =
+            request.subscribe.iter().filter(|name| *name != "*").map(|name| Arc::from(&**name)).collect();
+        if self.variant == Variant::Sotw || removed.is_empty() {
+            return;
+        }
+        let nonce = self.next_nonce();
+        self.outputs.push(Output::Send(Response {
+            type_url: url.into(),
+            nonce,
+            version: String::new(),
+            resources: Vec::new(),
+            heartbeats: Vec::new(),
+            removed,
+            missing: Vec::new(),
+        }));
+    }
+
+    /// For a stream that fell so far behind that nobody remembers what changed.
+    fn compare_everything(&mut self, snapshot: &Snapshot) {
+        for subscription in self.types.values_mut() {
+            let mut names: Vec<Arc<str>> = subscription.known.keys().cloned().collect();
+            names.extend(subscription.wanted(snapshot).into_iter().map(|resource| resource.name().clone()));
+            names.iter().for_each(|name| subscription.touch(name, Need::Changed));
+        }
+    }
+
+    /// Sends what may be sent now, in the order of the table.
+    fn advance(&mut self, now: Instant) -> Vec<Output> {
+        let mut kinds: Vec<ResourceType> = self.types.keys().copied().collect();
+        kinds.sort_by_key(|kind| order::place(*kind));
+        if self.aggregated {
+            self.push_clusters(now);
+            let is_envoy = self.node.as_ref().is_some_and(Node::is_envoy);
+            self.gates.raise(&self.types, is_envoy, now, self.timing);
+        }
+        for kind in kinds {
+            match order::place(kind).1 {
+                _ if !self.aggregated => self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name)),
+                Side::Behind if kind == ResourceType::CLUSTER => {}
+                Side::Behind if kind == ResourceType::ENDPOINTS => self.push(kind, now, Self::endpoints),
+                Side::Before => self.push(kind, now, |stream, name| stream.before_the_gate(kind, name)),
+                Side::Behind | Side::Apart => {
+                    self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name));
+                }
+            }
+        }
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Clusters go ahead of everything; those that routes still use stay until the routes have moved away.
+    fn push_clusters(&mut self, now: Instant) {
+        let kind = ResourceType::CLUSTER;
+        if !self.types.contains_key(&kind) {
+            self.gates.clusters_sent(self.newest.clone());
+            return;
+        }
+        let gone: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
+            let gone = clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none());
+            gone.filter(|name| clusters.known.get(*name).is_some_and(|k| k.sent.exists())).cloned().collect()
+        });
+        self.gates.retire(gone, &self.types, &self.newest, now, self.timing);
+        let before = self.types.get(&kind).map(|clusters| clusters.last_nonce.clone());
+        self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
+            Some(resource) => Look::Send(resource.clone()),
+            None if stream.gates.keeps(name) => Look::Wait,
+            None => Look::Nothing,
+        });
+        let Some(clusters) = self.types.get(&kind) else { return };
+        if clusters.dirty.keys().all(|name| self.gates.keeps(name)) {
+            self.gates.clusters_sent(self.newest.clone());
+        }
+        if before.as_ref() != Some(&clusters.last_nonce) {
+            self.follow_with_endpoints();
+        }
+    }
+
+    /// Every cluster that was just sent needs its endpoints again, even unchanged ones: Envoy warms it with them.
+    fn follow_with_endpoints(&mut self) {
+        let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return };
+        let ahead = clusters.is_wildcard();
+        let sent = clusters.in_flight.last().into_iter().flat_map(|response| &response.content);
+        let resources = sent.filter_map(|(_, state)| state.resource());
+        let names: Vec<Arc<str>> = resources.flat_map(|resource| resource.references().endpoints.to_vec()).collect();
+        let Some(endpoints) = self.types.get_mut(&ResourceType::ENDPOINTS) else { return };
+        for name in names {
+            // Envoy takes them also before it asks. A client that names its clusters asks for each itself.
+            if endpoints.covers(&name) || (ahead && self.newest.get(ResourceType::ENDPOINTS, &name).is_some()) {
+                endpoints.touch(&name, Need::Again);
+            }
+        }
+    }
+
+    /// Endpoints never overtake a change of their cluster: until that is sent, those of its old form are the right ones.
+    fn endpoints(&self, name: &Arc<str>) -> Look {
+        let kind = ResourceType::ENDPOINTS;
+        let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return Look::at(&self.newest, kind, name) };
+        let overtaking = self.newest.clusters_of(name).any(|cluster| {
+            let wanted = self.newest.get(ResourceType::CLUSTER, cluster);
+            let sent = clusters.known.get(cluster).map(|known| &known.sent);
+            clusters.covers(cluster) && wanted.is_some_and(|wanted| sent.is_none_or(|sent| sent != wanted))
+        });
+        if overtaking {
+            return match self.gates.clusters_view().get(kind, name) {
+                Some(resource) => Look::ForNow(resource.clone()),
+                None => Look::Wait,
+            };
+        }
+        match Look::at(&self.newest, kind, name) {
+            // Envoy ignores the removal of a live cluster's endpoints and forgets those of a removed one by itself.
+            Look::Nothing if self.gates.uses_endpoints(clusters, name) => Look::Wait,
+            look => look,
+        }
+    }
+
+    /// Listeners and routes lead only where the client has confirmed what lies behind.
+    fn before_the_gate(&self, kind: ResourceType, name: &Arc<str>) -> Look {
+        let Some(view) = self.gates.routes_view() else { return Look::Wait };
+        let behind = view.generation() != self.newest.generation();
+        let subscription = self.types.get(&kind);
+        let has_some = subscription.and_then(|s| s.known.get(name)).is_some_and(|known| known.sent.exists());
+        match view.get(kind, name) {
+            Some(resource) if has_some && self.gates.leads_nowhere(resource, &self.types) => Look::Wait,
+            Some(resource) if behind => Look::ForNow(resource.clone()),
+            Some(resource) => Look::Send(resource.clone()),
+            None if behind && self.newest.get(kind, name).is_some() => Look::Wait,
+            None if kind == ResourceType::ROUTES && has_some && self.gates.uses_routes(&self.types, name) => Look::Wait,
+            None => Look::Nothing,
+        }
+    }
+
+    /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
+    fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
+        let Some(subscription) = self.types.get(&kind) else { return };
+        let under_way = !subscription.in_flight.is_empty();
+        if subscription.dirty.is_empty() && !subscription.answer_owed {
+            return;
+        }
+        let mut push = Push::default();
+        for (name, need) in &subscription.dirty {
+            // One response at a time: what changes meanwhile becomes one further response. An answer goes at once.
+            if under_way && *need != Need::Asked {
+                continue;
+            }
+            let look = look(self, name);
+            push.consider(name, *need, look, subscription);
+        }
+        let owed = subscription.answer_owed;
+        let full = self.variant == Variant::Sotw && kind.full_state();
+        let view = match order::place(kind).1 {
+            Side::Before if self.aggregated => self.gates.routes_view(),
+            _ => Some(&self.newest),
+        };
+        let Some(view) = view.cloned() else { return };
+        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
+        let set: Vec<Arc<Resource>> = match full && (changes || owed) {
+            true => self.full_state(subscription, &view, &mut push),
+            false => push.set.clone(),
+        };
+        let version = self.gates.version(kind, &view).to_string();
+        let response = (changes || owed).then(|| Response {
+            type_url: subscription.type_url.clone(),
+            nonce: String::new(),
+            version,
+            resources: set,
+            heartbeats: Vec::new(),
+            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
+            missing: std::mem::take(&mut push.missing),
+        });
+        let nonce = response.is_some().then(|| self.next_nonce());
+        let Some(subscription) = self.types.get_mut(&kind) else { return };
+        for name in &push.done {
+            subscription.dirty.remove(name);
+        }
+        for name in &push.answered {
+            // Sent from an older view: looked at again when the gate is passed.
+            subscription.dirty.insert(name.clone(), Need::Changed);
+        }
+        match (response, nonce) {
+            (Some(mut response), Some(nonce)) => {
+                response.nonce.clone_from(&nonce);
+                subscription.sent(&nonce, &response.version, push.content, now);
+                self.outputs.push(Output::Send(response));
+            }
+            _ => push.content.into_iter().for_each(|(name, state)| {
+                let known = subscription.known.entry(name).or_default();
+                known.sent = state.clone();
+                known.accepted = state;
+            }),
+        }
+    }
+
+    /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.
+    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Vec<Arc<Resource>> {
+        let kind = subscription.kind;
+        let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
+        for resource in subscription.wanted(view) {
+            let known = subscription.known.get(resource.name());
+            // One that waits stays at the client as it is; a new one is not there yet.
+            let resource = match push.waits.contains(resource.name()) {
+                false => resource,
+                true => match known.and_then(|known| known.sent.resource()) {
+                    Some(old) => old,
+                    None => continue,
+                },
+            };
+            all.insert(resource.name().clone(), resource.clone());
+        }
+        if kind == ResourceType::CLUSTER {
+            let kept = self.gates.kept().filter_map(|name| subscription.known.get(name)?.sent.resource());
+            kept.for_each(|old| drop(all.insert(old.name().clone(), old.clone())));
+        }
+        all.into_values().collect()
+    }
+
+    /// Per type: what was asked for, sent, accepted and rejected; for a debug page.
+    pub fn describe(&self) -> serde_json::Value {
+        let types =
+            self.types.iter().map(|(kind, subscription)| (kind.short_name().to_owned(), subscription.describe()));
+        serde_json::Value::Object(types.collect())
+    }
+
+    fn next_nonce(&mut self) -> String {
+        self.nonces += 1;
+        self.nonces.to_string()
+    }
+}
+
+/// What a name should be at the client now.
+pub(super) enum Look {
+    /// This.
+    Send(Arc<Resource>),
+    /// This, and the name is looked at again later.
+    ForNow(Arc<Resource>),
+    /// Nothing.
+    Nothing,
+    /// As it is: something else comes first.
+    Wait,
+}
+
+impl Look {
+    fn at(snapshot: &Snapshot, kind: ResourceType, name: &Arc<str>) -> Self {
+        snapshot.get(kind, name).map_or(Look::Nothing, |resource| Look::Send(resource.clone()))
+    }
+}
+
+/// The response that is being put together.
+#[derive(Default)]
+struct Push {
+    set: Vec<Arc<Resource>>,
+    removed: Vec<Arc<str>>,
+    missing: Vec<Arc<str>>,
+    content: Vec<(Arc<str>, State)>,
+    done: Vec<Arc<str>>,
+    /// Done for now, but looked at again.
+    answered: Vec<Arc<str>>,
+    waits: std::collections::BTreeSet<Arc<str>>,
+}
+
+impl Push {
+    fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
+        let sent = subscription.known.get(name).map(|known| &known.sent);
+        let resource = match look {
+            Look::Wait => {
+                self.waits.insert(name.clone());
+                return;
+            }
+            Look::Nothing => {
+                self.done.push(name.clone());
+                let told = sent == Some(&State::Absent) && need != Need::Asked;
+                if !told && (subscription.named(name) || sent.is_some_and(State::exists)) {
+                    self.removed.push(name.clone());
+                    self.content.push((name.clone(), State::Absent));
+                }
+                return;
+            }
+            Look::Send(resource) => {
+                self.done.push(name.clone());
+                resource
+            }
+            Look::ForNow(resource) => {
+                self.answered.push(name.clone());
+                resource
+            }
+        };
+        if need > Need::Changed || sent.is_none_or(|sent| *sent != resource) {
+            self.content.push((name.clone(), State::Resource(resource.clone())));
+            self.set.push(resource);
+        }
+    }
+
+    /// Whether there is something to tell the client; fills in what its absence is told with.
+    fn changes(&mut self, variant: Variant, full: bool, subscription: &Subscription, node: Option<&Node>) -> bool {
+        if variant == Variant::Delta {
+            return !self.set.is_empty() || !self.removed.is_empty();
+        }
+        let is_envoy = node.is_some_and(Node::is_envoy);
+        let gone = self.removed.iter().any(|name| subscription.known.get(name).is_some_and(|k| k.sent.exists()));
+        for name in self.removed.iter().filter(|name| subscription.named(name)) {
+            let had_it = subscription.known.get(name).is_some_and(|known| known.sent.exists());
+            match is_envoy {
+                // Envoy warms a cluster for 15 s for want of an answer; it ignores the removal of live endpoints.
+                true if subscription.kind == ResourceType::ENDPOINTS && !had_it => self.set.push(no_endpoints(name)),
+                true => {}
+                // State of the world without full state has no word for deletion: silence (an empty answer is ignored).
+                false if had_it && !full => {}
+                false => self.missing.push(name.clone()),
+            }
+        }
+        !self.set.is_empty() || !self.missing.is_empty() || (full && gone)
+    }
+}
+
+/// The load assignment of a name that has none.
+fn no_endpoints(name: &str) -> Arc<Resource> {
+    let message = envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment {
+        cluster_name: name.to_owned(),
+        ..Default::default()
+    };
+    Arc::new(Resource::new(name, &message, Vec::new()))
+}
