@@ -1,21 +1,57 @@
 //! Protobuf without types: the descriptors of every Envoy message, proto3 JSON, and the canonical encoding.
 //! A base module: it knows nothing of ours.
 
-/// The URL as the descriptor pool spells it, if it names a message of the pool.
-pub fn known_type_url(_url: &str) -> Option<&'static str> {
-    None
+mod canonical;
+mod strings;
+mod types;
+mod wire;
+
+use std::sync::LazyLock;
+
+use prost_reflect::DescriptorPool;
+
+pub use canonical::canonical;
+pub use strings::StringFields;
+
+/// The start of a type URL as the pool spells it.
+const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
+
+/// The descriptors of all messages that the protos of this build define, with their extension options.
+pub fn pool() -> &'static DescriptorPool {
+    static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+        let descriptors: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+        let pool = DescriptorPool::decode(descriptors);
+        debug_assert!(pool.is_ok(), "the build script wrote what cannot be read: {pool:?}");
+        pool.unwrap_or_default()
+    });
+    &POOL
 }
 
-/// The canonical encoding of `message`, an encoded message of type `full_name`: map entries sorted, also inside `Any`.
-pub fn canonical(_full_name: &str, message: &[u8]) -> Vec<u8> {
-    message.to_vec()
+/// The URL as the descriptor pool spells it, if it names a message of the pool. Whatever stands before its last `/`
+/// counts for nothing.
+pub fn known_type_url(url: &str) -> Option<&'static str> {
+    let types = types::types();
+    Some(types.get(types.index_of_url(url.as_bytes())?).url)
 }
-
-/// Calls `visit` with message type, field number and value of every non-empty string field in `message`, an encoded
-/// message of type `full_name`, at any depth and inside `Any`.
-pub fn visit_strings(_full_name: &str, _message: &[u8], _visit: &mut dyn FnMut(&str, u32, &str)) {}
 
 /// Whether `message`, an encoded `envoy.config.cluster.v3.Cluster`, gets its endpoints by EDS.
-pub fn is_eds_cluster(_message: &[u8]) -> bool {
-    false
+pub fn is_eds_cluster(message: &[u8]) -> bool {
+    /// Field `type` of `Cluster`, and its value `EDS`.
+    const TYPE: u32 = 2;
+    const EDS: u64 = 3;
+    /// Field `cluster_type`, the other one of the same oneof.
+    const CUSTOM: u32 = 38;
+    let mut eds = false;
+    for field in wire::Fields::new(message) {
+        match field {
+            Ok(wire::Field { number: TYPE, value: wire::Value::Varint(value), .. }) => eds = value == EDS,
+            Ok(wire::Field { number: CUSTOM, .. }) => eds = false,
+            Ok(_) => {}
+            Err(wire::Malformed) => return false,
+        }
+    }
+    eds
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 //! Which other resources a resource names: the edges along which make-before-break is decided.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::ResourceType;
-use crate::protobuf;
+use crate::protobuf::{self, StringFields};
 
 /// The names that a resource refers to, by type; each list sorted and without repetition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +32,9 @@ const NAMING_FIELDS: &[(&str, u32, ResourceType)] = &[
     ("envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig", 1, ResourceType::SECRET),
 ];
 
+static NAMING: LazyLock<StringFields> =
+    LazyLock::new(|| StringFields::new(NAMING_FIELDS.iter().map(|(message, field, _)| (*message, *field))));
+
 impl References {
     /// What the resource `name` of type `kind` with the encoded `message` refers to.
     pub(super) fn of(kind: ResourceType, name: &str, message: &[u8]) -> Self {
@@ -39,9 +42,9 @@ impl References {
             return Self::default();
         }
         let (mut clusters, mut routes, mut endpoints, mut secrets) = (vec![], vec![], vec![], vec![]);
-        protobuf::visit_strings(kind.full_name(), message, &mut |message, field, value| {
-            let Some((.., named)) = NAMING_FIELDS.iter().find(|(m, f, _)| *m == message && *f == field) else { return };
-            match *named {
+        NAMING.visit(kind.full_name(), message, &mut |field, value| {
+            let (.., named) = NAMING_FIELDS[field];
+            match named {
                 ResourceType::CLUSTER => clusters.push(Arc::from(value)),
                 ResourceType::ROUTES => routes.push(Arc::from(value)),
                 ResourceType::ENDPOINTS => endpoints.push(Arc::from(value)),
