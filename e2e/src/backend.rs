@@ -1,0 +1,95 @@
+//! HTTP servers that say who they are.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// A server on a port of this machine. It answers every request 200, with its name as `x-backend` and as the body.
+/// Dropped without [`Backend::stop`] it ends at once, as a pod that crashes.
+pub struct Backend {
+    /// Where it listens.
+    pub address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Backend {
+    /// Starts one on a free port.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub async fn start(name: &str) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a backend");
+        let address = listener.local_addr().expect("the address of a backend");
+        let requests = Arc::new(AtomicU64::new(0));
+        let (stop, stopped) = watch::channel(false);
+        let task = tokio::spawn(serve(listener, Bytes::from(name.to_owned()), requests.clone(), stopped));
+        Self { address, requests, stop, task }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// How many requests it has answered.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Ends it as a pod ends that shuts down in good order: no new connections, requests under way are answered, idle
+    /// connections are closed.
+    pub async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(listener: TcpListener, name: Bytes, requests: Arc<AtomicU64>, mut stopped: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            _ = stopped.changed() => break,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => continue,
+            },
+        };
+        let _ = stream.set_nodelay(true);
+        let (name, requests, mut stopped) = (name.clone(), requests.clone(), stopped.clone());
+        connections.spawn(async move {
+            let answer = service_fn(move |_: Request<hyper::body::Incoming>| {
+                requests.fetch_add(1, Ordering::Relaxed);
+                let answer = Response::builder().header("x-backend", &name[..]).body(Full::new(name.clone()));
+                async move { Ok::<_, Infallible>(answer.expect("a name that a header can hold")) }
+            });
+            let mut connection = std::pin::pin!(
+                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
+            );
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+            }
+            let _ = connection.await;
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}

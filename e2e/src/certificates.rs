@@ -1,0 +1,75 @@
+//! Certificates, made for a test.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::CertificateDer;
+
+/// A certificate authority.
+pub struct Authority {
+    certificate: rcgen::Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate and its private key.
+#[derive(Debug, Clone)]
+pub struct Pair {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// The certificate, DER.
+    pub der: CertificateDer<'static>,
+    /// The private key, PEM.
+    pub key: String,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Panics
+    /// If there is no randomness.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
+    /// Its certificate, DER.
+    pub fn der(&self) -> CertificateDer<'static> {
+        self.certificate.der().clone()
+    }
+
+    /// Its certificate, PEM.
+    pub fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    /// A new key pair for names or addresses; each has a serial number of its own.
+    ///
+    /// # Panics
+    /// If a name cannot be written into a certificate.
+    pub fn issue(&self, names: &[&str]) -> Pair {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).expect("names for a certificate");
+        params.distinguished_name.push(DnType::CommonName, "test");
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Pair { certificate: certificate.pem(), der: certificate.der().clone(), key: key.serialize_pem() }
+    }
+}
+
+impl Pair {
+    /// As a Secret of type `kubernetes.io/tls`.
+    pub fn secret(&self, namespace: &str, name: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: {namespace} }}\ntype: kubernetes.io/tls\n\
+             data:\n  tls.crt: {}\n  tls.key: {}\n",
+            BASE64_STANDARD.encode(&self.certificate),
+            BASE64_STANDARD.encode(&self.key)
+        )
+    }
+}

@@ -1,0 +1,147 @@
+//! An HTTP/1.1 client over TCP or TLS that hides nothing: one connection is one object, nothing is tried again.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::SendRequest;
+use hyper::{HeaderMap, Method, Request};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::net::TcpStream;
+
+/// Why a request got no answer.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where requests go: an address, a `Host`, and whom to trust if it is TLS.
+#[derive(Clone)]
+pub struct Target {
+    address: SocketAddr,
+    host: String,
+    tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The header fields.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// The value of a header field, empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// One connection.
+pub struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+    /// The certificate that the server presented.
+    pub certificate: Option<CertificateDer<'static>>,
+}
+
+impl Target {
+    /// Plain HTTP to a port of this machine, for a host.
+    pub fn http(port: u16, host: &str) -> Self {
+        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), tls: None }
+    }
+
+    /// HTTPS with `host` as server name; only certificates of `authority` are accepted.
+    ///
+    /// # Panics
+    /// If the authority's certificate cannot be used.
+    pub fn https(port: u16, host: &str, authority: &crate::Authority) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority.der()).expect("the authority's certificate");
+        let mut config = rustls::ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("protocol versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.resumption = rustls::client::Resumption::disabled(); // each connection sees the certificate of now
+        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), tls: Some(Arc::new(config)) }
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// If there is none, or TLS fails.
+    pub async fn connect(&self) -> Result<Connection, Error> {
+        let tcp = TcpStream::connect(self.address).await?;
+        tcp.set_nodelay(true)?;
+        let host = self.host.clone();
+        let Some(config) = &self.tls else {
+            return Ok(Connection { sender: handshake(tcp).await?, host, certificate: None });
+        };
+        let name = ServerName::try_from(host.clone())?;
+        let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
+        let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+        Ok(Connection { sender: handshake(tls).await?, host, certificate: certificate.map(CertificateDer::into_owned) })
+    }
+
+    /// A request over a connection of its own.
+    ///
+    /// # Errors
+    /// If there is no complete answer.
+    pub async fn get(&self, path: &str) -> Result<Answer, Error> {
+        self.connect().await?.send(Method::GET, path, Bytes::new()).await
+    }
+
+    /// As [`Target::get`], with a body.
+    ///
+    /// # Errors
+    /// If there is no complete answer.
+    pub async fn send(&self, method: Method, path: &str, body: impl Into<Bytes>) -> Result<Answer, Error> {
+        self.connect().await?.send(method, path, body.into()).await
+    }
+
+    /// Whether a request is answered 200, and by which backend.
+    pub async fn backend(&self, path: &str) -> Option<String> {
+        let answer = self.get(path).await.ok()?;
+        (answer.status == 200).then(|| answer.header("x-backend").to_owned())
+    }
+}
+
+impl Connection {
+    /// Whether another request can be sent: not once the server has closed.
+    pub async fn usable(&mut self) -> bool {
+        self.sender.ready().await.is_ok()
+    }
+
+    /// Sends a request and reads the whole answer.
+    ///
+    /// # Errors
+    /// If there is no complete answer.
+    pub async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Answer, Error> {
+        let request = Request::builder().method(method).uri(path).header("host", &self.host).body(Full::new(body))?;
+        let (head, body) = self.sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    }
+}
+
+async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, Error>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,153 @@
+//! A real Envoy.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::Value;
+
+use crate::client::{Answer, Target};
+use crate::process::{Process, program, repository};
+use crate::{Lockgate, ports, wait_until};
+
+/// How Envoy asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Incremental xDS.
+    Delta,
+    /// State of the world.
+    Sotw,
+}
+
+/// Envoy, started from what `lockgate bootstrap` wrote.
+pub struct Envoy {
+    process: Process,
+    directory: tempfile::TempDir,
+    admin: u16,
+}
+
+impl Envoy {
+    /// Starts it and waits until it is ready: all that it asked for has come.
+    pub async fn start(lockgate: &Lockgate, mode: Mode) -> Self {
+        let mut envoy = Self::launch(lockgate, mode);
+        envoy.wait_ready().await;
+        envoy
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn launch(lockgate: &Lockgate, mode: Mode) -> Self {
+        let directory = tempfile::Builder::new().prefix("envoy-").tempdir().expect("a temporary directory");
+        let admin = ports::free();
+        let bootstrap = lockgate.bootstrap(mode, admin, &format!("envoy-{admin}"));
+        std::fs::write(directory.path().join("bootstrap.yaml"), bootstrap).expect("a file written");
+        let process = launch(&directory);
+        Self { process, directory, admin }
+    }
+
+    /// Waits until it is ready.
+    pub async fn wait_ready(&mut self) -> Duration {
+        let target = Target::http(self.admin, "localhost");
+        let process = &mut self.process;
+        wait_until("Envoy's /ready", async || {
+            process.assert_running();
+            target.get("/ready").await.is_ok_and(|answer| answer.status == 200)
+        })
+        .await
+    }
+
+    /// Ends it without a warning and starts it again.
+    pub fn restart(&mut self) {
+        self.process.kill();
+        self.process = launch(&self.directory);
+    }
+
+    /// Its log.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Its log's lines of level warning and above.
+    pub fn warnings(&self) -> Vec<String> {
+        let severe = |line: &&str| ["[warning]", "[error]", "[critical]"].iter().any(|level| line.contains(level));
+        self.log().lines().filter(severe).map(ToOwned::to_owned).collect()
+    }
+
+    /// What its admin address answers.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub async fn get(&self, path: &str) -> Answer {
+        let answer = Target::http(self.admin, "localhost").get(path).await;
+        answer.unwrap_or_else(|error| panic!("{path} of Envoy: {error}"))
+    }
+
+    /// Sets the level of all its loggers.
+    ///
+    /// # Panics
+    /// If it does not take it.
+    pub async fn log_level(&self, level: &str) {
+        let path = format!("/logging?level={level}");
+        let answer = Target::http(self.admin, "localhost").send(Method::POST, &path, "").await;
+        assert_eq!(answer.map(|answer| answer.status).ok(), Some(200), "POST {path}");
+    }
+
+    /// Its counters and gauges whose names match a regular expression.
+    pub async fn stats(&self, filter: &str) -> BTreeMap<String, u64> {
+        let text = self.get(&format!("/stats?filter={filter}")).await.text();
+        text.lines()
+            .filter_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                Some((name.to_owned(), value.parse().ok()?))
+            })
+            .collect()
+    }
+
+    /// One counter or gauge, 0 if it has none of this name.
+    pub async fn stat(&self, name: &str) -> u64 {
+        self.stats(&format!("^{}$", name.replace('.', "\\."))).await.get(name).copied().unwrap_or_default()
+    }
+
+    /// The entries of one list of its configuration: `dynamic_active_clusters`, `dynamic_route_configs`, `dynamic_listeners`,
+    /// `dynamic_active_secrets`, `dynamic_warming_clusters`.
+    ///
+    /// # Panics
+    /// If the answer is no JSON.
+    pub async fn config_dump(&self, resource: &str) -> Vec<Value> {
+        let answer = self.get(&format!("/config_dump?resource={resource}")).await;
+        let dump: Value = serde_json::from_slice(&answer.body).expect("JSON of /config_dump");
+        dump["configs"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+/// What `envoy --mode validate` says about a bootstrap.
+///
+/// # Errors
+/// Its output if it refuses.
+///
+/// # Panics
+/// If it cannot be run.
+pub fn validate(bootstrap: &str) -> Result<String, String> {
+    let directory = tempfile::Builder::new().prefix("envoy-").tempdir().expect("a temporary directory");
+    let path = directory.path().join("bootstrap.yaml");
+    std::fs::write(&path, bootstrap).expect("a file written");
+    let output =
+        Command::new(binary()).args(["--mode", "validate", "--config-path"]).arg(&path).output().expect("Envoy");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(text) } else { Err(text) }
+}
+
+fn launch(directory: &tempfile::TempDir) -> Process {
+    let bootstrap = directory.path().join("bootstrap.yaml").display().to_string();
+    let args = ["--config-path", &bootstrap, "--use-dynamic-base-id", "--concurrency", "2", "--log-level", "info"];
+    Process::start("envoy", &binary(), &args, &directory.path().join("envoy.log"))
+}
+
+fn binary() -> PathBuf {
+    let path = std::env::var_os("ENVOY").map_or_else(|| repository().join(".venv/bin/envoy-bin"), PathBuf::from);
+    program(path, "make envoy")
+}

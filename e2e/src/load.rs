@@ -1,0 +1,206 @@
+//! A load generator at a fixed rate: the clock decides when a request is due, not the answer to the one before, so that a
+//! stall shows in the latencies of all the requests that were due in it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::time::MissedTickBehavior;
+
+use crate::client::{Connection, Target};
+use crate::figures::Durations;
+
+/// What is sent.
+#[derive(Clone)]
+pub struct Plan {
+    /// Where to.
+    pub target: Target,
+    /// The path.
+    pub path: String,
+    /// Requests a second, over all connections.
+    pub rate: u32,
+    /// Connections, each with one request at a time.
+    pub connections: u32,
+    /// Every how many requests a connection is closed and a new one made; `None` keeps it as long as the server does.
+    pub renew_after: Option<u32>,
+}
+
+impl Plan {
+    /// 1,000 requests a second over 20 connections that are kept.
+    pub fn new(target: Target, path: &str) -> Self {
+        Self { target, path: path.into(), rate: 1000, connections: 20, renew_after: None }
+    }
+}
+
+/// Load that is under way, on a thread of its own.
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    thread: std::thread::JoinHandle<Report>,
+}
+
+/// What became of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How long it ran.
+    pub elapsed: Duration,
+    /// From the moment when a request was due to its complete answer, of those answered 200.
+    pub latencies: Durations,
+    /// What else happened to a request: how often, and how many seconds after the start for the first time.
+    pub failures: BTreeMap<String, (u64, f64)>,
+    /// Connections made.
+    pub connections: u64,
+}
+
+impl Load {
+    /// Starts; the first answer has come when this returns.
+    ///
+    /// # Panics
+    /// If no answer comes.
+    pub async fn start(plan: Plan) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicU64::new(0));
+        let thread = std::thread::spawn({
+            let (stop, answered) = (stop.clone(), answered.clone());
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                runtime.block_on(run(plan, stop, answered))
+            }
+        });
+        let load = Self { stop, answered, thread };
+        load.answers(1).await;
+        load
+    }
+
+    /// Waits until this many more requests have been answered.
+    pub async fn answers(&self, count: u64) {
+        let goal = self.answered.load(Ordering::Relaxed) + count;
+        crate::wait_until("answers to the load", async || self.answered.load(Ordering::Relaxed) >= goal).await;
+    }
+
+    /// Ends it.
+    ///
+    /// # Panics
+    /// If the generator itself failed.
+    pub async fn stop(self) -> Report {
+        self.stop.store(true, Ordering::Relaxed);
+        tokio::task::spawn_blocking(|| self.thread.join()).await.expect("a thread").expect("the load generator")
+    }
+}
+
+impl Report {
+    /// Requests that were not answered 200.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().map(|(count, _)| count).sum()
+    }
+}
+
+/// `12,345 requests in 12.3 s (1000/s), 0 failed; median ...`, then a line a kind of failure.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let requests = self.latencies.count() as u64 + self.failed();
+        let seconds = self.elapsed.as_secs_f64();
+        write!(
+            f,
+            "{requests} requests in {seconds:.1} s ({:.0}/s) over {} connections, {} failed; {}",
+            requests as f64 / seconds,
+            self.connections,
+            self.failed(),
+            self.latencies
+        )?;
+        for (what, (count, first)) in &self.failures {
+            write!(f, "\n    {count} x {what} (first after {first:.1} s)")?;
+        }
+        Ok(())
+    }
+}
+
+async fn run(plan: Plan, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Report {
+    let start = Instant::now();
+    let interval = Duration::from_secs(1) * plan.connections / plan.rate;
+    let workers: Vec<_> = (0..plan.connections)
+        .map(|i| {
+            let offset = interval * i / plan.connections;
+            tokio::spawn(worker(plan.clone(), start, offset, interval, stop.clone(), answered.clone()))
+        })
+        .collect();
+    let mut total = Report::default();
+    for worker in workers {
+        let report = worker.await.expect("a worker of the load");
+        total.latencies.extend(report.latencies);
+        total.connections += report.connections;
+        for (what, (count, first)) in report.failures {
+            let entry = total.failures.entry(what).or_insert((0, first));
+            *entry = (entry.0 + count, entry.1.min(first));
+        }
+    }
+    total.elapsed = start.elapsed();
+    total
+}
+
+async fn worker(
+    plan: Plan,
+    start: Instant,
+    offset: Duration,
+    interval: Duration,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+) -> Report {
+    let mut report = Report::default();
+    let mut ticks = tokio::time::interval_at((start + offset).into(), interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut connection = None;
+    let mut sent_on_it = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let due = ticks.tick().await.into_std();
+        if plan.renew_after.is_some_and(|limit| sent_on_it >= limit) {
+            connection = None;
+        }
+        if connection.is_none() {
+            sent_on_it = 0;
+        }
+        sent_on_it += 1;
+        match request(&plan, &mut connection, &mut report.connections).await {
+            Ok(()) => {
+                report.latencies.push(due.elapsed());
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(what) => {
+                connection = None;
+                report.failures.entry(what).or_insert((0, start.elapsed().as_secs_f64())).0 += 1;
+            }
+        }
+    }
+    report
+}
+
+/// One request. A connection that the server has closed since the last answer is replaced, as every client does; once
+/// the request is on its way, whatever happens to it counts.
+async fn request(plan: &Plan, slot: &mut Option<Connection>, connections: &mut u64) -> Result<(), String> {
+    let mut kept = slot.take();
+    if let Some(connection) = &mut kept
+        && !connection.usable().await
+    {
+        kept = None;
+    }
+    let mut connection = match kept {
+        Some(connection) => connection,
+        None => {
+            *connections += 1;
+            plan.target.connect().await.map_err(|error| format!("no connection: {error}"))?
+        }
+    };
+    let answer =
+        connection.send(Method::GET, &plan.path, Bytes::new()).await.map_err(|error| format!("no answer: {error}"))?;
+    if answer.status != 200 {
+        return Err(format!("status {}: {}", answer.status, answer.text()));
+    }
+    if !answer.header("connection").eq_ignore_ascii_case("close") {
+        *slot = Some(connection);
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! A directory of Kubernetes YAML, and the objects that the tests put in.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A directory that `lockgate serve --manifests` reads.
+pub struct Manifests {
+    directory: tempfile::TempDir,
+    /// Beside the directory: a file is written here and then moved, so that a reader never sees half of one.
+    draft: tempfile::TempDir,
+}
+
+impl Manifests {
+    /// An empty one.
+    ///
+    /// # Panics
+    /// If the system has no place for it.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        let new = || tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
+        Self { directory: new(), draft: new() }
+    }
+
+    /// A copy of a directory of the repository.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn copy_of(directory: &str) -> Self {
+        let copy = Self::new();
+        for entry in std::fs::read_dir(crate::process::repository().join(directory)).expect("the directory") {
+            let path = entry.expect("an entry of the directory").path();
+            if path.extension().is_some_and(|extension| extension == "yaml") {
+                copy.write(path.file_name().and_then(|name| name.to_str()).expect("a file name"), &read(&path));
+            }
+        }
+        copy
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file, all at once.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn write(&self, name: &str, content: &str) {
+        let draft = self.draft.path().join(name);
+        std::fs::write(&draft, content).expect("a file written");
+        std::fs::rename(&draft, self.file(name)).expect("a file moved");
+    }
+
+    /// Rewrites a file with every `from` replaced.
+    ///
+    /// # Panics
+    /// If the file does not have it: then nothing would change.
+    pub fn replace(&self, name: &str, from: &str, to: &str) {
+        let old = read(&self.file(name));
+        assert!(old.contains(from), "{name} has no {from:?}:\n{old}");
+        self.write(name, &old.replace(from, to));
+    }
+
+    /// Removes a file.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn remove(&self, name: &str) {
+        std::fs::remove_file(self.file(name)).expect("a file removed");
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// An IngressClass of ours that is the default.
+pub fn ingress_class() -> String {
+    "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata:\n  name: lockgate\n  annotations:\n    \
+     ingressclass.kubernetes.io/is-default-class: \"true\"\nspec:\n  controller: lockgate.dev/ingress-controller\n"
+        .into()
+}
+
+/// A Service in `default` with the port 80, named `http`, and where it is served. `annotations` is a YAML flow mapping's
+/// inside: `lockgate.dev/connect-timeout: 3s`.
+pub fn service(name: &str, annotations: &str, endpoints: &[SocketAddr]) -> String {
+    let port = endpoints.first().map_or(8080, SocketAddr::port);
+    let addresses: String = endpoints
+        .iter()
+        .map(|at| format!("  - {{ addresses: [{}], conditions: {{ ready: true }} }}\n", at.ip()))
+        .collect();
+    assert!(endpoints.iter().all(|at| at.port() == port), "one EndpointSlice has one port");
+    let endpoints = if addresses.is_empty() { "endpoints: []\n".into() } else { format!("endpoints:\n{addresses}") };
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{ name: {name}, namespace: default, annotations: {{ {annotations} }} }}\n\
+         spec:\n  ports: [{{ name: http, port: 80, targetPort: {port} }}]\n\
+         ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: {name}-1\n  namespace: default\n  \
+         labels: {{ kubernetes.io/service-name: {name} }}\naddressType: IPv4\nports: [{{ name: http, port: {port} }}]\n\
+         {endpoints}"
+    )
+}
+
+/// An Ingress in `default` for one host, with `/` for a Service; `tls` is the Secret of that host.
+pub fn ingress(name: &str, host: &str, service: &str, tls: Option<&str>) -> String {
+    let tls = tls.map(|secret| format!("  tls: [{{ hosts: [{host}], secretName: {secret} }}]\n")).unwrap_or_default();
+    format!(
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n{tls}  \
+         rules:\n    - host: {host}\n      http:\n        paths:\n          - path: /\n            pathType: Prefix\n            \
+         backend: {{ service: {{ name: {service}, port: {{ name: http }} }} }}\n"
+    )
+}
+
+/// Documents of one file.
+pub fn documents(all: &[String]) -> String {
+    all.join("---\n")
+}

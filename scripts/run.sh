@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# `make run`: the controller on examples/, the demo backend and a real Envoy. Ctrl-C ends all of it.
+# Addresses: HTTP, HTTPS, XDS, ADMIN (the controller's), STATS and ENVOY_ADMIN are ports, if one below is taken.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tools.sh
+HTTP=${HTTP:-8080} HTTPS=${HTTPS:-8443} XDS=${XDS:-18000} ADMIN=${ADMIN:-8001} STATS=${STATS:-8002} ENVOY_ADMIN=${ENVOY_ADMIN:-9901}
+backends=(shop=9101 cart=9102 welcome=9103) # the ports in examples/services.yaml
+state=.lockgate/run
+
+need cargo "" "https://rustup.rs"
+need cc gcc
+need python3 python3
+
+taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+for use in HTTP="$HTTP" HTTPS="$HTTPS" XDS="$XDS" ADMIN="$ADMIN" STATS="$STATS" ENVOY_ADMIN="$ENVOY_ADMIN"; do
+  taken "${use#*=}" && die "port ${use#*=} is in use: end what listens there, or choose another: make run ${use%=*}=PORT"
+done
+for use in "${backends[@]}"; do
+  taken "${use#*=}" && die "port ${use#*=} is in use, and examples/services.yaml needs it for the demo backend \"${use%=*}\""
+done
+
+say "building the controller (the first time takes two minutes or so) ..."
+cargo build --workspace --bin lockgate
+scripts/envoy.sh
+lockgate=${CARGO_TARGET_DIR:-target}/debug/lockgate
+mkdir -p "$state"
+
+names=() pids=()
+# launch NAME COMMAND...: in a session of its own, so that Ctrl-C reaches this script alone, which ends them in order.
+launch() {
+  setsid "${@:2}" </dev/null >"$state/$1.log" 2>&1 &
+  names+=("$1") pids+=($!)
+}
+stop() {
+  trap - EXIT INT TERM HUP
+  [[ -z ${follower:-} ]] || kill "$follower" 2>/dev/null || true
+  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do kill "${pids[i]}" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do
+    for _ in {1..50}; do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+    kill -9 "$pid" 2>/dev/null || true
+  done
+  wait 2>/dev/null || true
+}
+trap 'stop' EXIT
+trap 'say; say "ending ..."; stop; exit 0' INT TERM HUP
+# alive: nobody has ended; says who has, and the last of what it wrote.
+alive() {
+  for i in "${!pids[@]}"; do
+    kill -0 "${pids[i]}" 2>/dev/null && continue
+    say; tail -n 15 "$state/${names[i]}.log" >&2
+    die "${names[i]} has ended; its whole log: $state/${names[i]}.log"
+  done
+}
+# wait_for WHAT COMMAND...: until COMMAND succeeds.
+wait_for() {
+  for _ in {1..300}; do
+    alive
+    "${@:2}" >/dev/null 2>&1 && return
+    sleep 0.1
+  done
+  die "$1 took longer than 30 s: see $state/*.log"
+}
+# answers PORT PATH: whether it is answered 200.
+answers() {
+  exec 3<>"/dev/tcp/127.0.0.1/$1" || return 1
+  printf 'GET %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n' "$2" >&3
+  local line; IFS= read -r line <&3; exec 3>&-
+  [[ $line == *" 200 "* ]]
+}
+
+launch backend python3 examples/backend.py "${backends[@]}"
+launch lockgate "$lockgate" serve --manifests examples --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ADMIN" \
+  --http-port "$HTTP" --https-port "$HTTPS" --stats-port "$STATS"
+wait_for "the controller's /readyz" answers "$ADMIN" /readyz
+"$lockgate" bootstrap --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
+launch envoy .venv/bin/envoy-bin --config-path "$state/bootstrap.yaml" --use-dynamic-base-id --log-level warning
+wait_for "Envoy" answers "$HTTP" /
+
+cat <<TEXT
+
+Envoy serves what examples/ says. Try, in another terminal:
+
+  curl http://shop.localhost:$HTTP/
+  curl http://shop.localhost:$HTTP/cart/items
+  curl --insecure https://shop.localhost:$HTTPS/
+  curl http://localhost:$HTTP/                  # no Ingress has this host: the default backend
+
+  (If your system does not know *.localhost: curl --resolve shop.localhost:$HTTP:127.0.0.1 ...)
+
+Then edit a file in examples/, shop.yaml say, and ask again. Beside it:
+
+  controller    http://127.0.0.1:$ADMIN/metrics   /readyz   /debug/resources
+  Envoy         http://127.0.0.1:$ENVOY_ADMIN/
+  logs          $state/*.log
+
+The controller's log follows; Ctrl-C ends everything.
+
+TEXT
+tail -n +1 -f "$state/lockgate.log" &
+follower=$!
+while alive; do sleep 1 & wait $! || true; done

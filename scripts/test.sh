@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Everything, on a bare machine with Rust, Python 3, a C compiler, Go and root. One line a stage, with the time it took.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tools.sh
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+number=0 stages=7
+
+clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+# stage NAME COMMAND...
+stage() {
+  local name=$1 start=$SECONDS; shift
+  number=$((number + 1))
+  say "== [$(clock $SECONDS)] $number/$stages $name ..."
+  "$@" || { say "== [$(clock $SECONDS)] $number/$stages $name: FAILED after $((SECONDS - start)) s"; exit 1; }
+  say "== [$(clock $SECONDS)] $number/$stages $name: ok, $((SECONDS - start)) s"
+}
+
+tools() {
+  need cargo "" "https://rustup.rs"
+  need cc gcc
+  need python3 python3
+  need openssl openssl
+  need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
+  cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
+}
+# First what is compiled once and used by all: the program and every test.
+compile() { cargo build --workspace --bin lockgate && cargo test --workspace --no-run; }
+unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc; }
+
+stage "tools" tools
+stage "real Envoy" scripts/envoy.sh
+stage "etcd, kube-apiserver, kubectl" scripts/lab.sh
+stage "compile" compile
+stage "lint" make --no-print-directory lint
+stage "unit, golden and protocol tests" unit
+stage "real Envoy and API server" scripts/e2e.sh
+say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -1,0 +1,25 @@
+# Sourced by the other scripts: what they say, and how they get the programs that they need.
+# shellcheck shell=bash
+
+say() { echo "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+# install PACKAGE: a Debian package, where that is possible.
+install() {
+  [[ $EUID == 0 ]] && command -v apt-get >/dev/null || return 0
+  say "installing the package $1 ..."
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0)
+  "${apt[@]}" install -y "$1" >/dev/null 2>&1 || { "${apt[@]}" update && "${apt[@]}" install -y "$1"; } >/dev/null 2>&1 || true
+}
+
+# need PROGRAM PACKAGE [HINT]: PROGRAM is there afterwards, from the Debian PACKAGE if it was missing ("" for none).
+need() {
+  command -v "$1" >/dev/null && return
+  [[ -z $2 ]] || install "$2"
+  command -v "$1" >/dev/null || die "the program \"$1\" is missing${2:+ (Debian package $2)}${3:+: $3}"
+}
+
+# cargo and Go are often not in the PATH of a bare shell.
+for directory in "$HOME/.cargo/bin" /usr/local/go/bin; do
+  case ":$PATH:" in *":$directory:"*) ;; *) PATH=$PATH:$directory ;; esac
+done
