@@ -13,6 +13,8 @@ pub struct Settings {
     pub https_port: u16,
     /// Port of the listener that answers `/ready` and `/stats`; 0 for none.
     pub stats_port: u16,
+    /// Whether the listeners take IPv6 too; false only for nodes whose kernel has none, where Envoy refuses the address.
+    pub ipv6: bool,
     /// Names of ingress classes that are ours even without an IngressClass object.
     pub class_names: Vec<String>,
     /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
@@ -62,6 +64,7 @@ impl Default for Settings {
             http_port: 8080,
             https_port: 8443,
             stats_port: 8002,
+            ipv6: true,
             class_names: Vec::new(),
             classless: false,
             default_tls_secret: None,
