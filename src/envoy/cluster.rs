@@ -1,0 +1,258 @@
+//! Clusters: one per Service port.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
+use envoy_types::pb::envoy::r#type::v3 as type_v3;
+
+use super::{names, wire};
+use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
+use crate::snapshot::Resource;
+
+/// How much is buffered per connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge proxy".
+pub const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
+
+/// Key of the HTTP options in `typed_extension_protocol_options`.
+const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// The CDS resource of a Service port.
+pub fn resource(name: &ClusterName, cluster: &Cluster) -> Resource {
+    Resource::new(&name.0, &self::cluster(name, cluster), vec![cluster.origin.clone()])
+}
+
+/// The message.
+///
+/// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
+/// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
+pub fn cluster(name: &ClusterName, cluster: &Cluster) -> cluster_v3::Cluster {
+    let Cluster { discovery, protocol, connect_timeout, limits, origin: _ } = cluster;
+    let message = cluster_v3::Cluster {
+        name: name.to_string(),
+        alt_stat_name: names::alt_stat_name(name),
+        connect_timeout: Some(wire::duration(*connect_timeout)),
+        per_connection_buffer_limit_bytes: Some(wire::uint32(CONNECTION_BUFFER_BYTES)),
+        lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
+        circuit_breakers: circuit_breakers(limits),
+        typed_extension_protocol_options: http_options(*protocol),
+        transport_socket: upstream_tls(*protocol, discovery),
+        upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
+            tcp_keepalive: Some(wire::tcp_keepalive()),
+            ..Default::default()
+        }),
+        common_lb_config: Some(cluster_v3::cluster::CommonLbConfig {
+            healthy_panic_threshold: Some(type_v3::Percent { value: 0.0 }),
+            locality_config_specifier: matches!(discovery, Discovery::Eds).then_some(
+                cluster_v3::cluster::common_lb_config::LocalityConfigSpecifier::LocalityWeightedLbConfig(
+                    cluster_v3::cluster::common_lb_config::LocalityWeightedLbConfig {},
+                ),
+            ),
+            ..Default::default()
+        }),
+        // Kubernetes says which endpoints there are: one that it removes is gone at once, healthy or not.
+        ignore_health_on_host_removal: true,
+        ..Default::default()
+    };
+    discovered(message, discovery)
+}
+
+/// `message`, finding its endpoints as `discovery` says.
+fn discovered(message: cluster_v3::Cluster, discovery: &Discovery) -> cluster_v3::Cluster {
+    use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig};
+    match discovery {
+        Discovery::Eds => cluster_v3::Cluster {
+            eds_cluster_config: Some(EdsClusterConfig {
+                eds_config: Some(wire::ads()),
+                service_name: message.name.clone(),
+            }),
+            cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)),
+            ..message
+        },
+        Discovery::Dns { hostname, port } => cluster_v3::Cluster {
+            load_assignment: Some(one_endpoint(&message.name, wire::socket_address(hostname, *port))),
+            cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
+                name: "envoy.clusters.dns".to_owned(),
+                typed_config: Some(wire::any(&strict_dns())),
+            })),
+            ..message
+        },
+        Discovery::Static { address, port } => cluster_v3::Cluster {
+            load_assignment: Some(one_endpoint(&message.name, wire::socket_address(&address.to_string(), *port))),
+            cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static as i32)),
+            ..message
+        },
+    }
+}
+
+/// What `STRICT_DNS` was: every address of the answer is an endpoint, resolved anew when its TTL is over.
+///
+/// IPv4 first, then IPv6: `AUTO` prefers IPv6, which fails where nodes have no way out by it.
+pub fn strict_dns() -> dns_v3::DnsCluster {
+    dns_v3::DnsCluster {
+        respect_dns_ttl: true,
+        dns_lookup_family: DnsLookupFamily::V4Preferred as i32,
+        ..Default::default()
+    }
+}
+
+/// An assignment of one endpoint.
+pub fn one_endpoint(name: &str, address: core_v3::Address) -> endpoint_v3::ClusterLoadAssignment {
+    let endpoint = endpoint_v3::Endpoint { address: Some(address), ..Default::default() };
+    endpoint_v3::ClusterLoadAssignment {
+        cluster_name: name.to_owned(),
+        endpoints: vec![endpoint_v3::LocalityLbEndpoints {
+            lb_endpoints: vec![endpoint_v3::LbEndpoint {
+                host_identifier: Some(endpoint_v3::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// The limits that are set; `None` if none is, so that Envoy's defaults hold.
+fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreakers> {
+    use cluster_v3::circuit_breakers::Thresholds;
+    if *limits == CircuitBreakers::default() {
+        return None;
+    }
+    let CircuitBreakers { max_connections, max_pending_requests, max_requests, max_retries, per_host_max_connections } =
+        *limits;
+    Some(cluster_v3::CircuitBreakers {
+        thresholds: vec![Thresholds {
+            max_connections: max_connections.map(wire::uint32),
+            max_pending_requests: max_pending_requests.map(wire::uint32),
+            max_requests: max_requests.map(wire::uint32),
+            max_retries: max_retries.map(wire::uint32),
+            ..Default::default()
+        }],
+        per_host_thresholds: per_host_max_connections
+            .map(|limit| Thresholds { max_connections: Some(wire::uint32(limit)), ..Default::default() })
+            .into_iter()
+            .collect(),
+    })
+}
+
+/// HTTP options of a protocol; none for HTTP/1.1, which is Envoy's default.
+fn http_options(protocol: UpstreamProtocol) -> HashMap<String, envoy_types::pb::google::protobuf::Any> {
+    use upstream_v3::http_protocol_options::{
+        ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
+    };
+    let http2 = match protocol {
+        UpstreamProtocol::Http1 | UpstreamProtocol::Tls => return HashMap::new(),
+        UpstreamProtocol::H2c | UpstreamProtocol::H2 => core_v3::Http2ProtocolOptions::default(),
+    };
+    let explicit = ExplicitHttpConfig { protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(http2)) };
+    let options = upstream_v3::HttpProtocolOptions {
+        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        ..Default::default()
+    };
+    HashMap::from([(HTTP_OPTIONS.to_owned(), wire::any(&options))])
+}
+
+/// TLS to the endpoints, without verification: an Ingress cannot say what to verify against.
+fn upstream_tls(protocol: UpstreamProtocol, discovery: &Discovery) -> Option<core_v3::TransportSocket> {
+    let alpn = match protocol {
+        UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
+        UpstreamProtocol::Tls => vec![],
+        UpstreamProtocol::H2 => vec!["h2".to_owned()],
+    };
+    let sni = match discovery {
+        Discovery::Dns { hostname, .. } => hostname.trim_end_matches('.').to_owned(),
+        Discovery::Eds | Discovery::Static { .. } => String::new(),
+    };
+    let context = tls_v3::UpstreamTlsContext {
+        sni,
+        common_tls_context: Some(tls_v3::CommonTlsContext {
+            // Towards a server Envoy stops at 1.2 unless told otherwise.
+            tls_params: Some(tls_v3::TlsParameters {
+                tls_minimum_protocol_version: tls_v3::tls_parameters::TlsProtocol::TlSv12 as i32,
+                tls_maximum_protocol_version: tls_v3::tls_parameters::TlsProtocol::TlSv13 as i32,
+                ..Default::default()
+            }),
+            alpn_protocols: alpn,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    Some(wire::transport_socket("envoy.transport_sockets.tls", &context))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::time::Duration;
+
+    use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+    use prost::Message;
+
+    use super::*;
+    use crate::provenance::ObjectRef;
+
+    fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
+        let connect_timeout = Duration::from_millis(1500);
+        let origin = ObjectRef::new("Service", "shop", "cart");
+        let model = Cluster { discovery, protocol, connect_timeout, limits, origin };
+        cluster(&ClusterName("shop/cart/http".into()), &model)
+    }
+
+    fn external(protocol: UpstreamProtocol) -> cluster_v3::Cluster {
+        let discovery = Discovery::Dns { hostname: "api.example.net.".into(), port: 443 };
+        built(discovery, protocol, CircuitBreakers::default())
+    }
+
+    fn tls_context(cluster: &cluster_v3::Cluster) -> tls_v3::UpstreamTlsContext {
+        let Some(core_v3::transport_socket::ConfigType::TypedConfig(any)) =
+            cluster.transport_socket.as_ref().unwrap().config_type.as_ref()
+        else {
+            panic!("no typed configuration")
+        };
+        tls_v3::UpstreamTlsContext::decode(&*any.value).unwrap()
+    }
+
+    #[test]
+    fn a_service_gets_its_endpoints_by_eds_under_its_own_name() {
+        let cluster = built(Discovery::Eds, UpstreamProtocol::Http1, CircuitBreakers::default());
+        assert_eq!(cluster.eds_cluster_config.unwrap().service_name, "shop/cart/http");
+        assert_eq!(cluster.cluster_discovery_type, Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)));
+        assert_eq!(cluster.common_lb_config.unwrap().healthy_panic_threshold.unwrap().value, 0.0);
+        assert_eq!(cluster.connect_timeout.unwrap().nanos, 500_000_000);
+        assert!(cluster.circuit_breakers.is_none() && cluster.transport_socket.is_none());
+        assert!(cluster.typed_extension_protocol_options.is_empty());
+    }
+
+    #[test]
+    fn an_external_name_is_resolved_by_envoy_and_is_its_sni() {
+        let cluster = external(UpstreamProtocol::H2);
+        assert!(matches!(cluster.cluster_discovery_type, Some(ClusterDiscoveryType::ClusterType(_))));
+        assert!(cluster.typed_extension_protocol_options.contains_key(HTTP_OPTIONS));
+        let context = tls_context(&cluster);
+        assert_eq!(context.sni, "api.example.net");
+        assert_eq!(context.common_tls_context.unwrap().alpn_protocols, ["h2"]);
+    }
+
+    #[test]
+    fn http1_over_tls_has_no_http2_options() {
+        let cluster = external(UpstreamProtocol::Tls);
+        assert!(cluster.typed_extension_protocol_options.is_empty());
+        assert!(tls_context(&cluster).common_tls_context.unwrap().validation_context_type.is_none());
+    }
+
+    #[test]
+    fn limits_that_are_not_set_stay_envoys() {
+        let limits = CircuitBreakers { max_retries: Some(7), ..Default::default() };
+        let breakers = built(Discovery::Eds, UpstreamProtocol::H2c, limits).circuit_breakers.unwrap();
+        assert_eq!(breakers.thresholds[0].max_retries.unwrap().value, 7);
+        assert_eq!(breakers.thresholds[0].max_requests, None);
+        assert!(breakers.per_host_thresholds.is_empty());
+        let limits = CircuitBreakers { per_host_max_connections: Some(3), ..Default::default() };
+        let breakers = built(Discovery::Eds, UpstreamProtocol::H2c, limits).circuit_breakers.unwrap();
+        assert_eq!(breakers.per_host_thresholds[0].max_connections.unwrap().value, 3);
+    }
+}

@@ -1,0 +1,115 @@
+//! Load assignments: the hot path. Pods come and go far more often than anything else changes.
+
+use std::collections::BTreeSet;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+
+use super::wire;
+use crate::model::{ClusterName, Endpoint, Endpoints, Health};
+use crate::snapshot::Resource;
+
+/// The EDS resource of a cluster; its name is the cluster's.
+pub fn load_assignment(name: &ClusterName, endpoints: &Endpoints) -> Resource {
+    Resource::new(&name.0, &cluster_load_assignment(name, endpoints), endpoints.origins.clone())
+}
+
+/// The message. Without endpoints it is empty, which is how Envoy is told that there are none.
+///
+/// Each address occurs once in all of it (gRPC refuses repetitions), and a zone without endpoints is left out.
+pub fn cluster_load_assignment(name: &ClusterName, endpoints: &Endpoints) -> endpoint_v3::ClusterLoadAssignment {
+    let mut seen = BTreeSet::new();
+    let mut any_draining = false;
+    let mut localities = Vec::with_capacity(endpoints.zones.len());
+    for (zone, members) in &endpoints.zones {
+        let members: Vec<&Endpoint> = members.iter().filter(|one| seen.insert((one.address, one.port))).collect();
+        if members.is_empty() {
+            continue;
+        }
+        let healthy = members.iter().filter(|one| one.health == Health::Healthy).count();
+        any_draining |= healthy < members.len();
+        localities.push(endpoint_v3::LocalityLbEndpoints {
+            locality: Some(core_v3::Locality { zone: zone.to_string(), ..Default::default() }),
+            lb_endpoints: members.into_iter().map(lb_endpoint).collect(),
+            // Never unset: gRPC skips a locality without a weight. Proportional, so that every endpoint gets the same.
+            load_balancing_weight: Some(wire::uint32(healthy.max(1) as u32)),
+            ..Default::default()
+        });
+    }
+    endpoint_v3::ClusterLoadAssignment {
+        cluster_name: name.to_string(),
+        endpoints: localities,
+        policy: any_draining.then(draining_policy),
+        ..Default::default()
+    }
+}
+
+/// Envoy lowers a zone's weight once more than 40 % of its endpoints are not healthy. Our weights count healthy ones
+/// alone, so draining endpoints must not lower them again: a factor at which one healthy endpoint is enough.
+fn draining_policy() -> endpoint_v3::cluster_load_assignment::Policy {
+    endpoint_v3::cluster_load_assignment::Policy {
+        overprovisioning_factor: Some(wire::uint32(1_000_000)),
+        ..Default::default()
+    }
+}
+
+/// One endpoint.
+fn lb_endpoint(endpoint: &Endpoint) -> endpoint_v3::LbEndpoint {
+    let health = match endpoint.health {
+        Health::Healthy => core_v3::HealthStatus::Healthy,
+        Health::Draining => core_v3::HealthStatus::Draining,
+    };
+    endpoint_v3::LbEndpoint {
+        health_status: health as i32,
+        host_identifier: Some(endpoint_v3::lb_endpoint::HostIdentifier::Endpoint(endpoint_v3::Endpoint {
+            address: Some(wire::socket_address(&endpoint.address.to_string(), endpoint.port)),
+            ..Default::default()
+        })),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn endpoint(address: &str, health: Health) -> Endpoint {
+        Endpoint { address: address.parse().unwrap(), port: 8080, health }
+    }
+
+    fn built(zones: &[(&str, &[Endpoint])]) -> endpoint_v3::ClusterLoadAssignment {
+        let zones = zones.iter().map(|(zone, members)| ((*zone).into(), members.to_vec())).collect();
+        cluster_load_assignment(&ClusterName("shop/cart/http".into()), &Endpoints { zones, origins: vec![] })
+    }
+
+    #[test]
+    fn no_endpoints_are_an_empty_assignment_with_its_name() {
+        let assignment = built(&[("a", &[])]);
+        assert_eq!(assignment.cluster_name, "shop/cart/http");
+        assert!(assignment.endpoints.is_empty());
+    }
+
+    #[test]
+    fn a_zone_weighs_what_its_healthy_endpoints_count() {
+        use Health::{Draining, Healthy};
+        let assignment = built(&[
+            ("a", &[endpoint("10.0.0.1", Healthy), endpoint("10.0.0.2", Healthy), endpoint("10.0.0.3", Draining)]),
+            ("b", &[endpoint("10.0.1.1", Draining)]),
+        ]);
+        let weights: Vec<u32> =
+            assignment.endpoints.iter().map(|zone| zone.load_balancing_weight.unwrap().value).collect();
+        assert_eq!(weights, [2, 1]);
+        assert!(assignment.policy.unwrap().overprovisioning_factor.is_some());
+        assert_eq!(assignment.endpoints[0].lb_endpoints[2].health_status, core_v3::HealthStatus::Draining as i32);
+    }
+
+    #[test]
+    fn an_address_occurs_once_over_all_zones() {
+        let one = endpoint("fd00::1", Health::Healthy);
+        let assignment = built(&[("a", &[one, one]), ("b", &[one])]);
+        assert_eq!(assignment.endpoints.len(), 1);
+        assert_eq!(assignment.endpoints[0].lb_endpoints.len(), 1);
+        assert_eq!(assignment.policy, None);
+    }
+}

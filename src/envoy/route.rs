@@ -1,0 +1,246 @@
+//! Route configurations: one for the plain-text listener, one for each TLS host.
+//!
+//! One per TLS host, so that a change of its routes costs a few hundred bytes and a millisecond however many hosts
+//! there are, and so that a connection for one host cannot reach another's routes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+
+use super::{names, wire};
+use crate::model::{Action, Forward, Host, Model, PathMatch, Retry, Route, TlsHost, VirtualHost};
+use crate::provenance::ObjectRef;
+use crate::snapshot::Resource;
+
+/// All route configurations: the plain-text one first.
+pub fn route_configurations(model: &Model) -> Vec<Resource> {
+    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls));
+    std::iter::once(http_routes(&model.http)).chain(https).collect()
+}
+
+/// The route configuration of the plain-text listener: every host, and 404 for those that nobody named.
+pub fn http_routes(hosts: &std::collections::BTreeMap<Host, VirtualHost>) -> Resource {
+    let mut virtual_hosts: Vec<_> = hosts.iter().map(|(host, routes)| virtual_host(host, routes)).collect();
+    if !hosts.contains_key(&Host::Any) {
+        virtual_hosts.push(answering_all(404));
+    }
+    let origins = hosts.values().flat_map(origins).collect();
+    Resource::new(names::HTTP, &route_configuration(names::HTTP, virtual_hosts), origins)
+}
+
+/// The route configuration of a TLS host: its routes, and 421 for requests that are for another host.
+///
+/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one.
+/// Source: RFC 9110 section 15.5.20.
+pub fn https_routes(host: &Host, tls: &TlsHost) -> Resource {
+    let name = names::https_routes(host);
+    let mut virtual_hosts = vec![virtual_host(host, &tls.virtual_host)];
+    if *host != Host::Any {
+        virtual_hosts.push(answering_all(421));
+    }
+    let origins = origins(&tls.virtual_host).chain(tls.origins.iter().cloned()).collect();
+    Resource::new(&name, &route_configuration(&name, virtual_hosts), origins)
+}
+
+fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
+    host.routes.iter().map(|route| route.origin.clone())
+}
+
+/// The message. Domains are compared without the port, so they need no `:*` twins.
+pub fn route_configuration(name: &str, virtual_hosts: Vec<route_v3::VirtualHost>) -> route_v3::RouteConfiguration {
+    route_v3::RouteConfiguration {
+        name: name.to_owned(),
+        virtual_hosts,
+        ignore_port_in_host_matching: true,
+        ..Default::default()
+    }
+}
+
+/// The virtual host of `host`.
+pub fn virtual_host(host: &Host, content: &VirtualHost) -> route_v3::VirtualHost {
+    route_v3::VirtualHost {
+        name: host.to_string(),
+        domains: vec![host.to_string()],
+        routes: content.routes.iter().map(|one| route(host, one)).collect(),
+        ..Default::default()
+    }
+}
+
+/// The virtual host for every host that no other one takes: all its requests get `status`.
+fn answering_all(status: u16) -> route_v3::VirtualHost {
+    route_v3::VirtualHost {
+        name: "*".to_owned(),
+        domains: vec!["*".to_owned()],
+        routes: vec![route_v3::Route {
+            r#match: Some(route_v3::RouteMatch {
+                path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix("/".to_owned())),
+                ..Default::default()
+            }),
+            action: Some(route_v3::route::Action::DirectResponse(direct_response(status))),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// One route of `host`, with the object behind it as its name and in its metadata.
+pub fn route(host: &Host, route: &Route) -> route_v3::Route {
+    let action = match &route.action {
+        Action::Forward(forward) => route_v3::route::Action::Route(route_action(forward)),
+        Action::RedirectToHttps { status, port } => {
+            route_v3::route::Action::Redirect(redirect_to_https(host, *status, *port))
+        }
+        Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
+    };
+    route_v3::Route {
+        name: names::route(&route.origin),
+        r#match: Some(route_match(host, route)),
+        metadata: Some(metadata(&route.origin)),
+        action: Some(action),
+        ..Default::default()
+    }
+}
+
+/// Envoy's match. `SeparatedPrefix` takes whole elements, so `/foo` takes `/foo/bar` and not `/foobar`.
+fn route_match(host: &Host, route: &Route) -> route_v3::RouteMatch {
+    use route_v3::route_match::PathSpecifier;
+    let path = match &route.path {
+        PathMatch::Exact(path) => PathSpecifier::Path(path.clone()),
+        PathMatch::Regex(pattern) => PathSpecifier::SafeRegex(regex(pattern.clone())),
+        PathMatch::SeparatedPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.clone()),
+        PathMatch::Prefix(prefix) => PathSpecifier::Prefix(prefix.clone()),
+    };
+    let headers = match host {
+        Host::Wildcard(suffix) if route.one_label_host => vec![one_label_before(suffix)],
+        _ => vec![],
+    };
+    route_v3::RouteMatch { path_specifier: Some(path), headers, ..Default::default() }
+}
+
+/// Takes `:authority` only if it is one label before `.suffix`: Envoy's domain `*.suffix` takes several.
+///
+/// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
+fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
+    let pattern = format!(r"(?i)[^.:]+\.{}(:[0-9]+)?", suffix.replace('.', r"\."));
+    route_v3::HeaderMatcher {
+        name: ":authority".to_owned(),
+        header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(
+            matcher_v3::StringMatcher {
+                match_pattern: Some(matcher_v3::string_matcher::MatchPattern::SafeRegex(regex(pattern))),
+                ..Default::default()
+            },
+        )),
+        ..Default::default()
+    }
+}
+
+/// A full match of an RE2 pattern.
+fn regex(pattern: String) -> matcher_v3::RegexMatcher {
+    matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
+}
+
+/// Forwarding. An absent timeout is written as 0, for Envoy takes 15 s where nothing is said.
+fn route_action(forward: &Forward) -> route_v3::RouteAction {
+    use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
+    let Forward { clusters, timeout, retry, websocket } = forward;
+    let cluster = match clusters.as_slice() {
+        [only] => ClusterSpecifier::Cluster(only.cluster.to_string()),
+        several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
+            clusters: several
+                .iter()
+                .map(|one| route_v3::weighted_cluster::ClusterWeight {
+                    name: one.cluster.to_string(),
+                    weight: Some(wire::uint32(one.weight)),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        }),
+    };
+    // The connection manager lets websockets through, so a route speaks only to forbid them.
+    let refused = UpgradeConfig {
+        upgrade_type: "websocket".to_owned(),
+        enabled: Some(wire::boolean(false)),
+        ..Default::default()
+    };
+    route_v3::RouteAction {
+        cluster_specifier: Some(cluster),
+        timeout: Some(wire::duration(timeout.unwrap_or(Duration::ZERO))),
+        retry_policy: retry.as_ref().map(retry_policy),
+        upgrade_configs: if *websocket { vec![] } else { vec![refused] },
+        ..Default::default()
+    }
+}
+
+/// A retry goes to another endpoint if there is one.
+fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
+    use route_v3::retry_policy::{RetryHostPredicate, retry_host_predicate::ConfigType};
+    let Retry { on, retries, per_try_timeout } = retry;
+    route_v3::RetryPolicy {
+        retry_on: on.clone(),
+        num_retries: Some(wire::uint32(*retries)),
+        per_try_timeout: per_try_timeout.map(wire::duration),
+        retry_host_predicate: vec![RetryHostPredicate {
+            name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
+            config_type: Some(ConfigType::TypedConfig(wire::any(&previous_hosts_v3::PreviousHostsPredicate {}))),
+        }],
+        host_selection_retry_max_attempts: 3,
+        ..Default::default()
+    }
+}
+
+/// The same URL on https.
+///
+/// A port in the request's `Host` is that of the plain-text listener and leads nowhere on https. It goes away where
+/// the host's name is known; behind a wildcard Envoy can only keep or replace it, so there it stays unless `port` is set.
+fn redirect_to_https(host: &Host, status: u16, port: Option<u16>) -> route_v3::RedirectAction {
+    use route_v3::redirect_action::{RedirectResponseCode, SchemeRewriteSpecifier};
+    let response_code = match status {
+        302 => RedirectResponseCode::Found,
+        303 => RedirectResponseCode::SeeOther,
+        307 => RedirectResponseCode::TemporaryRedirect,
+        308 => RedirectResponseCode::PermanentRedirect,
+        _ => RedirectResponseCode::MovedPermanently,
+    };
+    route_v3::RedirectAction {
+        host_redirect: match host {
+            Host::Exact(name) => name.to_string(),
+            Host::Wildcard(_) | Host::Any => String::new(),
+        },
+        port_redirect: port.filter(|port| *port != 443).map_or(0, u32::from),
+        response_code: response_code as i32,
+        scheme_rewrite_specifier: Some(SchemeRewriteSpecifier::HttpsRedirect(true)),
+        ..Default::default()
+    }
+}
+
+/// An answer by Envoy itself. The text tells it from the same status out of a backend.
+fn direct_response(status: u16) -> route_v3::DirectResponseAction {
+    let text = match status {
+        404 => "no route for this host and path\n",
+        421 => "this connection was opened for another host\n",
+        503 => "the backend of this route is not available\n",
+        _ => "",
+    };
+    route_v3::DirectResponseAction {
+        status: status.into(),
+        body: (!text.is_empty()).then(|| wire::inline_string(text)),
+        ..Default::default()
+    }
+}
+
+/// The object behind a route, for the access log and for whoever reads a configuration dump.
+fn metadata(origin: &ObjectRef) -> core_v3::Metadata {
+    let fields = [("kind", origin.kind), ("namespace", &*origin.namespace), ("name", &*origin.name)];
+    core_v3::Metadata {
+        filter_metadata: HashMap::from([(names::METADATA.to_owned(), wire::text_struct(fields))]),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
