@@ -26,8 +26,9 @@ const INCLUDES: &[&str] = &[
     "ratelimit",
 ];
 
-/// The start of the names of protobuf's own files, which the compiler brings along.
-const WELL_KNOWN: &str = "google/protobuf/";
+/// Protobuf's own files, which the compiler brings along.
+const WELL_KNOWN: &[&str] =
+    &["any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"];
 
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set")?);
@@ -91,6 +92,9 @@ fn unpacked() -> Result<Option<PathBuf>> {
 /// All `.proto` files in `includes`, as one encoded `FileDescriptorSet`.
 fn compile(includes: &[PathBuf]) -> Result<Vec<u8>> {
     let mut files = Files::default();
+    for name in WELL_KNOWN {
+        files.insert(GoogleFileResolver::new().open_file(&format!("google/protobuf/{name}.proto"))?);
+    }
     for include in includes {
         files.read(include, include)?;
     }
@@ -114,7 +118,7 @@ struct Parsed {
 }
 
 impl Files {
-    /// Parses every `.proto` file under `directory`, and what they import of protobuf's own.
+    /// Parses every `.proto` file under `directory`.
     fn read(&mut self, include: &Path, directory: &Path) -> Result<()> {
         let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
         for entry in entries {
@@ -125,12 +129,6 @@ impl Files {
                 let name = path.strip_prefix(include)?.to_string_lossy().replace('\\', "/");
                 let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
                 let file = File::from_source(&name, &source).with_context(|| format!("cannot parse {name}"))?;
-                for import in file.file_descriptor_proto().dependency.iter().filter(|i| i.starts_with(WELL_KNOWN)) {
-                    if !self.parsed.contains_key(import) {
-                        let file = GoogleFileResolver::new().open_file(import);
-                        self.insert(file.with_context(|| format!("cannot find {import}, imported by {name}"))?);
-                    }
-                }
                 self.insert(file);
             }
         }

@@ -1,0 +1,173 @@
+//! From messages to JSON.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage, Value};
+use serde_json::{Value as Json, json};
+
+use super::read::{is_special, is_wrapper};
+use super::scalar::base64;
+use crate::protobuf::{known_type_url, pool};
+
+/// What stands for a value that nobody is to see.
+const REDACTED: &str = "[redacted]";
+
+/// `message`, an encoded message of type `full_name`, as JSON: fields by their names in the proto, what is in an `Any`
+/// with its `@type`. An `Any` of unknown type keeps its bytes, as base64 in `value`; so does the whole if it is
+/// malformed.
+pub fn to_json(full_name: &str, message: &[u8]) -> Json {
+    Printer { redact: false }.encoded(full_name, message, false).unwrap_or_else(|| json!({ "value": base64(message) }))
+}
+
+/// The same as [`to_json`], with every text and every number that the protos mark as sensitive replaced, and what is
+/// of unknown type too. What is kept of a secret is where it comes from: the names of its fields.
+pub fn to_json_redacted(full_name: &str, message: &[u8]) -> Json {
+    Printer { redact: true }.encoded(full_name, message, false).unwrap_or_else(|| json!({ "value": REDACTED }))
+}
+
+/// The full names of all fields that the protos mark as sensitive.
+fn sensitive() -> &'static HashSet<String> {
+    static SENSITIVE: LazyLock<HashSet<String>> = LazyLock::new(|| {
+        let Some(mark) = pool().get_extension_by_name("udpa.annotations.sensitive") else { return HashSet::new() };
+        let fields = pool().all_messages().flat_map(|message| message.fields().collect::<Vec<_>>());
+        let marked = fields.filter(|field| field.options().get_extension(&mark).as_bool() == Some(true));
+        marked.map(|field| field.full_name().to_owned()).collect()
+    });
+    &SENSITIVE
+}
+
+struct Printer {
+    redact: bool,
+}
+
+/// `hidden` says everywhere whether a field further out is sensitive.
+impl Printer {
+    fn encoded(&self, full_name: &str, message: &[u8], hidden: bool) -> Option<Json> {
+        let descriptor = pool().get_message_by_name(full_name)?;
+        let message = DynamicMessage::decode(descriptor, message).ok()?;
+        Some(self.message(&message, hidden))
+    }
+
+    fn message(&self, message: &DynamicMessage, hidden: bool) -> Json {
+        let descriptor: MessageDescriptor = message.descriptor();
+        match descriptor.full_name() {
+            "google.protobuf.Any" => self.any(message, hidden),
+            "google.protobuf.Duration" if !hidden => duration(message),
+            name if is_special(name) && hidden => REDACTED.into(),
+            name if is_wrapper(name) => match descriptor.get_field(1) {
+                Some(field) => self.single(&field.kind(), &message.get_field(&field), hidden),
+                None => Json::Null,
+            },
+            name if is_special(name) => serde_json::to_value(message).unwrap_or(Json::Null),
+            _ => {
+                let fields = message.fields().filter_map(|(field, value)| {
+                    let hidden = hidden || self.redact && sensitive().contains(field.full_name());
+                    Some((field.name().to_owned(), self.field(&field, value, hidden)?))
+                });
+                Json::Object(fields.collect())
+            }
+        }
+    }
+
+    /// `None` for a number that is hidden: there is no other number to stand for it.
+    fn field(&self, field: &FieldDescriptor, value: &Value, hidden: bool) -> Option<Json> {
+        let kind = field.kind();
+        if hidden && !matches!(kind, Kind::Message(_) | Kind::String | Kind::Bytes) {
+            return None;
+        }
+        Some(match value {
+            Value::List(items) => items.iter().map(|item| self.single(&kind, item, hidden)).collect(),
+            Value::Map(entries) => {
+                let kind = kind.as_message().map(|entry| entry.map_entry_value_field().kind());
+                let entries = entries
+                    .iter()
+                    .filter_map(|(key, value)| Some((map_key(key), self.single(kind.as_ref()?, value, hidden))));
+                Json::Object(entries.collect())
+            }
+            value => self.single(&kind, value, hidden),
+        })
+    }
+
+    fn single(&self, kind: &Kind, value: &Value, hidden: bool) -> Json {
+        match value {
+            Value::Message(message) => self.message(message, hidden),
+            _ if hidden => REDACTED.into(),
+            Value::Bool(value) => (*value).into(),
+            Value::I32(number) => (*number).into(),
+            Value::U32(number) => (*number).into(),
+            // As text: a JSON number holds 53 bits.
+            Value::I64(number) => number.to_string().into(),
+            Value::U64(number) => number.to_string().into(),
+            // The shortest digits that mean this number, not those of the nearest number of twice the size.
+            Value::F32(number) => float(number.to_string().parse().unwrap_or(f64::from(*number))),
+            Value::F64(number) => float(*number),
+            Value::String(text) => text.clone().into(),
+            Value::Bytes(bytes) => base64(bytes).into(),
+            Value::EnumNumber(number) => match kind.as_enum().and_then(|kind| kind.get_value(*number)) {
+                Some(value) => value.name().into(),
+                None => (*number).into(),
+            },
+            Value::List(_) | Value::Map(_) => Json::Null,
+        }
+    }
+
+    fn any(&self, any: &DynamicMessage, hidden: bool) -> Json {
+        let (url, content) = (any.get_field_by_number(1), any.get_field_by_number(2));
+        let url = url.as_deref().and_then(Value::as_str).unwrap_or_default();
+        let content = content.as_deref().and_then(Value::as_bytes).map(|bytes| &**bytes).unwrap_or_default();
+        if url.is_empty() && content.is_empty() {
+            return json!({});
+        }
+        let name = known_type_url(url).and_then(|url| url.rsplit('/').next());
+        let known = name.and_then(|name| Some((name, self.encoded(name, content, hidden)?)));
+        match known {
+            Some((name, Json::Object(mut fields))) if !is_special(name) => {
+                fields.insert("@type".to_owned(), url.into());
+                Json::Object(fields)
+            }
+            Some((_, value)) => json!({ "@type": url, "value": value }),
+            None if hidden || self.redact => json!({ "@type": url, "value": REDACTED }),
+            None => json!({ "@type": url, "value": base64(content) }),
+        }
+    }
+}
+
+/// `1.5s`
+fn duration(message: &DynamicMessage) -> Json {
+    let number = |field| {
+        message.get_field_by_number(field).map(|value| match *value {
+            Value::I64(seconds) => seconds,
+            Value::I32(nanos) => i64::from(nanos),
+            _ => 0,
+        })
+    };
+    let (seconds, nanos) = (number(1).unwrap_or_default(), number(2).unwrap_or_default());
+    let sign = if seconds < 0 || nanos < 0 { "-" } else { "" };
+    let digits = format!("{:09}", nanos.unsigned_abs());
+    match digits.trim_end_matches('0') {
+        "" => format!("{sign}{}s", seconds.unsigned_abs()),
+        digits => format!("{sign}{}.{digits}s", seconds.unsigned_abs()),
+    }
+    .into()
+}
+
+fn float(number: f64) -> Json {
+    match number {
+        n if n.is_nan() => "NaN".into(),
+        f64::INFINITY => "Infinity".into(),
+        f64::NEG_INFINITY => "-Infinity".into(),
+        n => n.into(),
+    }
+}
+
+fn map_key(key: &MapKey) -> String {
+    match key {
+        MapKey::Bool(key) => key.to_string(),
+        MapKey::I32(key) => key.to_string(),
+        MapKey::I64(key) => key.to_string(),
+        MapKey::U32(key) => key.to_string(),
+        MapKey::U64(key) => key.to_string(),
+        MapKey::String(key) => key.clone(),
+    }
+}
