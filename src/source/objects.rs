@@ -3,10 +3,10 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 use k8s_openapi::api::networking::v1::IngressSpec;
 
 use crate::model::KeyPair;
@@ -192,7 +192,7 @@ pub struct SliceEndpoint {
 }
 
 /// A Secret of type `kubernetes.io/tls` or `Opaque`, already checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     /// Its metadata.
     pub meta: Meta,
@@ -264,7 +264,7 @@ pub struct Objects {
     pub services: OrdMap<ObjectKey, Arc<Service>>,
     /// EndpointSlices, by the Service that they belong to, then by their own name.
     pub endpoint_slices: OrdMap<ObjectKey, OrdMap<Arc<str>, Arc<EndpointSlice>>>,
-    /// Secrets.
+    /// Secrets; also deleted ones whose last good key pair is still served (see [`Objects::delete`]).
     pub secrets: OrdMap<ObjectKey, Arc<Secret>>,
     /// ConfigMaps.
     pub config_maps: OrdMap<ObjectKey, Arc<Meta>>,
@@ -272,4 +272,181 @@ pub struct Objects {
     pub namespaces: OrdMap<ObjectKey, Arc<Meta>>,
     /// The Service of each EndpointSlice, to find it again when it is deleted or moves to another Service.
     service_of_slice: OrdMap<ObjectKey, ObjectKey>,
+    /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
+    deleted_secrets: Vector<ObjectKey>,
 }
+
+/// What a Secret that was deleted bears as its fault.
+pub const SECRET_DELETED: &str = "the Secret was deleted";
+
+/// How many deleted Secrets are kept at the most, so that a tenant who makes and deletes Secrets cannot fill the memory.
+const DELETED_SECRETS: usize = 1024;
+
+impl Objects {
+    /// Takes in a new or changed object. Returns whether anything changed that translation reads.
+    ///
+    /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one.
+    pub fn apply(&mut self, object: Object) -> bool {
+        match object {
+            Object::Ingress(object) => put(&mut self.ingresses, object.meta.key.clone(), object),
+            Object::IngressClass(object) => put(&mut self.ingress_classes, object.meta.key.clone(), object),
+            Object::Service(object) => put(&mut self.services, object.meta.key.clone(), object),
+            Object::EndpointSlice(slice) => self.apply_slice(slice),
+            Object::Secret(secret) => self.apply_secret(secret),
+            Object::ConfigMap(meta) => put(&mut self.config_maps, meta.key.clone(), meta),
+            Object::Namespace(meta) => put(&mut self.namespaces, meta.key.clone(), meta),
+        }
+    }
+
+    /// Takes an object away. Returns whether anything changed.
+    ///
+    /// A Secret that ever had a usable key pair is not forgotten: it keeps its last good pair and bears the fault
+    /// [`SECRET_DELETED`], since people delete Secrets to have them issued anew, and hosts must not go dark meanwhile.
+    /// That lasts until the Secret is back, until 1024 other Secrets are deleted after it, or until the process ends;
+    /// a Secret that was gone before the process started is unknown to it.
+    pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
+        match kind {
+            Kind::Ingress => self.ingresses.remove(key).is_some(),
+            Kind::IngressClass => self.ingress_classes.remove(key).is_some(),
+            Kind::Service => self.services.remove(key).is_some(),
+            Kind::EndpointSlice => self.delete_slice(key),
+            Kind::Secret => self.delete_secret(key),
+            Kind::ConfigMap => self.config_maps.remove(key).is_some(),
+            Kind::Namespace => self.namespaces.remove(key).is_some(),
+        }
+    }
+
+    /// Makes `objects` all that there is of `kind`, as after a list. Objects of other kinds among them are left out.
+    /// Returns what is new, changed or gone, sorted. Secrets that are gone go as in [`Objects::delete`].
+    pub fn replace(&mut self, kind: Kind, objects: Vec<Object>) -> Vec<ObjectRef> {
+        let listed: BTreeSet<ObjectKey> =
+            objects.iter().filter(|object| object.kind() == kind).map(|object| object.meta().key.clone()).collect();
+        let mut changed = Vec::new();
+        for gone in self.refs(kind).into_iter().filter(|(key, _)| !listed.contains(key)) {
+            if self.delete(kind, &gone.0) {
+                changed.push(gone.1);
+            }
+        }
+        for object in objects.into_iter().filter(|object| object.kind() == kind) {
+            let object_ref = object.object_ref();
+            if self.apply(object) {
+                changed.push(object_ref);
+            }
+        }
+        changed.sort();
+        changed
+    }
+
+    /// How many objects of `kind` there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Ingress => self.ingresses.len(),
+            Kind::IngressClass => self.ingress_classes.len(),
+            Kind::Service => self.services.len(),
+            Kind::EndpointSlice => self.service_of_slice.len(),
+            Kind::Secret => self.secrets.len() - self.deleted_secrets.len(),
+            Kind::ConfigMap => self.config_maps.len(),
+            Kind::Namespace => self.namespaces.len(),
+        }
+    }
+
+    /// Key and reference of every object of `kind`.
+    fn refs(&self, kind: Kind) -> Vec<(ObjectKey, ObjectRef)> {
+        fn of<'a>(kind: Kind, metas: impl Iterator<Item = &'a Meta>) -> Vec<(ObjectKey, ObjectRef)> {
+            metas.map(|meta| (meta.key.clone(), meta.object_ref(kind))).collect()
+        }
+        match kind {
+            Kind::Ingress => of(kind, self.ingresses.values().map(|object| &object.meta)),
+            Kind::IngressClass => of(kind, self.ingress_classes.values().map(|object| &object.meta)),
+            Kind::Service => of(kind, self.services.values().map(|object| &object.meta)),
+            Kind::EndpointSlice => {
+                of(kind, self.endpoint_slices.values().flat_map(|slices| slices.values()).map(|slice| &slice.meta))
+            }
+            Kind::Secret => of(kind, self.secrets.values().map(|object| &object.meta)),
+            Kind::ConfigMap => of(kind, self.config_maps.values().map(|meta| &**meta)),
+            Kind::Namespace => of(kind, self.namespaces.values().map(|meta| &**meta)),
+        }
+    }
+
+    fn apply_slice(&mut self, slice: Arc<EndpointSlice>) -> bool {
+        let key = slice.meta.key.clone();
+        let service = ObjectKey { namespace: key.namespace.clone(), name: slice.service.clone() };
+        let before = self.service_of_slice.insert(key.clone(), service.clone());
+        if let Some(before) = before
+            && before != service
+        {
+            self.take_slice(&before, &key.name);
+        }
+        let slices = self.endpoint_slices.entry(service).or_default();
+        match slices.get(&key.name) {
+            Some(before) if *before == slice => false,
+            _ => {
+                slices.insert(key.name, slice);
+                true
+            }
+        }
+    }
+
+    fn delete_slice(&mut self, key: &ObjectKey) -> bool {
+        match self.service_of_slice.remove(key) {
+            Some(service) => {
+                self.take_slice(&service, &key.name);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn take_slice(&mut self, service: &ObjectKey, name: &Arc<str>) {
+        if let Some(slices) = self.endpoint_slices.get_mut(service) {
+            slices.remove(name);
+            if slices.is_empty() {
+                self.endpoint_slices.remove(service);
+            }
+        }
+    }
+
+    fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
+        let key = secret.meta.key.clone();
+        self.deleted_secrets.retain(|deleted| *deleted != key);
+        if secret.pair.is_none()
+            && let Some(last_good) = self.secrets.get(&key).and_then(|before| before.pair.clone())
+        {
+            Arc::make_mut(&mut secret).pair = Some(last_good);
+        }
+        put(&mut self.secrets, key, secret)
+    }
+
+    fn delete_secret(&mut self, key: &ObjectKey) -> bool {
+        let Some(before) = self.secrets.get(key) else { return false };
+        if before.pair.is_none() {
+            self.secrets.remove(key);
+            return true;
+        }
+        if self.deleted_secrets.contains(key) {
+            return false;
+        }
+        let mut secret = Secret::clone(before);
+        secret.fault = Some(SECRET_DELETED.into());
+        self.secrets.insert(key.clone(), Arc::new(secret));
+        self.deleted_secrets.push_back(key.clone());
+        if self.deleted_secrets.len() > DELETED_SECRETS
+            && let Some(oldest) = self.deleted_secrets.pop_front()
+        {
+            self.secrets.remove(&oldest);
+        }
+        true
+    }
+}
+
+/// Puts `object` into `map`, unless an equal one is there already. Returns whether it did.
+fn put<T: PartialEq>(map: &mut OrdMap<ObjectKey, Arc<T>>, key: ObjectKey, object: Arc<T>) -> bool {
+    if map.get(&key).is_some_and(|before| **before == *object) {
+        return false;
+    }
+    map.insert(key, object);
+    true
+}
+
+#[cfg(test)]
+mod tests;

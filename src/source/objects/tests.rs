@@ -1,0 +1,127 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn meta(name: &str) -> Meta {
+    Meta { key: ObjectKey::new("shop", name), generation: 1, created: 0, annotations: BTreeMap::new() }
+}
+
+fn service(name: &str, port: u16) -> Object {
+    let port = ServicePort { name: "".into(), port, protocol: "TCP".into(), app_protocol: None };
+    let service = Service { meta: meta(name), external_name: None, ports: vec![port], ipv6_families: Vec::new() };
+    Object::Service(Arc::new(service))
+}
+
+fn slice(name: &str, service: &str) -> Object {
+    Object::EndpointSlice(Arc::new(EndpointSlice {
+        meta: meta(name),
+        service: service.into(),
+        address_type: AddressType::Ipv4,
+        ports: Vec::new(),
+        endpoints: Vec::new(),
+    }))
+}
+
+fn pair(not_after: i64) -> Arc<KeyPair> {
+    let (certificate_chain, private_key) = (b"chain".to_vec(), b"key".to_vec());
+    Arc::new(KeyPair { certificate_chain, private_key, names: Vec::new(), not_after })
+}
+
+fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object {
+    Object::Secret(Arc::new(Secret { meta: meta(name), pair, fault: fault.map(str::to_string) }))
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("shop", name)
+}
+
+#[test]
+fn an_equal_object_is_no_change() {
+    let mut objects = Objects::default();
+    assert!(objects.apply(service("cart", 80)));
+    assert!(!objects.apply(service("cart", 80)));
+    assert!(objects.apply(service("cart", 81)));
+    assert!(objects.delete(Kind::Service, &key("cart")));
+    assert!(!objects.delete(Kind::Service, &key("cart")));
+}
+
+#[test]
+fn a_slice_that_moves_to_another_service_leaves_the_first() {
+    let mut objects = Objects::default();
+    assert!(objects.apply(slice("a", "cart")));
+    assert!(objects.apply(slice("b", "cart")));
+    assert!(!objects.apply(slice("b", "cart")));
+    assert!(objects.apply(slice("a", "pay")));
+    let names = |objects: &Objects, service: &str| -> Vec<String> {
+        let slices = objects.endpoint_slices.get(&key(service)).cloned().unwrap_or_default();
+        slices.keys().map(|name| name.to_string()).collect()
+    };
+    assert_eq!((names(&objects, "cart"), names(&objects, "pay")), (vec!["b".to_string()], vec!["a".to_string()]));
+    assert_eq!(objects.count(Kind::EndpointSlice), 2);
+    assert!(objects.delete(Kind::EndpointSlice, &key("b")));
+    assert!(!objects.delete(Kind::EndpointSlice, &key("b")));
+    assert!(objects.endpoint_slices.get(&key("cart")).is_none(), "a Service without slices is not kept");
+}
+
+#[test]
+fn a_list_tells_what_is_new_changed_and_gone() {
+    let mut objects = Objects::default();
+    let first = objects.replace(Kind::Service, vec![service("c", 1), service("b", 1), service("a", 1)]);
+    assert_eq!(first.len(), 3);
+    let second = objects.replace(Kind::Service, vec![service("d", 1), service("b", 2), service("a", 1)]);
+    let text: Vec<_> = second.iter().map(ToString::to_string).collect();
+    assert_eq!(text, ["Service shop/b", "Service shop/c", "Service shop/d"]);
+    assert_eq!(objects.count(Kind::Service), 3);
+    assert!(objects.replace(Kind::Service, vec![service("d", 1), service("b", 2), service("a", 1)]).is_empty());
+
+    objects.replace(Kind::EndpointSlice, vec![slice("x", "a"), slice("y", "b")]);
+    let changed = objects.replace(Kind::EndpointSlice, vec![slice("x", "b")]);
+    assert_eq!(changed.len(), 2);
+    assert_eq!(objects.endpoint_slices.len(), 1);
+}
+
+#[test]
+fn a_faulty_secret_keeps_the_last_good_pair() {
+    let mut objects = Objects::default();
+    objects.apply(secret("cert", Some(pair(1)), None));
+    assert!(objects.apply(secret("cert", None, Some("data[\"tls.key\"] is missing"))));
+    let kept = objects.secrets.get(&key("cert")).unwrap();
+    assert_eq!(kept.pair, Some(pair(1)));
+    assert_eq!(kept.fault.as_deref(), Some("data[\"tls.key\"] is missing"));
+    assert!(objects.apply(secret("cert", Some(pair(2)), None)));
+    let healed = objects.secrets.get(&key("cert")).unwrap();
+    assert_eq!((healed.pair.clone(), healed.fault.clone()), (Some(pair(2)), None));
+}
+
+#[test]
+fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
+    let mut objects = Objects::default();
+    objects.apply(secret("cert", Some(pair(1)), None));
+    objects.apply(secret("never-good", None, Some("bad")));
+    assert!(objects.delete(Kind::Secret, &key("cert")));
+    assert!(!objects.delete(Kind::Secret, &key("cert")));
+    assert!(objects.delete(Kind::Secret, &key("never-good")));
+    assert_eq!(objects.count(Kind::Secret), 0);
+    assert_eq!(objects.secrets.len(), 1);
+    assert_eq!(objects.secrets.get(&key("cert")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
+
+    // A list that does not have it either changes nothing; made anew but half written, it still has the old pair.
+    assert!(objects.replace(Kind::Secret, Vec::new()).is_empty());
+    objects.apply(secret("cert", None, Some("bad")));
+    assert_eq!(objects.secrets.get(&key("cert")).unwrap().pair, Some(pair(1)));
+    assert_eq!(objects.count(Kind::Secret), 1);
+    objects.apply(secret("cert", Some(pair(2)), None));
+    assert_eq!(objects.secrets.get(&key("cert")).unwrap().fault, None);
+}
+
+#[test]
+fn deleted_secrets_are_kept_up_to_a_limit() {
+    let mut objects = Objects::default();
+    for i in 0..=DELETED_SECRETS {
+        objects.apply(secret(&format!("s{i}"), Some(pair(1)), None));
+        objects.delete(Kind::Secret, &key(&format!("s{i}")));
+    }
+    assert_eq!(objects.secrets.len(), DELETED_SECRETS);
+    assert!(objects.secrets.get(&key("s0")).is_none());
+    assert_eq!(objects.count(Kind::Secret), 0);
+}
