@@ -11,7 +11,7 @@ pub mod listener;
 pub mod names;
 pub mod route;
 pub mod secret;
-mod wire;
+pub(crate) mod wire;
 
 use crate::model::Model;
 use crate::settings::Settings;

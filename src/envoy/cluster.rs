@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
+use envoy_types::pb::google::protobuf as google;
 
 use super::{names, wire};
 use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
@@ -140,13 +141,17 @@ fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreak
 }
 
 /// HTTP options of a protocol; none for HTTP/1.1, which is Envoy's default.
-fn http_options(protocol: UpstreamProtocol) -> HashMap<String, envoy_types::pb::google::protobuf::Any> {
+fn http_options(protocol: UpstreamProtocol) -> HashMap<String, google::Any> {
+    match protocol {
+        UpstreamProtocol::Http1 | UpstreamProtocol::Tls => HashMap::new(),
+        UpstreamProtocol::H2c | UpstreamProtocol::H2 => http2_options(core_v3::Http2ProtocolOptions::default()),
+    }
+}
+
+/// The options of a cluster that speaks HTTP/2 and nothing else.
+pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, google::Any> {
     use upstream_v3::http_protocol_options::{
         ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
-    };
-    let http2 = match protocol {
-        UpstreamProtocol::Http1 | UpstreamProtocol::Tls => return HashMap::new(),
-        UpstreamProtocol::H2c | UpstreamProtocol::H2 => core_v3::Http2ProtocolOptions::default(),
     };
     let explicit = ExplicitHttpConfig { protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(http2)) };
     let options = upstream_v3::HttpProtocolOptions {

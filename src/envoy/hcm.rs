@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3 as router_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 
@@ -15,7 +16,7 @@ pub enum Routes {
     /// By RDS, under this name.
     Rds(String),
     /// In the message itself.
-    Inline(envoy_types::pb::envoy::config::route::v3::RouteConfiguration),
+    Inline(Box<route_v3::RouteConfiguration>),
 }
 
 /// The network filter that speaks HTTP.
@@ -44,7 +45,7 @@ pub fn http_connection_manager(
         Routes::Rds(name) => {
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
         }
-        Routes::Inline(routes) => RouteSpecifier::RouteConfig(routes),
+        Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
     let manager = hcm_v3::HttpConnectionManager {
         stat_prefix: stat_prefix.to_owned(),

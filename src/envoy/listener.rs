@@ -77,7 +77,7 @@ pub fn stats(settings: &Settings) -> listener_v3::Listener {
         validate_clusters: Some(wire::boolean(false)),
         ..route::route_configuration(names::STATS, vec![virtual_host])
     };
-    let manager = http_connection_manager(names::STATS, Routes::Inline(routes), AccessLog::Off, settings);
+    let manager = http_connection_manager(names::STATS, Routes::Inline(Box::new(routes)), AccessLog::Off, settings);
     listener_v3::Listener {
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
         ignore_global_conn_limit: true,

@@ -1,0 +1,172 @@
+//! `lockgate bootstrap`: the configuration with which an Envoy starts and finds the controller.
+
+mod address;
+mod limits;
+mod message;
+mod tls;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use prost::Message;
+use prost_reflect::{DynamicMessage, SerializeOptions};
+use serde_json::Value;
+
+pub use address::Address;
+pub use message::bootstrap;
+
+use crate::protobuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  An Envoy beside a controller on this machine:
+    lockgate bootstrap > envoy.yaml
+    envoy -c envoy.yaml
+
+  An Envoy in a pod, which finds the controller by its Service and proves who it is; written by an init container, so
+  that rotated certificates are taken up without a restart:
+    lockgate bootstrap --xds-address lockgate.ingress:18000 --xds-tls /certs --output /config/envoy.yaml
+    envoy -c /config/envoy.yaml";
+
+/// Options of `lockgate bootstrap`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Where the controller serves xDS: a host name or an IP address, and a port
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:18000", env = "LOCKGATE_XDS_ADDRESS")]
+    pub xds_address: Address,
+
+    /// Variant of the protocol; `delta` sends only what changes
+    #[arg(long, value_enum, default_value_t = Mode::Delta)]
+    pub mode: Mode,
+
+    /// Name of this Envoy, different for each; the host name if not given
+    #[arg(long, value_name = "ID", env = "LOCKGATE_NODE_ID")]
+    pub node_id: Option<String>,
+
+    /// Name of the group that this Envoy belongs to
+    #[arg(long, value_name = "NAME", default_value = "lockgate")]
+    pub node_cluster: String,
+
+    /// Where Envoy's admin interface listens, or `unix:PATH`; whoever reaches it can stop Envoy
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
+    pub admin_address: Address,
+
+    /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory. With `--output`
+    /// Envoy watches them and takes up new ones; else it reads them once
+    #[arg(long, value_name = "DIR")]
+    pub xds_tls: Option<PathBuf>,
+
+    /// How many connections clients may hold open at once; more are refused. 0 is no limit
+    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
+    pub max_connections: u64,
+
+    /// How many bytes of heap Envoy may take: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit;
+    /// not given, it is 80 % of what the container or the machine has
+    #[arg(long, value_name = "BYTES")]
+    pub max_heap: Option<u64>,
+
+    /// Format of the bootstrap
+    #[arg(long, value_enum, default_value_t = Format::Yaml)]
+    pub format: Format,
+
+    /// Write to this file instead of the standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Variant of the xDS protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Incremental
+    Delta,
+    /// State of the world
+    Sotw,
+}
+
+/// Format of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// Writes the bootstrap, and beside `--output` the files by which Envoy watches its certificates.
+pub fn run(mut options: Options) -> anyhow::Result<()> {
+    if options.node_id.is_none() {
+        options.node_id = Some(hostname()?);
+    }
+    options.max_heap = options.max_heap.or_else(limits::heap);
+    // Envoy resolves paths where it runs, which may be elsewhere.
+    if let Some(directory) = &options.xds_tls {
+        options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
+    }
+    if let Some(file) = &options.output {
+        options.output = Some(std::path::absolute(file).context("--output")?);
+    }
+    let text = text(&bootstrap(&options), options.format)?;
+    match &options.output {
+        None => match io::stdout().lock().write_all(text.as_bytes()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
+            _ => Ok(()),
+        },
+        Some(file) => {
+            if let (Some(certificates), Some(beside)) = (&options.xds_tls, file.parent()) {
+                for (file, content) in tls::watched_files(certificates, beside) {
+                    write(&file, &self::text(&content, Format::Yaml)?)?;
+                }
+            }
+            write(file, &text)
+        }
+    }
+}
+
+/// Writes a file whole: what reads it sees the old content or the new.
+fn write(file: &Path, content: &str) -> anyhow::Result<()> {
+    let mut partial = file.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    fs::write(&partial, content).with_context(|| partial.display().to_string())?;
+    fs::rename(&partial, file).with_context(|| file.display().to_string())
+}
+
+/// `message` in proto3 JSON, or in YAML of the same structure, with the field names of the protos.
+pub fn text<M: Message + prost::Name>(message: &M, format: Format) -> anyhow::Result<String> {
+    let descriptor = protobuf::pool().get_message_by_name(&M::full_name()).context("unknown message")?;
+    let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())?;
+    let options = SerializeOptions::new().use_proto_field_name(true);
+    let value = whole_numbers(message.serialize_with_options(serde_json::value::Serializer, &options)?);
+    Ok(match format {
+        Format::Json => serde_json::to_string_pretty(&value)? + "\n",
+        Format::Yaml => serde_saphyr::to_string(&value)?,
+    })
+}
+
+/// `1048576` where JSON's only number type made `1048576.0` of it, which Envoy takes for another thing in YAML.
+fn whole_numbers(value: Value) -> Value {
+    /// Up to here every whole number is a double of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < EXACT => (whole as i64).into(),
+            _ => number.into(),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect(),
+        other => other,
+    }
+}
+
+fn hostname() -> anyhow::Result<String> {
+    const FILE: &str = "/proc/sys/kernel/hostname";
+    let name = fs::read_to_string(FILE).with_context(|| format!("{FILE}; give --node-id instead"))?;
+    Ok(name.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;

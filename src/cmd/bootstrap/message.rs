@@ -1,0 +1,205 @@
+//! The typed bootstrap.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::overload::v3 as overload_v3;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
+use envoy_types::pb::envoy::extensions::resource_monitors::downstream_connections::v3 as connections_v3;
+use envoy_types::pb::envoy::extensions::resource_monitors::fixed_heap::v3 as fixed_heap_v3;
+use envoy_types::pb::google::protobuf as google;
+
+use super::{Address, Mode, Options, tls};
+use crate::envoy::cluster::{http2_options, one_endpoint, strict_dns};
+use crate::envoy::{names, wire};
+
+/// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.
+pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
+    bootstrap_v3::Bootstrap {
+        node: Some(core_v3::Node {
+            id: options.node_id.clone().unwrap_or_default(),
+            cluster: options.node_cluster.clone(),
+            ..Default::default()
+        }),
+        admin: Some(bootstrap_v3::Admin {
+            address: Some(options.admin_address.message()),
+            // Probes and scrapers get through when clients no longer do.
+            ignore_global_conn_limit: true,
+            ..Default::default()
+        }),
+        dynamic_resources: Some(bootstrap_v3::bootstrap::DynamicResources {
+            ads_config: Some(ads_config(options.mode)),
+            cds_config: Some(first_wait_for_ever()),
+            lds_config: Some(first_wait_for_ever()),
+            ..Default::default()
+        }),
+        static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
+            clusters: vec![xds_cluster(options), admin_cluster(&options.admin_address)],
+            ..Default::default()
+        }),
+        overload_manager: overload_manager(options),
+        layered_runtime: Some(layered_runtime()),
+        ..Default::default()
+    }
+}
+
+/// The ADS stream. A lost one is opened again after 100 ms, then up to every second: Envoy's own limit is 30 s, and a
+/// controller that comes back would be without its Envoys for so long.
+fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
+    use core_v3::api_config_source::ApiType;
+    use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+    let retry_policy = core_v3::RetryPolicy {
+        retry_back_off: Some(core_v3::BackoffStrategy {
+            base_interval: Some(wire::duration(Duration::from_millis(100))),
+            max_interval: Some(wire::duration(Duration::from_secs(1))),
+        }),
+        ..Default::default()
+    };
+    let api_type = match mode {
+        Mode::Delta => ApiType::DeltaGrpc,
+        Mode::Sotw => ApiType::Grpc,
+    };
+    core_v3::ApiConfigSource {
+        api_type: api_type as i32,
+        transport_api_version: core_v3::ApiVersion::V3 as i32,
+        set_node_on_first_message_only: true,
+        grpc_services: vec![core_v3::GrpcService {
+            target_specifier: Some(TargetSpecifier::EnvoyGrpc(EnvoyGrpc {
+                cluster_name: names::XDS_CLUSTER.to_owned(),
+                retry_policy: Some(retry_policy),
+                ..Default::default()
+            })),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// ADS, and no start without a first answer: after Envoy's 15 s it would call itself ready and serve nothing.
+fn first_wait_for_ever() -> core_v3::ConfigSource {
+    core_v3::ConfigSource { initial_fetch_timeout: Some(wire::duration(Duration::ZERO)), ..wire::ads() }
+}
+
+/// The cluster of the controller. A connection that went dead without a word is noticed within 15 s.
+fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
+    use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType};
+    let http2 = core_v3::Http2ProtocolOptions {
+        connection_keepalive: Some(core_v3::KeepaliveSettings {
+            interval: Some(wire::duration(Duration::from_secs(10))),
+            timeout: Some(wire::duration(Duration::from_secs(5))),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let discovery = match options.xds_address {
+        Address::Ip(..) | Address::Unix(_) => ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
+        Address::Name(..) => {
+            let dns = dns_v3::DnsCluster {
+                dns_failure_refresh_rate: Some(dns_v3::dns_cluster::RefreshRate {
+                    base_interval: Some(wire::duration(Duration::from_millis(500))),
+                    max_interval: Some(wire::duration(Duration::from_secs(5))),
+                }),
+                ..strict_dns()
+            };
+            ClusterDiscoveryType::ClusterType(CustomClusterType {
+                name: "envoy.clusters.dns".to_owned(),
+                typed_config: Some(wire::any(&dns)),
+            })
+        }
+    };
+    let beside = options.output.as_deref().and_then(std::path::Path::parent);
+    cluster_v3::Cluster {
+        name: names::XDS_CLUSTER.to_owned(),
+        connect_timeout: Some(wire::duration(Duration::from_secs(2))),
+        cluster_discovery_type: Some(discovery),
+        load_assignment: Some(one_endpoint(names::XDS_CLUSTER, options.xds_address.message())),
+        typed_extension_protocol_options: http2_options(http2),
+        transport_socket: options
+            .xds_tls
+            .as_deref()
+            .map(|directory| tls::transport_socket(directory, beside, &options.xds_address)),
+        upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
+            tcp_keepalive: Some(wire::tcp_keepalive()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// Envoy's own admin interface, to which the listener `stats` sends.
+fn admin_cluster(address: &Address) -> cluster_v3::Cluster {
+    use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+    cluster_v3::Cluster {
+        name: names::ADMIN_CLUSTER.to_owned(),
+        connect_timeout: Some(wire::duration(Duration::from_secs(1))),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static as i32)),
+        load_assignment: Some(one_endpoint(names::ADMIN_CLUSTER, address.to_connect().message())),
+        ..Default::default()
+    }
+}
+
+/// Limits under which Envoy stays alive. Source: Envoy, "Configuring Envoy as an edge proxy".
+fn overload_manager(options: &Options) -> Option<overload_v3::OverloadManager> {
+    const CONNECTIONS: &str = "envoy.resource_monitors.global_downstream_max_connections";
+    const HEAP: &str = "envoy.resource_monitors.fixed_heap";
+    let mut monitors = Vec::new();
+    let mut actions = Vec::new();
+    if options.max_connections > 0 {
+        monitors.push(monitor(
+            CONNECTIONS,
+            &connections_v3::DownstreamConnectionsConfig {
+                max_active_downstream_connections: i64::try_from(options.max_connections).unwrap_or(i64::MAX),
+            },
+        ));
+    }
+    if let Some(bytes) = options.max_heap.filter(|bytes| *bytes > 0) {
+        monitors
+            .push(monitor(HEAP, &fixed_heap_v3::FixedHeapConfig { max_heap_size_bytes: bytes, ..Default::default() }));
+        actions.push(action("envoy.overload_actions.shrink_heap", HEAP, 0.95));
+        actions.push(action("envoy.overload_actions.stop_accepting_requests", HEAP, 0.98));
+    }
+    (!monitors.is_empty()).then(|| overload_v3::OverloadManager {
+        refresh_interval: Some(wire::duration(Duration::from_millis(250))),
+        resource_monitors: monitors,
+        actions,
+        ..Default::default()
+    })
+}
+
+fn monitor<M: prost::Message + prost::Name>(name: &str, config: &M) -> overload_v3::ResourceMonitor {
+    overload_v3::ResourceMonitor {
+        name: name.to_owned(),
+        config_type: Some(overload_v3::resource_monitor::ConfigType::TypedConfig(wire::any(config))),
+    }
+}
+
+fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
+    overload_v3::OverloadAction {
+        name: name.to_owned(),
+        triggers: vec![overload_v3::Trigger {
+            name: resource.to_owned(),
+            trigger_oneof: Some(overload_v3::trigger::TriggerOneof::Threshold(overload_v3::ThresholdTrigger {
+                value: at,
+            })),
+        }],
+        ..Default::default()
+    }
+}
+
+/// Regexes of Ingress paths may be long: Envoy's own limit of a program's size refuses harmless ones, and the whole
+/// route configuration with them. The admin layer lets a person change a value by hand.
+fn layered_runtime() -> bootstrap_v3::LayeredRuntime {
+    use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier};
+    let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
+    let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect();
+    let layer =
+        |name: &str, specifier| bootstrap_v3::RuntimeLayer { name: name.to_owned(), layer_specifier: Some(specifier) };
+    bootstrap_v3::LayeredRuntime {
+        layers: vec![
+            layer("base", LayerSpecifier::StaticLayer(google::Struct { fields })),
+            layer("admin", LayerSpecifier::AdminLayer(AdminLayer::default())),
+        ],
+    }
+}

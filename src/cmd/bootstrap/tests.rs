@@ -1,0 +1,69 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn options(arguments: &[&str]) -> Options {
+    let fixed = ["lockgate", "--node-id", "envoy-0"];
+    Line::try_parse_from(fixed.iter().chain(arguments)).unwrap().options
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&text(&bootstrap(&options(arguments)), Format::Json).unwrap()).unwrap()
+}
+
+#[test]
+fn delta_is_the_default_and_sotw_an_option() {
+    assert_eq!(json(&[])["dynamic_resources"]["ads_config"]["api_type"], "DELTA_GRPC");
+    assert_eq!(json(&["--mode", "sotw"])["dynamic_resources"]["ads_config"]["api_type"], "GRPC");
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    let message = bootstrap(&options(&["--max-heap", "1000000"]));
+    let yaml = text(&message, Format::Yaml).unwrap();
+    assert!(yaml.contains("error_level: 1048576\n"), "{yaml}");
+    let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(yaml, serde_json::from_str::<Value>(&text(&message, Format::Json).unwrap()).unwrap());
+}
+
+#[test]
+fn zero_is_no_limit() {
+    let limits = json(&["--max-heap", "0", "--max-connections", "10"]);
+    assert_eq!(limits["overload_manager"]["resource_monitors"].as_array().unwrap().len(), 1);
+    assert!(json(&["--max-heap", "0", "--max-connections", "0"]).get("overload_manager").is_none());
+}
+
+#[test]
+fn the_admin_cluster_is_where_the_admin_interface_listens() {
+    let json = json(&["--admin-address", "0.0.0.0:9000"]);
+    assert_eq!(json["admin"]["address"]["socket_address"]["address"], "0.0.0.0");
+    let text = json["static_resources"]["clusters"][1]["load_assignment"].to_string();
+    assert!(text.contains("127.0.0.1") && text.contains("9000"), "{text}");
+}
+
+#[test]
+fn with_an_output_file_certificates_are_watched() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("envoy.yaml");
+    let mut options = options(&["--xds-tls", "/certs", "--xds-address", "lockgate.ingress:18000"]);
+    assert!(text(&bootstrap(&options), Format::Json).unwrap().contains("\"filename\": \"/certs/tls.key\""));
+    options.output = Some(file.clone());
+    run(options).unwrap();
+    let written = fs::read_to_string(file).unwrap();
+    assert!(written.contains("xds-certificate.yaml") && !written.contains("/certs/tls.key"), "{written}");
+    let watched = fs::read_to_string(directory.path().join("xds-certificate.yaml")).unwrap();
+    assert!(watched.contains("/certs/tls.key") && watched.contains("watched_directory"), "{watched}");
+    assert!(fs::read_to_string(directory.path().join("xds-trust.yaml")).unwrap().contains("/certs/ca.crt"));
+}
+
+#[test]
+fn a_missing_node_id_becomes_the_host_name() {
+    assert!(!hostname().unwrap().is_empty());
+}
