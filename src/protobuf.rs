@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use prost_reflect::DescriptorPool;
 
 pub use canonical::canonical;
-pub use json::{Encoded, JsonError, from_json, to_json, to_json_redacted};
+pub use json::{Encoded, JsonError, from_json, name_of, to_json, to_json_redacted};
 pub use strings::StringFields;
 
 /// The start of a type URL as the pool spells it.

@@ -3,6 +3,7 @@
 //! An object is cut down to what translation reads as it comes in ([`objects`]).
 
 pub mod objects;
+pub mod resources;
 pub mod yaml;
 
 use crate::provenance::ObjectRef;

@@ -7,7 +7,7 @@ mod scalar;
 use std::fmt;
 
 pub use print::{to_json, to_json_redacted};
-pub use read::from_json;
+pub use read::{from_json, name_of};
 
 /// A message, encoded, with its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Encoded {
     pub type_url: &'static str,
     /// The message in its canonical encoding.
     pub message: Vec<u8>,
-    /// Its field `name`, or `cluster_name` where it is called so; `None` if it has neither or it is empty.
+    /// Its [`name_of`].
     pub name: Option<String>,
 }
 

@@ -25,9 +25,18 @@ const NAMING_FIELDS: &[(&str, u32, ResourceType)] = &[
     ("envoy.config.route.v3.WeightedCluster.ClusterWeight", 1, ResourceType::CLUSTER),
     ("envoy.config.core.v3.GrpcService.EnvoyGrpc", 1, ResourceType::CLUSTER),
     ("envoy.config.core.v3.HttpUri", 2, ResourceType::CLUSTER),
+    ("envoy.config.trace.v3.DatadogConfig", 1, ResourceType::CLUSTER),
+    ("envoy.config.trace.v3.ZipkinConfig", 1, ResourceType::CLUSTER),
+    ("envoy.extensions.access_loggers.fluentd.v3.FluentdAccessLogConfig", 1, ResourceType::CLUSTER),
+    ("envoy.extensions.clusters.aggregate.v3.ClusterConfig", 1, ResourceType::CLUSTER),
+    ("envoy.extensions.filters.udp.udp_proxy.v3.Route", 1, ResourceType::CLUSTER),
+    ("envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig", 2, ResourceType::CLUSTER),
+    ("envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig", 2, ResourceType::CLUSTER),
+    ("envoy.extensions.router.cluster_specifiers.matcher.v3.ClusterAction", 1, ResourceType::CLUSTER),
     ("envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy", 2, ResourceType::CLUSTER),
     ("envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy.WeightedCluster.ClusterWeight", 1, ResourceType::CLUSTER),
     ("envoy.extensions.filters.network.http_connection_manager.v3.Rds", 2, ResourceType::ROUTES),
+    ("envoy.config.route.v3.ScopedRouteConfiguration", 2, ResourceType::ROUTES),
     ("envoy.config.cluster.v3.Cluster.EdsClusterConfig", 2, ResourceType::ENDPOINTS),
     ("envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig", 1, ResourceType::SECRET),
 ];
@@ -72,4 +81,109 @@ fn sorted(mut names: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
     names.sort();
     names.dedup();
     names.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn references(kind: ResourceType, mut fields: Value) -> References {
+        fields["@type"] = kind.url().into();
+        let read = protobuf::from_json(&fields).unwrap();
+        References::of(kind, read.name.as_deref().unwrap_or_default(), &read.message)
+    }
+
+    fn texts(names: &[Arc<str>]) -> Vec<&str> {
+        names.iter().map(|name| &**name).collect()
+    }
+
+    #[test]
+    fn every_naming_field_is_text_in_the_pool() {
+        for (message, number, _) in NAMING_FIELDS {
+            let message = protobuf::pool().get_message_by_name(message).unwrap_or_else(|| panic!("no {message}"));
+            let field = message.get_field(*number).unwrap_or_else(|| panic!("no field {number} of {message:?}"));
+            assert!(matches!(field.kind(), prost_reflect::Kind::String), "{}", field.full_name());
+        }
+    }
+
+    #[test]
+    fn routes_name_clusters() {
+        let found = references(
+            ResourceType::ROUTES,
+            json!({"name": "http", "virtual_hosts": [{"name": "shop", "domains": ["*"], "routes": [
+                {"match": {"prefix": "/a"}, "route": {"cluster": "plain"}},
+                {"match": {"prefix": "/b"}, "route": {"weighted_clusters": {"clusters": [
+                    {"name": "heavy", "weight": 9}, {"name": "light", "weight": 1}]}}},
+                {"match": {"prefix": "/c"}, "route": {
+                    "cluster": "plain", "request_mirror_policies": [{"cluster": "mirror"}]}},
+                {"match": {"prefix": "/d"}, "redirect": {"path_redirect": "/"}},
+            ]}]}),
+        );
+        assert_eq!(texts(&found.clusters), ["heavy", "light", "mirror", "plain"]);
+        assert!(found.names_cluster("mirror") && !found.names_cluster("shop"));
+        assert_eq!(References { clusters: found.clusters.clone(), ..References::default() }, found);
+    }
+
+    #[test]
+    fn listeners_name_routes_secrets_and_clusters() {
+        let sds = json!({"ads": {}, "resource_api_version": "V3"});
+        let found = references(
+            ResourceType::LISTENER,
+            json!({"name": "https", "filter_chains": [
+                {
+                    "transport_socket": {"name": "tls", "typed_config": {
+                        "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+                        "common_tls_context": {
+                            "tls_certificate_sds_secret_configs": [{"name": "pair", "sds_config": sds}],
+                            "combined_validation_context": {
+                                "default_validation_context": {},
+                                "validation_context_sds_secret_config": {"name": "ca", "sds_config": sds},
+                            },
+                        },
+                    }},
+                    "filters": [{"name": "hcm", "typed_config": {
+                        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+                        "stat_prefix": "https",
+                        "rds": {"route_config_name": "https", "config_source": sds},
+                        "http_filters": [{"name": "ext", "typed_config": {
+                            "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
+                            "grpc_service": {"envoy_grpc": {"cluster_name": "auth"}},
+                        }}],
+                    }}],
+                },
+                {
+                    "filters": [{"name": "tcp", "typed_config": {
+                        "@type": "type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+                        "stat_prefix": "tcp", "cluster": "database",
+                    }}],
+                },
+            ]}),
+        );
+        assert_eq!(texts(&found.routes), ["https"]);
+        assert_eq!(texts(&found.secrets), ["ca", "pair"]);
+        assert_eq!(texts(&found.clusters), ["auth", "database"]);
+    }
+
+    #[test]
+    fn clusters_name_endpoints_and_secrets() {
+        let ads = json!({"ads": {}, "resource_api_version": "V3"});
+        let tls = json!({"name": "tls", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "common_tls_context": {"validation_context_sds_secret_config": {"name": "ca", "sds_config": ads}},
+        }});
+        let eds = |config: Value| {
+            let fields = json!({"name": "cart", "type": "EDS", "eds_cluster_config": config, "transport_socket": tls});
+            references(ResourceType::CLUSTER, fields)
+        };
+        let own = eds(json!({"eds_config": ads}));
+        assert_eq!(texts(&own.endpoints), ["cart"]);
+        assert_eq!(texts(&own.secrets), ["ca"]);
+        assert_eq!(texts(&eds(json!({"eds_config": ads, "service_name": "shop/cart"})).endpoints), ["shop/cart"]);
+        let fixed = references(ResourceType::CLUSTER, json!({"name": "cart", "type": "STATIC"}));
+        assert_eq!(fixed, References::default());
+    }
 }

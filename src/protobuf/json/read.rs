@@ -46,13 +46,23 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
         (None, true) if name != "google.protobuf.Empty" => return Err(JsonError::new("\"value\" is missing")),
         _ => object(&descriptor, fields, depth + 1)?,
     };
+    let bytes = canonical(descriptor.full_name(), &message.encode_to_vec());
+    Ok(Encoded { type_url, message: bytes, name: resource_name(&message) })
+}
+
+/// The name of the encoded `message` of the type `type_url`: its field `name`, or `cluster_name` where it is called so;
+/// `None` if it has neither or it is empty.
+pub fn name_of(type_url: &str, message: &[u8]) -> Option<String> {
+    let descriptor = pool().get_message_by_name(type_url.rsplit('/').next()?)?;
+    resource_name(&DynamicMessage::decode(descriptor, message).ok()?)
+}
+
+fn resource_name(message: &DynamicMessage) -> Option<String> {
     let text = |field: &str| match message.get_field_by_name(field).as_deref() {
         Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
         _ => None,
     };
-    let name = text("name").or_else(|| text("cluster_name"));
-    let bytes = canonical(descriptor.full_name(), &message.encode_to_vec());
-    Ok(Encoded { type_url, message: bytes, name })
+    text("name").or_else(|| text("cluster_name"))
 }
 
 /// Whether messages of this type are written in JSON in a way of their own, not as an object of their fields.

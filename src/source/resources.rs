@@ -1,0 +1,137 @@
+//! A file of Envoy resources, in proto3 JSON or YAML.
+//!
+//! A document is one resource with `@type`, a list of them, or an object with a list of `resources`, as a discovery
+//! response has. A resource may be wrapped in `envoy.service.discovery.v3.Resource`, which gives it a name of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use prost::Message;
+use serde_json::Value;
+
+use super::yaml::{Document, Fault, documents};
+use crate::protobuf::{self, Encoded, JsonError};
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Resource, ResourceType};
+
+/// The kind of the origin of what comes from a file.
+pub const FILE: &str = "File";
+
+const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
+
+/// The resources in `text`, the content of the file `path` (relative to the directory of resources), and its faults.
+/// A resource at fault costs itself only; whether the rest is to be used is for the caller to say.
+pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<Fault>) {
+    let origin = ObjectRef::new(FILE, "", path);
+    let mut file = File { origin, resources: Vec::new(), faults: Vec::new(), places: BTreeMap::new() };
+    for document in documents(text) {
+        match &document.value {
+            Ok(value) => file.document(&document, value),
+            Err(fault) => file.faults.push(fault.clone()),
+        }
+    }
+    (file.resources, file.faults)
+}
+
+struct File {
+    origin: ObjectRef,
+    resources: Vec<Resource>,
+    faults: Vec<Fault>,
+    /// Document and line of each resource, to name both when one is given twice.
+    places: BTreeMap<(ResourceType, Arc<str>), (usize, usize)>,
+}
+
+impl File {
+    fn document(&mut self, document: &Document, value: &Value) {
+        match (value, value.get("resources")) {
+            (Value::Array(items), _) => self.items(document, "", items),
+            (_, Some(Value::Array(items))) if is_response(value) => self.items(document, "resources", items),
+            _ => self.item(document, "", value),
+        }
+    }
+
+    fn items(&mut self, document: &Document, field: &str, items: &[Value]) {
+        for (index, item) in items.iter().enumerate() {
+            self.item(document, &format!("{field}[{index}]"), item);
+        }
+    }
+
+    /// The resource `value` at `field` of the document.
+    fn item(&mut self, document: &Document, field: &str, value: &Value) {
+        let resource = match self.resource(value) {
+            Ok(resource) => resource,
+            Err(error) => {
+                let dot = if field.is_empty() || error.path.is_empty() { "" } else { "." };
+                self.faults.push(document.fault(&format!("{field}{dot}{}", error.path), error.message));
+                return;
+            }
+        };
+        let key = (resource.kind(), resource.name().clone());
+        if let Some((index, line)) = self.places.get(&key) {
+            let (kind, name) = (resource.kind().short_name(), resource.name());
+            let message = format!("{kind} {name:?} is already given in document {index}, line {line}");
+            self.faults.push(document.fault(field, message));
+            return;
+        }
+        self.places.insert(key, (document.index, document.line_of(field)));
+        self.resources.push(resource);
+    }
+
+    fn resource(&self, value: &Value) -> Result<Resource, JsonError> {
+        let wrapped = value.get("@type").is_none() && value.get("resource").is_some_and(Value::is_object);
+        let read = match value {
+            Value::Object(fields) if wrapped => {
+                let mut fields = fields.clone();
+                fields.insert("@type".to_owned(), format!("type.googleapis.com/{WRAPPER}").into());
+                protobuf::from_json(&Value::Object(fields))?
+            }
+            _ if value.get("@type").is_none() && value.get("apiVersion").is_some() => {
+                let message = "this is a Kubernetes object: a directory of resources holds Envoy's, with \"@type\"";
+                return Err(JsonError { path: String::new(), message: message.to_owned() });
+            }
+            _ => protobuf::from_json(value)?,
+        };
+        let read = if read.full_name() == WRAPPER { unwrap(&read)? } else { read };
+        let fault = |path: &str, message: String| JsonError { path: path.to_owned(), message };
+        let kind = ResourceType::of_url(read.type_url)
+            .ok_or_else(|| fault("@type", format!("unknown type {:?}", read.type_url)))?;
+        let name = read.name.as_deref().ok_or_else(|| match named_by(kind) {
+            Some(field) => fault(field, format!("{} needs a name", kind.short_name())),
+            None => fault("", format!("{} has no name of its own: wrap it in {WRAPPER}", kind.full_name())),
+        })?;
+        // Lifetimes and aliases are not served yet.
+        Ok(Resource::from_encoded(kind, name, &read.message, vec![self.origin.clone()]))
+    }
+}
+
+/// What is in a wrapper, under the wrapper's name or else its own.
+fn unwrap(wrapper: &Encoded) -> Result<Encoded, JsonError> {
+    let fault = |message: &str| JsonError { path: "resource".to_owned(), message: message.to_owned() };
+    let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;
+    let any = wrapper.resource.ok_or_else(|| fault("a wrapper needs a resource"))?;
+    let type_url = protobuf::known_type_url(&any.type_url).ok_or_else(|| fault("a wrapper needs a resource"))?;
+    let name = Some(wrapper.name).filter(|name| !name.is_empty());
+    let name = name.or_else(|| protobuf::name_of(type_url, &any.value));
+    Ok(Encoded { type_url, message: any.value, name })
+}
+
+/// The field that holds the name of resources of this type.
+fn named_by(kind: ResourceType) -> Option<&'static str> {
+    let descriptor = protobuf::pool().get_message_by_name(kind.full_name())?;
+    ["name", "cluster_name"].into_iter().find(|field| descriptor.get_field_by_name(field).is_some())
+}
+
+/// Whether `value` is a discovery response of either variant, or an object of no type.
+fn is_response(value: &Value) -> bool {
+    match value.get("@type").and_then(Value::as_str) {
+        None => value.get("@type").is_none(),
+        Some(url) => matches!(
+            url.rsplit('/').next().unwrap_or_default(),
+            "envoy.service.discovery.v3.DiscoveryResponse" | "envoy.service.discovery.v3.DeltaDiscoveryResponse"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;
