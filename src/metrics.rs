@@ -1,0 +1,342 @@
+//! What the process counts about itself, for Prometheus. A base module: it knows nothing of ours.
+//!
+//! Label values are `&'static str` on purpose: they come from closed sets in the code, so no tenant and no client can
+//! make the number of time series grow.
+
+mod process;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The media type of [`Metrics::encode`]. Source: OpenMetrics 1.0, "Overall Structure".
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Bounds of the time of one translation, in seconds: 100 µs to 6.6 s.
+const TRANSLATION_BOUNDS: [f64; 9] = [0.0001, 0.0004, 0.0016, 0.0064, 0.0256, 0.1024, 0.4096, 1.6384, 6.5536];
+
+/// Bounds of the time from push to ACK, in seconds: 1 ms to 33 s. 15 s is Envoy's patience with a warming cluster.
+const ACK_BOUNDS: [f64; 13] = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.512, 2.0, 8.0, 16.0, 33.0];
+
+/// All metrics of the process. A clone counts into the same numbers.
+#[derive(Debug, Clone)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    objects: Family<Kind, Gauge>,
+    listed: Family<Kind, Gauge>,
+    problems: Family<Reason, Gauge>,
+    source_faults: Counter,
+    source_faulty: Gauge,
+    translation: Histogram,
+    resources: Family<Type, Gauge>,
+    publications: Counter,
+    streams: Family<Variant, Gauge>,
+    streams_refused: Counter,
+    responses: Family<Type, Counter>,
+    pushed_resources: Family<Type, Counter>,
+    pushed_bytes: Family<Type, Counter>,
+    acks: Family<Type, Counter>,
+    nacks: Family<Type, Counter>,
+    push_to_ack: Family<Type, Histogram, Bounds>,
+    gate_timeouts: Family<Type, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Type {
+    r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Variant {
+    variant: &'static str,
+}
+
+#[derive(Debug, Clone)]
+struct Bounds;
+
+impl MetricConstructor<Histogram> for Bounds {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(ACK_BOUNDS)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new("unknown")
+    }
+}
+
+impl Metrics {
+    /// Metrics of a process that starts now; `commit` is the one that it was built from.
+    pub fn new(commit: &'static str) -> Self {
+        let mut inner = Inner {
+            registry: Registry::default(),
+            objects: Family::default(),
+            listed: Family::default(),
+            problems: Family::default(),
+            source_faults: Counter::default(),
+            source_faulty: Gauge::default(),
+            translation: Histogram::new(TRANSLATION_BOUNDS),
+            resources: Family::default(),
+            publications: Counter::default(),
+            streams: Family::default(),
+            streams_refused: Counter::default(),
+            responses: Family::default(),
+            pushed_resources: Family::default(),
+            pushed_bytes: Family::default(),
+            acks: Family::default(),
+            nacks: Family::default(),
+            push_to_ack: Family::new_with_constructor(Bounds),
+            gate_timeouts: Family::default(),
+        };
+        inner.register(commit);
+        Self(Arc::new(inner))
+    }
+
+    /// How many objects of `kind` are known.
+    pub fn set_objects(&self, kind: &'static str, count: usize) {
+        self.0.objects.get_or_create(&Kind { kind }).set(gauge(count));
+    }
+
+    /// Whether the first list of `kind` is in.
+    pub fn set_listed(&self, kind: &'static str, listed: bool) {
+        self.0.listed.get_or_create(&Kind { kind }).set(i64::from(listed));
+    }
+
+    /// How many problems there are for each reason; a reason that is not among `counts` has no series.
+    pub fn set_problems(&self, counts: impl IntoIterator<Item = (&'static str, usize)>) {
+        self.0.problems.clear();
+        for (reason, count) in counts {
+            self.0.problems.get_or_create(&Reason { reason }).inc_by(gauge(count));
+        }
+    }
+
+    /// The source met a fault: a file that does not parse, a list that was refused.
+    pub fn source_fault(&self) {
+        self.0.source_faults.inc();
+    }
+
+    /// How many files or kinds are at fault now.
+    pub fn set_source_faulty(&self, count: usize) {
+        self.0.source_faulty.set(gauge(count));
+    }
+
+    /// One translation, from the first event that it takes in to the publication, took `time`.
+    pub fn translated(&self, time: Duration) {
+        self.0.translation.observe(time.as_secs_f64());
+    }
+
+    /// How many resources of `type_name` (as `ResourceType::short_name` writes it) the newest snapshot has.
+    pub fn set_resources(&self, type_name: &'static str, count: usize) {
+        self.0.resources.get_or_create(&Type { r#type: type_name }).set(gauge(count));
+    }
+
+    /// A snapshot with a real difference was published.
+    pub fn published(&self) {
+        self.0.publications.inc();
+    }
+
+    /// A stream of `variant` (`sotw` or `delta`) is open, until [`Metrics::stream_closed`].
+    pub fn stream_opened(&self, variant: &'static str) {
+        self.0.streams.get_or_create(&Variant { variant }).inc();
+    }
+
+    /// A stream of `variant` is closed.
+    pub fn stream_closed(&self, variant: &'static str) {
+        self.0.streams.get_or_create(&Variant { variant }).dec();
+    }
+
+    /// A stream was refused: no authentication, no node, a type that the service does not serve.
+    pub fn stream_refused(&self) {
+        self.0.streams_refused.inc();
+    }
+
+    /// A response of `type_name` went out, with `resources` resources (removals included) in `bytes` bytes.
+    pub fn pushed(&self, type_name: &'static str, resources: usize, bytes: usize) {
+        let label = Type { r#type: type_name };
+        self.0.responses.get_or_create(&label).inc();
+        self.0.pushed_resources.get_or_create(&label).inc_by(resources as u64);
+        self.0.pushed_bytes.get_or_create(&label).inc_by(bytes as u64);
+    }
+
+    /// A response of `type_name` was accepted, `since_push` after it was sent.
+    pub fn acked(&self, type_name: &'static str, since_push: Duration) {
+        let label = Type { r#type: type_name };
+        self.0.acks.get_or_create(&label).inc();
+        self.0.push_to_ack.get_or_create(&label).observe(since_push.as_secs_f64());
+    }
+
+    /// A response of `type_name` was rejected.
+    pub fn nacked(&self, type_name: &'static str) {
+        self.0.nacks.get_or_create(&Type { r#type: type_name }).inc();
+    }
+
+    /// A push of `type_name` waited for an ACK longer than the limit and went on without it.
+    pub fn gate_timed_out(&self, type_name: &'static str) {
+        self.0.gate_timeouts.get_or_create(&Type { r#type: type_name }).inc();
+    }
+
+    /// Everything, in the text format of OpenMetrics ([`CONTENT_TYPE`]).
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string fails only if a metric says so, and ours do not; what is written by then is served.
+        if let Err(error) = text::encode(&mut text, &self.0.registry) {
+            debug_assert!(false, "metrics do not encode: {error}");
+        }
+        text
+    }
+}
+
+impl Inner {
+    fn register(&mut self, commit: &'static str) {
+        self.registry.register_collector(Box::new(process::Process::starting_now()));
+        let registry = self.registry.sub_registry_with_prefix("lockgate");
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
+        registry.register("build", "The version that runs", build);
+        registry.register("objects", "Objects known, by kind", self.objects.clone());
+        registry.register("source_listed", "1 once the first list of the kind is in", self.listed.clone());
+        registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
+        registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
+        registry.register("problems", "What is wrong with objects, by reason", self.problems.clone());
+        registry.register_with_unit(
+            "translation",
+            "Time from objects to published resources",
+            Unit::Seconds,
+            self.translation.clone(),
+        );
+        registry.register("resources", "Resources in the newest snapshot, by type", self.resources.clone());
+        registry.register("publications", "Snapshots published", self.publications.clone());
+        registry.register("xds_streams", "Open xDS streams, by variant", self.streams.clone());
+        registry.register("xds_streams_refused", "xDS streams refused", self.streams_refused.clone());
+        registry.register("xds_responses", "Responses sent, by type", self.responses.clone());
+        registry.register("xds_pushed_resources", "Resources sent, by type", self.pushed_resources.clone());
+        registry.register_with_unit("xds_pushed", "Bytes sent, by type", Unit::Bytes, self.pushed_bytes.clone());
+        registry.register("xds_acks", "Responses that a client accepted, by type", self.acks.clone());
+        registry.register("xds_nacks", "Responses that a client rejected, by type", self.nacks.clone());
+        registry.register_with_unit(
+            "xds_push_to_ack",
+            "Time from a response to its ACK, by type",
+            Unit::Seconds,
+            self.push_to_ack.clone(),
+        );
+        registry.register(
+            "xds_gate_timeouts",
+            "Pushes that no longer waited for an ACK, by the type that was held",
+            self.gate_timeouts.clone(),
+        );
+    }
+}
+
+fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn assert_has(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|written| written == *line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_metric_has_its_name_and_unit() {
+        let metrics = Metrics::new("abc1234");
+        metrics.set_objects("Ingress", 3);
+        metrics.set_listed("Ingress", true);
+        metrics.set_problems([("Conflicted", 2)]);
+        metrics.source_fault();
+        metrics.set_source_faulty(1);
+        metrics.translated(Duration::from_millis(1));
+        metrics.set_resources("Cluster", 5);
+        metrics.published();
+        metrics.stream_refused();
+        metrics.pushed("Cluster", 5, 1_200);
+        metrics.acked("Cluster", Duration::from_millis(3));
+        metrics.nacked("Listener");
+        metrics.gate_timed_out("RouteConfiguration");
+        assert_has(
+            &metrics.encode(),
+            &[
+                concat!("lockgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=\"abc1234\"} 1"),
+                "lockgate_objects{kind=\"Ingress\"} 3",
+                "lockgate_source_listed{kind=\"Ingress\"} 1",
+                "lockgate_source_faulty 1",
+                "lockgate_source_faults_total 1",
+                "lockgate_problems{reason=\"Conflicted\"} 2",
+                "lockgate_translation_seconds_count 1",
+                "lockgate_resources{type=\"Cluster\"} 5",
+                "lockgate_publications_total 1",
+                "lockgate_xds_streams_refused_total 1",
+                "lockgate_xds_responses_total{type=\"Cluster\"} 1",
+                "lockgate_xds_pushed_resources_total{type=\"Cluster\"} 5",
+                "lockgate_xds_pushed_bytes_total{type=\"Cluster\"} 1200",
+                "lockgate_xds_acks_total{type=\"Cluster\"} 1",
+                "lockgate_xds_push_to_ack_seconds_bucket{le=\"0.004\",type=\"Cluster\"} 1",
+                "lockgate_xds_nacks_total{type=\"Listener\"} 1",
+                "lockgate_xds_gate_timeouts_total{type=\"RouteConfiguration\"} 1",
+                "# EOF",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_problem_that_is_gone_is_no_longer_counted() {
+        let metrics = Metrics::default();
+        metrics.set_problems([("Conflicted", 1), ("Conflicted", 1), ("HostNotValid", 1)]);
+        assert_has(&metrics.encode(), &["lockgate_problems{reason=\"Conflicted\"} 2"]);
+        metrics.set_problems([("HostNotValid", 1)]);
+        let text = metrics.encode();
+        assert_has(&text, &["lockgate_problems{reason=\"HostNotValid\"} 1"]);
+        assert!(!text.contains("Conflicted"), "{text}");
+    }
+
+    #[test]
+    fn a_stream_counts_while_it_is_open() {
+        let metrics = Metrics::default();
+        metrics.stream_opened("delta");
+        metrics.clone().stream_opened("delta");
+        assert_has(&metrics.encode(), &["lockgate_xds_streams{variant=\"delta\"} 2"]);
+        metrics.stream_closed("delta");
+        metrics.stream_closed("delta");
+        assert_has(&metrics.encode(), &["lockgate_xds_streams{variant=\"delta\"} 0"]);
+    }
+
+    #[test]
+    fn the_process_is_measured() {
+        let text = Metrics::default().encode();
+        for name in [
+            "process_cpu_seconds_total",
+            "process_resident_memory_bytes",
+            "process_open_fds",
+            "process_max_fds",
+            "process_start_time_seconds",
+        ] {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+            assert!(value.is_some_and(|value| value >= 0.0), "{name} is not in\n{text}");
+        }
+    }
+}
