@@ -1,3 +1,103 @@
-//! The commands.
+//! The commands: what a person types, and the only place that knows all modules.
 
 pub mod bootstrap;
+mod completions;
+pub mod serve;
+mod serve_args;
+mod values;
+mod version;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+pub use serve_args::ServeArgs;
+pub use version::COMMIT;
+
+/// The command line of `lockgate`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockgate",
+    version,
+    about = "A Kubernetes ingress controller that drives Envoy",
+    long_about = "A Kubernetes ingress controller that drives Envoy: it reads Ingress, Service, EndpointSlice and \
+                  Secret objects and serves them to any number of Envoys over xDS. A route opens only when Envoy has \
+                  confirmed what lies behind it.",
+    after_help = EXAMPLES,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read objects and serve them to Envoy over xDS, until SIGTERM
+    Serve(Box<ServeArgs>),
+    /// Print the configuration with which Envoy starts and finds this controller
+    Bootstrap(Box<bootstrap::Options>),
+    /// Print the version, the commit, and which Envoy it is tested with
+    #[command(after_help = version::EXAMPLES)]
+    Version,
+    /// Print a completion script for a shell
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Options),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Serve a directory of Kubernetes YAML, without any cluster:
+    lockgate serve --manifests examples
+
+  Serve a Kubernetes cluster from outside of it:
+    lockgate serve --kubeconfig ~/.kube/config
+
+  Start an Envoy that asks it for everything:
+    lockgate bootstrap > envoy.yaml
+    envoy -c envoy.yaml
+
+  `lockgate COMMAND --help` shows every option of a command, and examples.";
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The log may not be set up yet, and this must be seen.
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve(args) => tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?
+            .block_on(serve::run(*args)),
+        Command::Bootstrap(options) => bootstrap::run(*options),
+        Command::Version => print(&version::text()),
+        Command::Completions(options) => print(&completions::script(&options)),
+    }
+}
+
+/// Writes `text` to standard output. A reader that has gone (`| head`) is no error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

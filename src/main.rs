@@ -1,3 +1,7 @@
 //! The `lockgate` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    lockgate::cmd::main()
+}

@@ -1,8 +1,63 @@
 //! What the user chose: validated settings, resolved once, read everywhere.
+//!
+//! The raw form, with its flags and their spelling, is `cmd::serve_args`; nothing else knows that there are flags.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::model::{CircuitBreakers, TlsVersion};
+use crate::telemetry;
+
+/// Where objects come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A Kubernetes API server.
+    Cluster {
+        /// Whose address and credentials; `None` is the pod's service account.
+        kubeconfig: Option<PathBuf>,
+        /// The context of the kubeconfig; `None` is its current one.
+        context: Option<String>,
+        /// The namespaces to watch; empty is all.
+        namespaces: Vec<String>,
+    },
+    /// A directory of Kubernetes YAML.
+    Manifests(PathBuf),
+    /// A directory of Envoy resources.
+    Resources(PathBuf),
+}
+
+/// Who may open an xDS stream, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum XdsTls {
+    /// Plain text, from loopback peers only: nothing was chosen, so no secret leaves the machine.
+    LoopbackOnly,
+    /// Plain text, from everybody.
+    Off,
+    /// TLS, to clients with a certificate: a directory with `tls.crt`, `tls.key`, and the `ca.crt` of the clients.
+    Directory(PathBuf),
+}
+
+/// Settings of the process itself: nothing that Envoy is told depends on them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerOptions {
+    /// Where xDS listens.
+    pub xds_address: SocketAddr,
+    /// Who may open a stream.
+    pub xds_tls: XdsTls,
+    /// Where health, metrics and the debug pages are.
+    pub admin_address: SocketAddr,
+    /// How the log is written.
+    pub log_format: telemetry::Format,
+    /// What the log tells at first; checked.
+    pub log_level: String,
+    /// How long routes are held back for the ACK of the clusters behind them.
+    pub gate_timeout: Duration,
+    /// How long a cluster that no route names any more is kept, for requests under way.
+    pub removal_grace: Duration,
+    /// Sent as `control_plane.identifier`.
+    pub identifier: String,
+}
 
 /// Settings that translation and the Envoy resources depend on. Defaults are Envoy's edge best practices.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,0 +1,43 @@
+//! `lockgate completions`.
+
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::Shell as Generator;
+
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The shell
+    shell: Shell,
+}
+
+/// The shells that this is tried with; clap_complete knows more.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  bash, for this session:
+    source <(lockgate completions bash)
+
+  bash, for good:
+    lockgate completions bash > ~/.local/share/bash-completion/completions/lockgate
+
+  zsh (a directory of $fpath, here the first):
+    lockgate completions zsh > \"${fpath[1]}/_lockgate\"
+
+  fish:
+    lockgate completions fish > ~/.config/fish/completions/lockgate.fish";
+
+pub(super) fn script(options: &Options) -> String {
+    let generator = match options.shell {
+        Shell::Bash => Generator::Bash,
+        Shell::Zsh => Generator::Zsh,
+        Shell::Fish => Generator::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(generator, &mut super::Cli::command(), "lockgate", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}

@@ -1,0 +1,199 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use clap::CommandFactory;
+
+use super::*;
+use crate::settings::{AccessLog, ServerOptions, Settings, Source, XdsTls};
+use crate::telemetry;
+
+fn parse(line: &str) -> Result<ServeArgs, String> {
+    let words = ["lockgate", "serve"].into_iter().chain(line.split_whitespace());
+    match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+        Command::Serve(args) => Ok(*args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn resolve(line: &str) -> Result<(Source, Settings, ServerOptions), String> {
+    parse(line)?.resolve().map_err(|error| format!("{error:#}"))
+}
+
+/// The error for `line`, which must hold every one of `parts`.
+#[track_caller]
+fn assert_refused(line: &str, parts: &[&str]) {
+    let error = resolve(line).unwrap_err();
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+    }
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
+    let (source, settings, options) = resolve("").unwrap();
+    assert_eq!(source, Source::Cluster { kubeconfig: None, context: None, namespaces: vec![] });
+    assert_eq!(settings, Settings::default());
+    assert_eq!(options.xds_address, "0.0.0.0:18000".parse().unwrap());
+    assert_eq!(options.admin_address, "127.0.0.1:18001".parse().unwrap());
+    assert_eq!(options.xds_tls, XdsTls::LoopbackOnly);
+    assert_eq!((options.gate_timeout, options.removal_grace), (Duration::from_secs(20), Duration::from_secs(1)));
+    assert_eq!((options.log_format, &*options.log_level), (telemetry::Format::Text, "info"));
+    assert!(!options.identifier.is_empty());
+}
+
+#[test]
+fn every_flag_arrives() {
+    let dir = tempfile::tempdir().unwrap();
+    let kubeconfig = dir.path().join("config");
+    for file in ["config", "tls.crt", "tls.key", "ca.crt"] {
+        std::fs::write(dir.path().join(file), "").unwrap();
+    }
+    let dir = dir.path();
+    let (source, settings, options) = resolve(&format!(
+        "--kubeconfig {} --context staging --watch-namespaces shop,payments --ingress-class a --ingress-class b \
+         --watch-ingress-without-class --default-tls-secret ingress/wild --enable-external-name-services \
+         --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
+         --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
+         --removal-grace 0s --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug",
+        kubeconfig.display(),
+        dir.display()
+    ))
+    .unwrap();
+    let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
+    assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context: Some("staging".into()), namespaces });
+    assert_eq!(
+        settings,
+        Settings {
+            http_port: 80,
+            https_port: 443,
+            stats_port: 0,
+            ipv6: false,
+            class_names: vec!["a".into(), "b".into()],
+            classless: true,
+            default_tls_secret: Some(("ingress".into(), "wild".into())),
+            external_name_services: true,
+            access_log: AccessLog::Json,
+            response_timeout: None,
+            connect_timeout: Duration::from_millis(500),
+            trusted_hops: 2,
+            ..Settings::default()
+        }
+    );
+    assert_eq!(
+        options,
+        ServerOptions {
+            xds_address: "[::1]:1".parse().unwrap(),
+            xds_tls: XdsTls::Directory(dir.into()),
+            admin_address: "127.0.0.1:2".parse().unwrap(),
+            log_format: telemetry::Format::Json,
+            log_level: "debug".into(),
+            gate_timeout: Duration::from_secs(5),
+            removal_grace: Duration::ZERO,
+            identifier: "me".into(),
+        }
+    );
+}
+
+#[test]
+fn directories_are_sources() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    assert_eq!(resolve(&format!("--manifests {path}")).unwrap().0, Source::Manifests(dir.path().into()));
+    assert_eq!(resolve(&format!("--resources {path}")).unwrap().0, Source::Resources(dir.path().into()));
+    assert_eq!(resolve("--xds-tls off").unwrap().2.xds_tls, XdsTls::Off);
+}
+
+#[test]
+fn sources_exclude_each_other() {
+    assert_refused("--manifests a --resources b", &["--manifests <DIR>", "cannot be used with", "--resources <DIR>"]);
+    assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
+    assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
+    assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
+    assert_refused("--watch-namespaces a --manifests b", &["--watch-namespaces <NAMES>", "cannot be used with"]);
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
+    for (line, parts) in [
+        ("--http-port http", ["'http'", "--http-port <PORT>", "invalid digit"]),
+        ("--http-port 0", ["0", "--http-port <PORT>", "1..=65535"]),
+        ("--https-port 70000", ["70000", "--https-port <PORT>", "1..=65535"]),
+        ("--xds-address localhost", ["'localhost'", "--xds-address <ADDRESS>", "expected an IP address and a port"]),
+        ("--admin-address :80", ["':80'", "--admin-address <ADDRESS>", "expected an IP address and a port"]),
+        ("--log-format yaml", ["'yaml'", "--log-format <FORMAT>", "[possible values: text, json]"]),
+        ("--access-log on", ["'on'", "--access-log <FORMAT>", "[possible values: text, json, off]"]),
+        ("--log-level debgu", ["'debgu'", "--log-level <LEVEL>", "expected off, error, warn, info"]),
+        ("--connect-timeout 5", ["'5'", "--connect-timeout <TIME>", "a number and a unit"]),
+        ("--connect-timeout 0s", ["'0s'", "--connect-timeout <TIME>", "more than zero"]),
+        ("--response-timeout never", ["'never'", "--response-timeout <TIME>", "or off"]),
+        ("--gate-timeout x", ["'x'", "--gate-timeout <TIME>", "a number and a unit"]),
+        ("--removal-grace -1s", ["'-1'", "argument", "unexpected"]),
+        ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "invalid digit"]),
+        ("--default-tls-secret wild", ["'wild'", "--default-tls-secret <NAMESPACE/NAME>", "expected NAMESPACE/NAME"]),
+        ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "expected the name of an IngressClass"]),
+        ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "expected names of namespaces"]),
+        ("--id ü", ["'ü'", "--id <NAME>", "printable ASCII"]),
+        ("--manifests /nowhere", ["--manifests", "/nowhere", "not a directory that can be read"]),
+        ("--resources /dev/null", ["--resources", "/dev/null", "not a directory that can be read"]),
+        ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a file that can be read"]),
+        ("--xds-tls /nowhere", ["--xds-tls /nowhere", "tls.crt, tls.key and ca.crt, or off", "No such file"]),
+        ("--http-port 8002", ["--stats-port 8002", "--http-port has the same", "a port of its own"]),
+        ("--xds-address 127.0.0.1:18001", ["--admin-address 127.0.0.1:18001", "--xds-address", "of its own"]),
+    ] {
+        assert_refused(line, &parts);
+    }
+}
+
+#[test]
+fn help_teaches_by_example_on_every_command() {
+    let mut root = Cli::command();
+    root.build();
+    let mut seen = vec![];
+    for command in std::iter::once(&mut root.clone()).chain(root.get_subcommands_mut()) {
+        let help = command.render_long_help().to_string();
+        let name = command.get_name().to_owned();
+        let call = if name == "lockgate" { "    lockgate ".to_owned() } else { format!("lockgate {name}") };
+        assert!(help.contains("Examples:"), "{name} has no examples:\n{help}");
+        let examples = help.split("Examples:").nth(1).unwrap_or_default();
+        assert!(examples.matches(&call).count() >= 1, "no example of {name} in\n{examples}");
+        seen.push(name);
+    }
+    assert_eq!(seen, ["lockgate", "serve", "bootstrap", "version", "completions"]);
+}
+
+#[test]
+fn every_option_of_serve_names_its_default() {
+    let mut root = Cli::command();
+    root.build();
+    for option in root.find_subcommand("serve").unwrap().get_arguments() {
+        let id = option.get_id().as_str();
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        let told = help.contains("[default:") || !option.get_default_values().is_empty();
+        assert!(told || ["help", "manifests", "resources"].contains(&id), "--{id} does not tell its default");
+    }
+}
+
+#[test]
+fn completions_know_the_commands_and_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let Command::Completions(options) = Cli::try_parse_from(["lockgate", "completions", shell]).unwrap().command
+        else {
+            panic!("not completions")
+        };
+        let script = completions::script(&options);
+        assert!(script.contains("bootstrap") && script.contains("xds-tls"), "{shell}: {script}");
+    }
+    assert!(Cli::try_parse_from(["lockgate", "completions", "csh"]).is_err());
+}
+
+#[test]
+fn the_version_names_what_a_bug_report_needs() {
+    let text = version::text();
+    assert!(text.contains(env!("CARGO_PKG_VERSION")) && text.contains("commit") && text.contains("envoy"), "{text}");
+}
