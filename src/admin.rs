@@ -1,0 +1,133 @@
+//! The admin server: health, metrics, and what the process knows, for those who operate it.
+//!
+//! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. `/debug/` shows
+//! objects and resources and changes the log, so it answers loopback peers only, which `kubectl port-forward` makes of
+//! whoever may use it. Private keys are never shown, to nobody.
+
+mod debug;
+mod readiness;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::metrics::{self, Metrics};
+use crate::snapshot::Snapshot;
+use crate::source::objects::Objects;
+use crate::telemetry::LogControl;
+use crate::translate::problem::Problem;
+
+pub use readiness::Readiness;
+
+/// Why the admin server cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is taken, or not one of this host.
+    #[error("cannot listen on {address} (--admin-address): {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The listener failed.
+    #[error("the admin server failed: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// What the controller's loop last worked on.
+#[derive(Debug, Clone, Default)]
+pub struct Inspection {
+    /// All objects.
+    pub objects: Objects,
+    /// What is wrong with them.
+    pub problems: Arc<[Problem]>,
+}
+
+/// What the admin server shows. Everything in it is shared with those who change it.
+pub struct AdminState {
+    /// What is missing until Envoys may be served.
+    pub readiness: Readiness,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The log's level.
+    pub log: LogControl,
+    /// The newest snapshot, `None` before the first.
+    pub snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// Objects and problems.
+    pub inspection: watch::Receiver<Arc<Inspection>>,
+    /// The open xDS streams, as JSON.
+    pub streams: Box<dyn Fn() -> serde_json::Value + Send + Sync>,
+}
+
+impl fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminState").field("readiness", &self.readiness).finish_non_exhaustive()
+    }
+}
+
+/// Takes `address`.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+    let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the admin address is open to the network: /healthz, /readyz and /metrics answer everybody, /debug/ only \
+             this machine"
+        );
+    }
+    Ok(listener)
+}
+
+/// Serves until `shutdown` is ready and the requests under way are answered.
+pub async fn serve(
+    listener: TcpListener,
+    state: Arc<AdminState>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Error> {
+    let service = router(state).into_make_service_with_connect_info::<SocketAddr>();
+    Ok(axum::serve(listener, service).with_graceful_shutdown(shutdown).await?)
+}
+
+fn router(state: Arc<AdminState>) -> Router {
+    let debug = debug::router().layer(middleware::from_fn(loopback_only));
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .merge(debug)
+        .fallback(async || (StatusCode::NOT_FOUND, "not found; there are /healthz, /readyz, /metrics and /debug/\n"))
+        .with_state(state)
+}
+
+async fn readyz(State(state): State<Arc<AdminState>>) -> Response {
+    let published = state.snapshot.borrow().is_some();
+    match state.readiness.missing(published) {
+        None => "ready\n".into_response(),
+        Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {missing}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
+}
+
+async fn loopback_only(ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+    if peer.ip().to_canonical().is_loopback() {
+        return next.run(request).await;
+    }
+    let text = "/debug/ answers this machine only; in a cluster use kubectl port-forward\n";
+    (StatusCode::FORBIDDEN, text).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The pages under `/debug/`: what the process knows now, as JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::AdminState;
+use crate::protobuf;
+use crate::snapshot::{Resource, ResourceType, Snapshot};
+use crate::source::objects::ObjectKey;
+
+const INDEX: &str = "\
+/debug/objects                       the objects known, by kind
+/debug/problems                      what is wrong with them
+/debug/resources                     types of resources, how many, their version
+/debug/resources?type=Cluster        one type: names, versions, and the objects that each was made from
+/debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
+/debug/xds                           the open streams: who, what was sent, accepted, rejected
+/debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
+";
+
+pub(super) fn router() -> Router<Arc<AdminState>> {
+    Router::new()
+        .route("/debug", get(async || INDEX))
+        .route("/debug/", get(async || INDEX))
+        .route("/debug/objects", get(objects))
+        .route("/debug/problems", get(problems))
+        .route("/debug/resources", get(resources))
+        .route("/debug/xds", get(xds))
+        .route("/debug/log", get(log).put(set_log))
+}
+
+async fn objects(State(state): State<Arc<AdminState>>) -> Response {
+    let objects = state.inspection.borrow().objects.clone();
+    let names = |keys: &mut dyn Iterator<Item = &ObjectKey>| -> Vec<String> {
+        keys.map(|key| match &*key.namespace {
+            "" => key.name.to_string(),
+            namespace => format!("{namespace}/{}", key.name),
+        })
+        .collect()
+    };
+    let slices: Vec<ObjectKey> = objects
+        .endpoint_slices
+        .values()
+        .flat_map(|slices| slices.values().map(|slice| slice.meta.key.clone()))
+        .collect();
+    pretty(&json!({
+        "Ingress": names(&mut objects.ingresses.keys()),
+        "IngressClass": names(&mut objects.ingress_classes.keys()),
+        "Service": names(&mut objects.services.keys()),
+        "EndpointSlice": names(&mut slices.iter()),
+        "Secret": names(&mut objects.secrets.keys()),
+        "ConfigMap": names(&mut objects.config_maps.keys()),
+        "Namespace": names(&mut objects.namespaces.keys()),
+    }))
+}
+
+async fn problems(State(state): State<Arc<AdminState>>) -> Response {
+    let problems = state.inspection.borrow().problems.clone();
+    pretty(&json!(*problems))
+}
+
+async fn xds(State(state): State<Arc<AdminState>>) -> Response {
+    pretty(&(state.streams)())
+}
+
+async fn log(State(state): State<Arc<AdminState>>) -> String {
+    format!("{}\n", state.log.current())
+}
+
+async fn set_log(State(state): State<Arc<AdminState>>, filter: String) -> Response {
+    match state.log.set(&filter) {
+        Ok(()) => {
+            let filter = state.log.current();
+            tracing::warn!(filter, "the log level was changed by /debug/log");
+            format!("{filter}\n").into_response()
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    r#type: Option<String>,
+    name: Option<String>,
+}
+
+async fn resources(State(state): State<Arc<AdminState>>, Query(wanted): Query<Wanted>) -> Response {
+    let Some(snapshot) = state.snapshot.borrow().clone() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "nothing is published yet\n").into_response();
+    };
+    let Some(type_name) = wanted.r#type else { return pretty(&types(&snapshot)) };
+    let Some(kind) = snapshot.kinds().find(|kind| {
+        kind.url() == type_name || kind.full_name() == type_name || kind.short_name().eq_ignore_ascii_case(&type_name)
+    }) else {
+        let known: Vec<_> = snapshot.kinds().map(ResourceType::short_name).collect();
+        let text = format!("no resources of type \"{type_name}\"; there are {}\n", known.join(", "));
+        return (StatusCode::NOT_FOUND, text).into_response();
+    };
+    match wanted.name {
+        None => pretty(&Value::from_iter(snapshot.all(kind).map(|resource| summary(resource)))),
+        Some(name) => match snapshot.get(kind, &name) {
+            Some(resource) => pretty(&whole(resource)),
+            None => {
+                let text = format!("no {} named \"{name}\"\n", kind.short_name());
+                (StatusCode::NOT_FOUND, text).into_response()
+            }
+        },
+    }
+}
+
+fn types(snapshot: &Snapshot) -> Value {
+    let types: BTreeMap<&str, Value> = snapshot
+        .kinds()
+        .map(|kind| {
+            let version = snapshot.version(kind).to_string();
+            (kind.short_name(), json!({ "type_url": kind.url(), "count": snapshot.len(kind), "version": version }))
+        })
+        .collect();
+    json!({ "generation": snapshot.generation(), "types": types })
+}
+
+fn summary(resource: &Resource) -> Value {
+    json!({ "name": resource.name(), "version": resource.version().to_string(), "origins": resource.origins() })
+}
+
+fn whole(resource: &Resource) -> Value {
+    let mut value = summary(resource);
+    value["resource"] = protobuf::to_json_redacted(resource.kind().full_name(), &resource.message());
+    value
+}
+
+fn pretty(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], format!("{value:#}\n")).into_response()
+}

@@ -1,0 +1,181 @@
+#![allow(clippy::unwrap_used)]
+
+use axum::body::Body;
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::listener::v3::Listener;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::*;
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Resource, ResourceType, Store};
+use crate::translate::problem::Reason;
+
+struct Admin {
+    state: Arc<AdminState>,
+    store: Store,
+    inspection: watch::Sender<Arc<Inspection>>,
+}
+
+fn admin() -> Admin {
+    let store = Store::default();
+    let inspection = watch::Sender::default();
+    let state = AdminState {
+        readiness: Readiness::awaiting(["Service", "Ingress"]),
+        metrics: Metrics::default(),
+        log: crate::telemetry::detached("info"),
+        snapshot: store.subscribe(),
+        inspection: inspection.subscribe(),
+        streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),
+    };
+    Admin { state: Arc::new(state), store, inspection }
+}
+
+impl Admin {
+    async fn ask(&self, method: &str, path: &str, body: &str, peer: &str) -> (StatusCode, String) {
+        let peer: SocketAddr = peer.parse().unwrap();
+        let request =
+            Request::builder().method(method).uri(path).extension(ConnectInfo(peer)).body(Body::from(body.to_owned()));
+        let response = router(self.state.clone()).oneshot(request.unwrap()).await.unwrap();
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn get(&self, path: &str) -> (StatusCode, String) {
+        self.ask("GET", path, "", "127.0.0.1:5").await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let (status, body) = self.get(path).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn publish(&self) {
+        let cluster = Cluster { name: "shop/cart/http".to_owned(), ..Cluster::default() };
+        let origin = ObjectRef::new("Service", "shop", "cart").at(3);
+        self.store.replace(vec![
+            Resource::new("shop/cart/http", &cluster, vec![origin]),
+            Resource::new("http", &Listener::default(), vec![]),
+        ]);
+    }
+}
+
+#[tokio::test]
+async fn health_is_being_alive() {
+    assert_eq!(admin().get("/healthz").await, (StatusCode::OK, "ok\n".to_owned()));
+}
+
+#[tokio::test]
+async fn readiness_names_what_is_missing() {
+    let admin = admin();
+    let not_ready = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {text}\n"));
+    let text = "the first list is missing of Ingress, Service; xDS does not listen yet";
+    assert_eq!(admin.get("/readyz").await, not_ready(text));
+    admin.state.readiness.listening();
+    admin.state.readiness.listed("Service");
+    assert_eq!(admin.get("/readyz").await, not_ready("the first list is missing of Ingress"));
+    admin.state.readiness.listed("Ingress");
+    assert_eq!(admin.get("/readyz").await, not_ready("nothing is published yet"));
+    admin.publish();
+    assert_eq!(admin.get("/readyz").await, (StatusCode::OK, "ready\n".to_owned()));
+    admin.state.readiness.stopping();
+    assert_eq!(admin.get("/readyz").await, not_ready("stopping"));
+}
+
+#[tokio::test]
+async fn metrics_are_served_to_everybody_and_debug_to_this_machine() {
+    let admin = admin();
+    for peer in ["127.0.0.1:5", "[::1]:5", "[::ffff:127.0.0.1]:5", "10.0.0.9:5"] {
+        let (status, body) = admin.ask("GET", "/metrics", "", peer).await;
+        assert!(status == StatusCode::OK && body.ends_with("# EOF\n"), "{body}");
+        let (status, body) = admin.ask("GET", "/debug/", "", peer).await;
+        assert_eq!(status == StatusCode::OK, !peer.starts_with("10."), "{peer}: {body}");
+    }
+    for path in ["objects", "problems", "resources", "xds", "log"] {
+        assert_eq!(admin.ask("GET", &format!("/debug/{path}"), "", "10.0.0.9:5").await.0, StatusCode::FORBIDDEN);
+    }
+}
+
+#[tokio::test]
+async fn problems_and_streams_are_json() {
+    let admin = admin();
+    let problem = Problem {
+        object: ObjectRef::new("Ingress", "shop", "cart"),
+        field: "spec.rules[0].host".to_owned(),
+        reason: Reason::HostNotValid,
+        message: "host \"a b\" is not a DNS name".to_owned(),
+        consequence: "rule left out".to_owned(),
+    };
+    let inspection = Inspection { problems: [problem].into(), ..Inspection::default() };
+    admin.inspection.send_replace(Arc::new(inspection));
+    let problems = admin.json("/debug/problems").await;
+    assert_eq!(problems[0]["reason"], "HostNotValid");
+    assert_eq!(problems[0]["object"]["namespace"], "shop");
+    assert_eq!(admin.json("/debug/xds").await[0]["node_id"], "envoy-1");
+    assert_eq!(admin.json("/debug/objects").await["Ingress"], Value::Array(vec![]));
+}
+
+#[tokio::test]
+async fn resources_are_listed_with_version_and_origins() {
+    let admin = admin();
+    assert_eq!(admin.get("/debug/resources").await.0, StatusCode::SERVICE_UNAVAILABLE);
+    admin.publish();
+    let types = admin.json("/debug/resources").await;
+    assert_eq!(types["types"]["Cluster"]["count"], 1);
+    for name in ["cluster", "envoy.config.cluster.v3.Cluster", ResourceType::CLUSTER.url()] {
+        let clusters = admin.json(&format!("/debug/resources?type={name}")).await;
+        assert_eq!(clusters[0]["name"], "shop/cart/http");
+        assert_eq!(clusters[0]["version"].as_str().unwrap().len(), 16);
+        assert_eq!(clusters[0]["origins"][0]["generation"], 3);
+    }
+    let cluster = admin.json("/debug/resources?type=Cluster&name=shop/cart/http").await;
+    assert_eq!(cluster["resource"]["name"], "shop/cart/http");
+    let (status, body) = admin.get("/debug/resources?type=Cluster&name=none").await;
+    assert_eq!((status, &*body), (StatusCode::NOT_FOUND, "no Cluster named \"none\"\n"));
+    let (status, body) = admin.get("/debug/resources?type=Klaster").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(body.contains("there are Cluster, Listener"), "{body}");
+}
+
+#[tokio::test]
+async fn the_log_level_is_read_and_set() {
+    let admin = admin();
+    assert_eq!(admin.get("/debug/log").await.1, "info\n");
+    let put = async |body| admin.ask("PUT", "/debug/log", body, "127.0.0.1:5").await;
+    assert_eq!(put("lockgate=debug\n").await, (StatusCode::OK, "lockgate=debug\n".to_owned()));
+    let (status, body) = put("loud").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(body.contains("\"loud\" is not a filter"), "{body}");
+    assert_eq!(admin.get("/debug/log").await.1, "lockgate=debug\n");
+}
+
+#[tokio::test]
+async fn a_taken_address_is_named_with_its_flag() {
+    let first = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = first.local_addr().unwrap();
+    let error = listen(address).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("cannot listen on {address} (--admin-address): Address already in use")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn it_serves_over_a_socket_until_told_to_stop() {
+    let admin = admin();
+    let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let served = tokio::spawn(serve(listener, admin.state.clone(), async move { drop(stopped.await) }));
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = b"GET /debug/log HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    tokio::io::AsyncWriteExt::write_all(&mut stream, request).await.unwrap();
+    let mut answer = String::new();
+    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("info\n"), "{answer}");
+    stop.send(()).unwrap();
+    served.await.unwrap().unwrap();
+}
