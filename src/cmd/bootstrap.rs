@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use prost::Message;
-use prost_reflect::{DynamicMessage, SerializeOptions};
 use serde_json::Value;
 
 pub use address::Address;
@@ -137,10 +136,7 @@ fn write(file: &Path, content: &str) -> anyhow::Result<()> {
 
 /// `message` in proto3 JSON, or in YAML of the same structure, with the field names of the protos.
 pub fn text<M: Message + prost::Name>(message: &M, format: Format) -> anyhow::Result<String> {
-    let descriptor = protobuf::pool().get_message_by_name(&M::full_name()).context("unknown message")?;
-    let message = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())?;
-    let options = SerializeOptions::new().use_proto_field_name(true);
-    let value = whole_numbers(message.serialize_with_options(serde_json::value::Serializer, &options)?);
+    let value = whole_numbers(protobuf::to_json(&M::full_name(), &message.encode_to_vec()));
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(&value)? + "\n",
         Format::Yaml => serde_saphyr::to_string(&value)?,

@@ -183,6 +183,3 @@ fn admin_route(path: route_v3::route_match::PathSpecifier) -> route_v3::Route {
         ..Default::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -241,6 +241,3 @@ fn metadata(origin: &ObjectRef) -> core_v3::Metadata {
         ..Default::default()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,11 +10,6 @@ pub fn any<M: prost::Message + prost::Name>(message: &M) -> google::Any {
     google::Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// A named extension with its configuration.
-pub fn extension<M: prost::Message + prost::Name>(name: &str, message: &M) -> core_v3::TypedExtensionConfig {
-    core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(any(message)) }
-}
-
 /// A transport socket with its configuration.
 pub fn transport_socket<M: prost::Message + prost::Name>(name: &str, message: &M) -> core_v3::TransportSocket {
     core_v3::TransportSocket {

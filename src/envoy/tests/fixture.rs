@@ -1,0 +1,120 @@
+//! A model with every form that a model can have.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::*;
+use crate::provenance::ObjectRef;
+
+pub fn cluster_name(name: &str) -> ClusterName {
+    ClusterName(name.into())
+}
+
+fn origin() -> ObjectRef {
+    ObjectRef::new("Ingress", "shop", "cart")
+}
+
+pub fn route(path: PathMatch, action: Action) -> Route {
+    Route { path, one_label_host: false, action, origin: origin() }
+}
+
+/// Forwards to one cluster with nothing special.
+pub fn forward(cluster: &str) -> Action {
+    let clusters = vec![WeightedCluster { cluster: cluster_name(cluster), weight: 1 }];
+    Action::Forward(Forward { clusters, timeout: Some(Duration::from_secs(15)), retry: None, websocket: true })
+}
+
+fn special() -> Action {
+    let weighted = |name, weight| WeightedCluster { cluster: cluster_name(name), weight };
+    Action::Forward(Forward {
+        clusters: vec![weighted("shop/cart/http", 90), weighted("shop/api/https", 10), weighted("shop/ip/h2c", 0)],
+        timeout: None,
+        retry: Some(Retry { on: "5xx".into(), retries: 2, per_try_timeout: Some(Duration::from_millis(250)) }),
+        websocket: false,
+    })
+}
+
+fn hosts() -> BTreeMap<Host, VirtualHost> {
+    let one_label = |route: Route| Route { one_label_host: true, ..route };
+    let shop = vec![
+        route(PathMatch::Exact("/cart".into()), special()),
+        route(PathMatch::Regex("/items/[0-9]+".into()), forward("shop/tls/443")),
+        route(PathMatch::SeparatedPrefix("/api".into()), Action::Respond { status: 503 }),
+        route(PathMatch::Prefix("/".into()), forward("shop/cart/http")),
+    ];
+    let wildcard = vec![
+        one_label(route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))),
+        route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 }),
+    ];
+    let redirects = [301, 302, 303, 307, 308].map(|status| {
+        route(PathMatch::Exact(format!("/{status}")), Action::RedirectToHttps { status, port: Some(8443) })
+    });
+    BTreeMap::from([
+        (Host::Exact("shop.example.com".into()), VirtualHost { routes: shop }),
+        (Host::Wildcard("example.com".into()), VirtualHost { routes: wildcard }),
+        (Host::Exact("old.example.com".into()), VirtualHost { routes: redirects.to_vec() }),
+        (Host::Exact("empty.example.com".into()), VirtualHost::default()),
+    ])
+}
+
+fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
+    let limits = CircuitBreakers { max_requests: Some(9), per_host_max_connections: Some(3), ..Default::default() };
+    let connect_timeout = Duration::from_secs(2);
+    Cluster { discovery, protocol, connect_timeout, limits, origin: ObjectRef::new("Service", "shop", "cart") }
+}
+
+/// A self-signed pair for `*.example.com`.
+fn pair() -> KeyPair {
+    let made = rcgen::generate_simple_self_signed(["*.example.com".to_owned()]).unwrap();
+    KeyPair {
+        certificate_chain: made.cert.pem().into_bytes(),
+        private_key: made.signing_key.serialize_pem().into_bytes(),
+        names: vec!["*.example.com".into()],
+        not_after: i64::MAX,
+    }
+}
+
+pub fn model() -> Model {
+    static PAIR: std::sync::LazyLock<Arc<KeyPair>> = std::sync::LazyLock::new(|| Arc::new(pair()));
+    let local: IpAddr = [127, 0, 0, 1].into();
+    let name = |port| Discovery::Dns { hostname: "api.example.net".into(), port };
+    let clusters = BTreeMap::from([
+        (cluster_name("shop/cart/http"), cluster(Discovery::Eds, UpstreamProtocol::Http1)),
+        (cluster_name("shop/api/https"), cluster(name(443), UpstreamProtocol::H2)),
+        (cluster_name("shop/tls/443"), cluster(name(443), UpstreamProtocol::Tls)),
+        (cluster_name("shop/ip/h2c"), cluster(Discovery::Static { address: local, port: 80 }, UpstreamProtocol::H2c)),
+    ]);
+    let endpoint = |address, health| Endpoint { address, port: 8080, health };
+    let zones = BTreeMap::from([
+        ("".into(), vec![endpoint(local, Health::Healthy)]),
+        ("a".into(), vec![endpoint("::1".parse().unwrap(), Health::Draining)]),
+    ]);
+    let endpoints = Endpoints { zones, origins: vec![ObjectRef::new("EndpointSlice", "shop", "cart-1")] };
+    let secret = SecretName("shop/cert".into());
+    let tls = |minimum, virtual_host: VirtualHost| TlsHost {
+        secret: secret.clone(),
+        minimum,
+        maximum: TlsVersion::V1_3,
+        virtual_host,
+        origins: vec![origin()],
+    };
+    let shop = hosts()[&Host::Exact("shop.example.com".into())].clone();
+    let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
+    let rest = VirtualHost { routes: vec![route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))] };
+    Model {
+        http: hosts(),
+        https: BTreeMap::from([
+            (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),
+            (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),
+            (Host::Any, tls(TlsVersion::V1_2, rest)),
+        ]),
+        clusters,
+        endpoints: BTreeMap::from([(cluster_name("shop/cart/http"), endpoints)]),
+        secrets: BTreeMap::from([(
+            secret,
+            Secret { pair: PAIR.clone(), origin: ObjectRef::new("Secret", "shop", "cert") },
+        )]),
+    }
+}
