@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::read::{is_special, is_wrapper};
 use super::scalar::base64;
+use crate::protobuf::types::MAX_DEPTH;
 use crate::protobuf::{known_type_url, pool};
 
 /// What stands for a value that nobody is to see.
@@ -17,13 +18,17 @@ const REDACTED: &str = "[redacted]";
 /// with its `@type`. An `Any` of unknown type keeps its bytes, as base64 in `value`; so does the whole if it is
 /// malformed.
 pub fn to_json(full_name: &str, message: &[u8]) -> Json {
-    Printer { redact: false }.encoded(full_name, message, false).unwrap_or_else(|| json!({ "value": base64(message) }))
+    Printer { redact: false }
+        .encoded(full_name, message, Place::default())
+        .unwrap_or_else(|| json!({ "value": base64(message) }))
 }
 
 /// The same as [`to_json`], with every text and every number that the protos mark as sensitive replaced, and what is
 /// of unknown type too. What is kept of a secret is where it comes from: the names of its fields.
 pub fn to_json_redacted(full_name: &str, message: &[u8]) -> Json {
-    Printer { redact: true }.encoded(full_name, message, false).unwrap_or_else(|| json!({ "value": REDACTED }))
+    Printer { redact: true }
+        .encoded(full_name, message, Place::default())
+        .unwrap_or_else(|| json!({ "value": REDACTED }))
 }
 
 /// The full names of all fields that the protos mark as sensitive.
@@ -41,29 +46,36 @@ struct Printer {
     redact: bool,
 }
 
-/// `hidden` says everywhere whether a field further out is sensitive.
+/// What is known of where a value stands.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Whether a field further out is sensitive.
+    hidden: bool,
+    depth: usize,
+}
+
 impl Printer {
-    fn encoded(&self, full_name: &str, message: &[u8], hidden: bool) -> Option<Json> {
+    fn encoded(&self, full_name: &str, message: &[u8], place: Place) -> Option<Json> {
         let descriptor = pool().get_message_by_name(full_name)?;
-        let message = DynamicMessage::decode(descriptor, message).ok()?;
-        Some(self.message(&message, hidden))
+        let message = DynamicMessage::decode(descriptor, message).ok().filter(|_| place.depth <= MAX_DEPTH)?;
+        Some(self.message(&message, Place { depth: place.depth + 1, ..place }))
     }
 
-    fn message(&self, message: &DynamicMessage, hidden: bool) -> Json {
+    fn message(&self, message: &DynamicMessage, place: Place) -> Json {
         let descriptor: MessageDescriptor = message.descriptor();
         match descriptor.full_name() {
-            "google.protobuf.Any" => self.any(message, hidden),
-            "google.protobuf.Duration" if !hidden => duration(message),
-            name if is_special(name) && hidden => REDACTED.into(),
+            "google.protobuf.Any" => self.any(message, place),
+            "google.protobuf.Duration" if !place.hidden => duration(message),
+            name if is_special(name) && place.hidden => REDACTED.into(),
             name if is_wrapper(name) => match descriptor.get_field(1) {
-                Some(field) => self.single(&field.kind(), &message.get_field(&field), hidden),
+                Some(field) => self.single(&field.kind(), &message.get_field(&field), place),
                 None => Json::Null,
             },
             name if is_special(name) => serde_json::to_value(message).unwrap_or(Json::Null),
             _ => {
                 let fields = message.fields().filter_map(|(field, value)| {
-                    let hidden = hidden || self.redact && sensitive().contains(field.full_name());
-                    Some((field.name().to_owned(), self.field(&field, value, hidden)?))
+                    let hidden = place.hidden || self.redact && sensitive().contains(field.full_name());
+                    Some((field.name().to_owned(), self.field(&field, value, Place { hidden, ..place })?))
                 });
                 Json::Object(fields.collect())
             }
@@ -71,28 +83,28 @@ impl Printer {
     }
 
     /// `None` for a number that is hidden: there is no other number to stand for it.
-    fn field(&self, field: &FieldDescriptor, value: &Value, hidden: bool) -> Option<Json> {
+    fn field(&self, field: &FieldDescriptor, value: &Value, place: Place) -> Option<Json> {
         let kind = field.kind();
-        if hidden && !matches!(kind, Kind::Message(_) | Kind::String | Kind::Bytes) {
+        if place.hidden && !matches!(kind, Kind::Message(_) | Kind::String | Kind::Bytes) {
             return None;
         }
         Some(match value {
-            Value::List(items) => items.iter().map(|item| self.single(&kind, item, hidden)).collect(),
+            Value::List(items) => items.iter().map(|item| self.single(&kind, item, place)).collect(),
             Value::Map(entries) => {
                 let kind = kind.as_message().map(|entry| entry.map_entry_value_field().kind());
                 let entries = entries
                     .iter()
-                    .filter_map(|(key, value)| Some((map_key(key), self.single(kind.as_ref()?, value, hidden))));
+                    .filter_map(|(key, value)| Some((map_key(key), self.single(kind.as_ref()?, value, place))));
                 Json::Object(entries.collect())
             }
-            value => self.single(&kind, value, hidden),
+            value => self.single(&kind, value, place),
         })
     }
 
-    fn single(&self, kind: &Kind, value: &Value, hidden: bool) -> Json {
+    fn single(&self, kind: &Kind, value: &Value, place: Place) -> Json {
         match value {
-            Value::Message(message) => self.message(message, hidden),
-            _ if hidden => REDACTED.into(),
+            Value::Message(message) => self.message(message, place),
+            _ if place.hidden => REDACTED.into(),
             Value::Bool(value) => (*value).into(),
             Value::I32(number) => (*number).into(),
             Value::U32(number) => (*number).into(),
@@ -112,7 +124,7 @@ impl Printer {
         }
     }
 
-    fn any(&self, any: &DynamicMessage, hidden: bool) -> Json {
+    fn any(&self, any: &DynamicMessage, place: Place) -> Json {
         let (url, content) = (any.get_field_by_number(1), any.get_field_by_number(2));
         let url = url.as_deref().and_then(Value::as_str).unwrap_or_default();
         let content = content.as_deref().and_then(Value::as_bytes).map(|bytes| &**bytes).unwrap_or_default();
@@ -120,14 +132,14 @@ impl Printer {
             return json!({});
         }
         let name = known_type_url(url).and_then(|url| url.rsplit('/').next());
-        let known = name.and_then(|name| Some((name, self.encoded(name, content, hidden)?)));
+        let known = name.and_then(|name| Some((name, self.encoded(name, content, place)?)));
         match known {
             Some((name, Json::Object(mut fields))) if !is_special(name) => {
                 fields.insert("@type".to_owned(), url.into());
                 Json::Object(fields)
             }
             Some((_, value)) => json!({ "@type": url, "value": value }),
-            None if hidden || self.redact => json!({ "@type": url, "value": REDACTED }),
+            None if place.hidden || self.redact => json!({ "@type": url, "value": REDACTED }),
             None => json!({ "@type": url, "value": base64(content) }),
         }
     }

@@ -4,9 +4,11 @@ use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::google::protobuf::Any;
 use prost::Message;
+use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use serde_json::{Value as Json, json};
 
 use super::*;
+use crate::protobuf::{canonical, pool};
 
 const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
 
@@ -253,4 +255,111 @@ fn secrets_are_redacted_at_any_depth() {
         assert!(plain.contains("private"), "{plain}");
         assert!(!redacted.contains("private") && redacted.contains("[redacted]"), "{redacted}");
     }
+}
+
+/// Some message of this type with every field set that may be set at once, down to `depth`.
+fn sample(message: &MessageDescriptor, depth: usize) -> Json {
+    match message.full_name() {
+        "google.protobuf.Any" => return json!({"@type": "type.googleapis.com/google.protobuf.Duration", "value": "1s"}),
+        "google.protobuf.Duration" => return "1.5s".into(),
+        "google.protobuf.Timestamp" => return "2026-01-02T03:04:05.600Z".into(),
+        "google.protobuf.FieldMask" => return "a,bC".into(),
+        "google.protobuf.Struct" => return json!({"b": [1.5, null], "a": {"x": true}}),
+        "google.protobuf.ListValue" => return json!([1.5, "x"]),
+        "google.protobuf.Value" => return "x".into(),
+        name if super::read::is_wrapper(name) => return single(&message.get_field(1).unwrap().kind(), 0),
+        _ => {}
+    }
+    let mut oneofs = std::collections::BTreeSet::new();
+    let mut fields = serde_json::Map::new();
+    for field in message.fields() {
+        let kind = field.kind();
+        let leaf = depth == 0 && matches!(kind, Kind::Message(_));
+        // A value of 0 alone is not written.
+        let zero = matches!(&kind, Kind::Enum(kind) if kind.values().all(|value| value.number() == 0));
+        let taken = |oneof: prost_reflect::OneofDescriptor| !oneofs.insert(oneof.name().to_owned());
+        if leaf || zero || field.is_group() || field.containing_oneof().is_some_and(taken) {
+            continue;
+        }
+        let value = match kind {
+            Kind::Message(entry) if field.is_map() => {
+                let key = match entry.map_entry_key_field().kind() {
+                    Kind::String => ["b", "a"],
+                    Kind::Bool => ["true", "false"],
+                    _ => ["2", "1"],
+                };
+                let value = single(&entry.map_entry_value_field().kind(), depth);
+                json!({key[0]: value, key[1]: value})
+            }
+            kind if field.is_list() => json!([single(&kind, depth), single(&kind, depth)]),
+            kind => single(&kind, depth),
+        };
+        fields.insert(field.name().to_owned(), value);
+    }
+    Json::Object(fields)
+}
+
+fn single(kind: &Kind, depth: usize) -> Json {
+    match kind {
+        Kind::Message(message) => sample(message, depth.saturating_sub(1)),
+        Kind::Enum(kind) => kind.values().last().unwrap().name().into(),
+        Kind::Bool => true.into(),
+        Kind::String => "text".into(),
+        Kind::Bytes => "AAH/".into(),
+        Kind::Float | Kind::Double => json!(0.1),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!(-7),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => "-7".into(),
+        Kind::Uint32 | Kind::Fixed32 => json!(7),
+        Kind::Uint64 | Kind::Fixed64 => "7".into(),
+    }
+}
+
+#[test]
+fn every_type_of_the_pool_goes_there_and_back() {
+    let mut seen = 0;
+    let messages = pool().all_messages().filter(|message| !message.is_map_entry());
+    for message in messages.filter(|message| !message.full_name().starts_with("google.protobuf.")) {
+        let mut json = sample(&message, 2);
+        json["@type"] = format!("type.googleapis.com/{}", message.full_name()).into();
+        let read = from_json(&json).unwrap_or_else(|error| panic!("{}: {error}", message.full_name()));
+        assert_eq!(round_trip(&json), json, "{}", message.full_name());
+        assert_eq!(canonical(read.full_name(), &read.message), read.message, "{}", message.full_name());
+        to_json_redacted(read.full_name(), &read.message);
+        // Another reader of the same JSON agrees to the byte, once its maps are in order.
+        json.as_object_mut().unwrap().remove("@type");
+        let other = DynamicMessage::deserialize(message.clone(), &json).unwrap();
+        assert_eq!(canonical(message.full_name(), &other.encode_to_vec()), read.message, "{}", message.full_name());
+        seen += 1;
+    }
+    assert!(seen > 1400, "{seen}");
+}
+
+#[test]
+fn depth_is_refused_not_followed() {
+    let any = "type.googleapis.com/google.protobuf.Any";
+    let mut json = json!({"@type": any, "value": {}});
+    let mut deep = Any::default();
+    for _ in 0..2000 {
+        deep = Any { type_url: any.into(), value: deep.encode_to_vec() };
+    }
+    for _ in 0..120 {
+        json = json!({"@type": any, "value": json});
+    }
+    // What a thread of the runtime has for a stack.
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
+        assert!(to_json("google.protobuf.Any", &deep.encode_to_vec()).to_string().len() > 1000);
+        let read = from_json(&json).unwrap();
+        to_json(read.full_name(), &read.message);
+        for _ in 0..120 {
+            json = json!({"@type": any, "value": json});
+        }
+        assert!(from_json(&json).unwrap_err().message.contains("too deep"));
+        let mut structure = json!({});
+        for _ in 0..120 {
+            structure = json!({"x": structure});
+        }
+        let structure = json!({"@type": "type.googleapis.com/google.protobuf.Struct", "value": structure});
+        assert!(from_json(&structure).is_err());
+    });
+    thread.unwrap().join().unwrap();
 }
