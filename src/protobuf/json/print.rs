@@ -71,7 +71,7 @@ impl Printer {
                 Some(field) => self.single(&field.kind(), &message.get_field(&field), place),
                 None => Json::Null,
             },
-            name if is_special(name) => serde_json::to_value(message).unwrap_or(Json::Null),
+            name if is_special(name) => serde_json::to_value(message).map_or(Json::Null, whole_numbers),
             _ => {
                 let fields = message.fields().filter_map(|(field, value)| {
                     let hidden = place.hidden || self.redact && sensitive().contains(field.full_name());
@@ -169,8 +169,26 @@ fn float(number: f64) -> Json {
         n if n.is_nan() => "NaN".into(),
         f64::INFINITY => "Infinity".into(),
         f64::NEG_INFINITY => "-Infinity".into(),
-        n => n.into(),
+        n => whole_number(n).map_or_else(|| n.into(), Json::from),
     }
+}
+
+/// `json` with `5` for `5.0`, at any depth: the numbers of a `Struct` are all floats.
+fn whole_numbers(json: Json) -> Json {
+    match json {
+        Json::Number(number) if number.is_f64() => number.as_f64().map_or(Json::Null, float),
+        Json::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Json::Object(fields) => fields.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect(),
+        other => other,
+    }
+}
+
+/// The integer that `number` is. YAML tells `5` from `5.0`, and Envoy takes the second for no integer.
+fn whole_number(number: f64) -> Option<i64> {
+    /// Up to here every integer is a float of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let negative_zero = number == 0.0 && number.is_sign_negative();
+    (number.fract() == 0.0 && number.abs() < EXACT && !negative_zero).then_some(number as i64)
 }
 
 fn map_key(key: &MapKey) -> String {

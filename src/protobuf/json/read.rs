@@ -129,7 +129,7 @@ fn message(descriptor: &MessageDescriptor, json: &Json, depth: usize) -> Result<
         _ => {
             let fields = json.as_object().ok_or_else(|| expected("an object", json))?;
             if fields.contains_key(TYPE) {
-                return Err(JsonError::new(format!("here is always a {name}, without \"@type\"")).in_field(TYPE));
+                return Err(JsonError::new(format!("the type is always {name}: leave it out")).in_field(TYPE));
             }
             object(descriptor, fields, depth)
         }

@@ -63,7 +63,7 @@ fn listener() -> Json {
                         "name": "stdout",
                         "typed_config": {
                             "@type": "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
-                            "log_format": {"json_format": {"status": "%RESPONSE_CODE%", "deep": {"list": [1.0, true, null]}}},
+                            "log_format": {"json_format": {"status": "%RESPONSE_CODE%", "deep": {"list": [1, 2.5, true, null]}}},
                         },
                     }],
                 },
@@ -171,7 +171,7 @@ fn an_error_names_the_field_and_what_may_be_meant() {
     );
     assert_eq!(
         error(cluster(json!({"load_assignment": {"@type": CLUSTER}}))),
-        "load_assignment.@type: here is always a envoy.config.endpoint.v3.ClusterLoadAssignment, without \"@type\""
+        "load_assignment.@type: the type is always envoy.config.endpoint.v3.ClusterLoadAssignment: leave it out"
     );
     assert_eq!(error(json!(["x"])), "expected an object with \"@type\", found a list");
     assert_eq!(

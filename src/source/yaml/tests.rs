@@ -48,6 +48,17 @@ fn json_is_read_as_it_stands() {
 }
 
 #[test]
+fn long_texts_are_fine_everywhere() {
+    let long = "QUJD".repeat(5000);
+    let wanted = json!({"data": {"tls.crt": long, "tls.key": long}, "list": [long]});
+    assert_eq!(one(&wanted.to_string()), wanted);
+    assert_eq!(one(&format!("data:\n  tls.crt: {long}\n  tls.key: \"{long}\"\nlist:\n- '{long}'\n")), wanted);
+    let lines = "QUJD\n    ".repeat(5000);
+    let folded = one(&format!("data:\n  tls.crt: |\n    {lines}\n"));
+    assert_eq!(folded["data"]["tls.crt"].as_str().unwrap().lines().count(), 5000);
+}
+
+#[test]
 fn documents_are_counted_and_empty_ones_left_out() {
     let read = documents("# head\n---\na: 1\n---\n# nothing\n---\nb: 2\n...\n---\nc: 3\n");
     let places: Vec<_> = read.iter().map(|document| (document.index, document.line)).collect();
