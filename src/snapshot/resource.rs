@@ -82,6 +82,11 @@ impl Version {
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
     }
+
+    /// The version of the same content with `name` in another state.
+    pub fn marked(self, name: &str) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), self.0))
+    }
 }
 
 /// 16 hex digits, as they go over the wire.

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-use super::message::Request;
+use super::message::{Node, Request};
 use super::order::{self, Timing};
 use super::subscription::{InFlight, State, Subscription};
-use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
+use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 type Types = BTreeMap<ResourceType, Subscription>;
 
@@ -20,8 +18,10 @@ pub(super) struct Gates {
     clusters: Arc<Snapshot>,
     /// The last snapshot whose clusters the client has accepted: the level that routes may rise to.
     routes: Option<Arc<Snapshot>>,
-    /// When the stream opened, if the client came with resources of an earlier stream.
-    reconnected_at: Option<Instant>,
+    /// Whether the client came with resources of an earlier stream.
+    reconnected: bool,
+    /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
+    introduces_itself_until: Option<Instant>,
     /// Clusters that are no longer wanted, but that the client's routes may still use.
     kept: BTreeMap<Arc<str>, Kept>,
     /// Listeners that were replaced by one that still waits for its routes: Envoy serves the old one meanwhile.
@@ -33,12 +33,15 @@ pub(super) struct Gates {
 enum Kept {
     InUse,
     Until(Instant),
+    /// Its time is over.
+    Over,
 }
 
 #[derive(Debug)]
 struct Replaced {
     old: Arc<Resource>,
     waits_for: Vec<Arc<str>>,
+    until: Instant,
 }
 
 impl Gates {
@@ -46,17 +49,18 @@ impl Gates {
         Self {
             clusters: snapshot,
             routes: None,
-            reconnected_at: None,
+            reconnected: false,
+            introduces_itself_until: None,
             kept: BTreeMap::new(),
             replaced: Vec::new(),
             last_route_ack: None,
         }
     }
 
-    /// The first request of the stream.
-    pub fn opened(&mut self, now: Instant, request: &Request) {
-        let has_resources = !request.version.is_empty() || !request.initial_versions.is_empty();
-        self.reconnected_at = has_resources.then_some(now);
+    /// The first request of the stream; an Envoy that came back is given until `limit` to say what it has.
+    pub fn opened(&mut self, node: &Node, request: &Request, limit: Instant) {
+        self.reconnected = !request.version.is_empty() || !request.initial_versions.is_empty();
+        self.introduces_itself_until = (self.reconnected && node.is_envoy()).then_some(limit);
     }
 
     /// The snapshot whose clusters were sent last.
@@ -75,81 +79,92 @@ impl Gates {
     }
 
     /// Lets the routes rise to the level of the clusters, if the client has accepted these.
-    pub fn raise(&mut self, types: &Types, is_envoy: bool, now: Instant, timing: Timing) {
-        let clusters = types.get(&ResourceType::CLUSTER);
-        let open = clusters.is_none_or(|clusters| !clusters.in_flight.iter().any(InFlight::sets_something));
+    pub fn raise(&mut self, types: &Types) {
         // An Envoy that comes back while a cluster is warming asks for its clusters only when that is over.
-        let not_level = |at: Instant| is_envoy && clusters.is_none() && now < at + timing.gate_timeout;
-        match (&self.routes, self.reconnected_at) {
-            (None, Some(at)) if !open || not_level(at) => {}
+        let silent = self.introduces_itself_until.is_some() && !types.contains_key(&ResourceType::CLUSTER);
+        match &self.routes {
+            None if self.reconnected && (silent || !open(types)) => {}
             // A client that starts has nothing that could break: its requests are answered as they come.
-            (None, _) => self.routes = Some(self.clusters.clone()),
-            (Some(_), _) if open => self.routes = Some(self.clusters.clone()),
-            (Some(_), _) => {}
+            None => self.routes = Some(self.clusters.clone()),
+            Some(_) => self.raise_further(types),
         }
     }
 
-    /// `gone`: clusters at the client that nobody wants any more. Those that its routes use are kept.
+    /// The same for routes that have a level.
+    pub fn raise_further(&mut self, types: &Types) {
+        if self.routes.is_some() && open(types) {
+            self.routes = Some(self.clusters.clone());
+        }
+    }
+
+    /// `gone`: clusters at the client that nobody wants any more, sorted. Those that its routes use are kept.
     pub fn retire(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
-        self.kept.retain(|name, kept| gone.contains(name) && !matches!(kept, Kept::Until(time) if *time <= now));
+        self.kept.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
-            if self.kept.get(&name).is_some_and(|kept| *kept != Kept::InUse) {
-                continue;
-            }
-            let grace = self.last_route_ack.map(|ack| ack + timing.removal_grace);
-            if self.in_use(&name, types, newest) {
-                self.kept.insert(name, Kept::InUse);
-            } else if let Some(time) = grace.filter(|time| *time > now) {
-                self.kept.insert(name, Kept::Until(time));
-            } else {
-                self.kept.remove(&name);
+            match self.kept.get(&name) {
+                Some(Kept::Until(time)) if *time <= now => drop(self.kept.insert(name, Kept::Over)),
+                Some(_) => {}
+                None if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
+                None => {
+                    let grace = self.last_route_ack.map(|ack| ack + timing.removal_grace).filter(|time| *time > now);
+                    self.kept.extend(grace.map(|time| (name, Kept::Until(time))));
+                }
             }
         }
     }
 
     /// Whether the cluster stays although it is no longer wanted.
     pub fn keeps(&self, name: &str) -> bool {
-        self.kept.contains_key(name)
+        self.kept.get(name).is_some_and(|kept| *kept != Kept::Over)
     }
 
     /// The clusters that stay although they are no longer wanted.
     pub fn kept(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.kept.keys()
+        self.kept.iter().filter(|(_, kept)| **kept != Kept::Over).map(|(name, _)| name)
     }
 
-    /// When something kept becomes due, or a client that came back is waited for no longer.
-    pub fn deadline(&self, timing: Timing) -> Option<Instant> {
+    /// When something kept becomes due, or somebody is waited for no longer.
+    pub fn deadline(&self) -> Option<Instant> {
         let removals = self.kept.values().filter_map(|kept| match kept {
             Kept::Until(time) => Some(*time),
-            Kept::InUse => None,
+            Kept::InUse | Kept::Over => None,
         });
-        let level = self.reconnected_at.filter(|_| self.routes.is_none()).map(|at| at + timing.gate_timeout);
-        removals.chain(level).min()
+        removals.chain(self.replaced.iter().map(|replaced| replaced.until)).chain(self.introduces_itself_until).min()
     }
 
-    /// The version of a type in a response: that of the view, marked if it holds more than the view.
-    pub fn version(&self, kind: ResourceType, view: &Snapshot) -> Version {
-        let version = view.version(kind);
-        if kind != ResourceType::CLUSTER {
-            return version;
-        }
-        self.kept.keys().fold(version, |version, name| Version(xxh3_64_with_seed(name.as_bytes(), version.0)))
+    /// Gives up what was waited for too long.
+    pub fn on_time(&mut self, now: Instant) {
+        self.introduces_itself_until = self.introduces_itself_until.filter(|limit| *limit > now);
+        self.replaced.retain(|replaced| replaced.until > now);
     }
 
-    /// Whether `resource` leads to a cluster that the client was sent and never accepted.
-    pub fn leads_nowhere(&self, resource: &Resource, types: &Types) -> bool {
+    /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
+    /// has in its place, does not.
+    pub fn leads_nowhere(&self, resource: &Resource, sent: &State, types: &Types) -> bool {
         let unaccepted = types.get(&ResourceType::CLUSTER).into_iter().flat_map(Subscription::unaccepted);
-        unaccepted.into_iter().any(|cluster| resource.references().names_cluster(cluster))
+        unaccepted.into_iter().any(|cluster| {
+            resource.references().names_cluster(cluster)
+                && !sent.resource().is_some_and(|sent| sent.references().names_cluster(cluster))
+        })
     }
 
     /// Whether a listener at the client asks for the route configuration `name`.
     pub fn uses_routes(&self, types: &Types, name: &str) -> bool {
-        let Some(listeners) = types.get(&ResourceType::LISTENER) else { return true };
-        let at_client = listeners.known.values().flat_map(|known| [known.sent.resource(), known.accepted.resource()]);
-        at_client.flatten().chain(self.replaced.iter().map(|replaced| &replaced.old)).any(|listener| {
-            let routes = &listener.references().routes;
-            routes.binary_search_by(|route| (**route).cmp(name)).is_ok()
+        types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
+            at_client(listeners)
+                .chain(self.replaced.iter().map(|r| &r.old))
+                .any(|listener| names_routes(listener, name))
         })
+    }
+
+    /// Whether a listener at the client asks for the route configuration `name`, but soon will no more.
+    pub fn hands_over(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
+        let now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
+        let mut leaving = now.filter(|listener| {
+            !newest.get(ResourceType::LISTENER, listener.name()).is_some_and(|next| names_routes(next, name))
+        });
+        leaving.any(|listener| names_routes(listener, name))
+            || self.replaced.iter().any(|replaced| names_routes(&replaced.old, name))
     }
 
     /// Whether a cluster that is going away still needs the endpoints `name`.
@@ -160,7 +175,7 @@ impl Gates {
     }
 
     /// A response with listeners or routes was accepted; `listeners`: what each was before.
-    pub fn routes_acked(&mut self, listeners: Vec<Arc<Resource>>, types: &Types, now: Instant) {
+    pub fn routes_acked(&mut self, listeners: Vec<Arc<Resource>>, types: &Types, now: Instant, timing: Timing) {
         self.last_route_ack = Some(now);
         for old in listeners {
             let listeners = types.get(&ResourceType::LISTENER);
@@ -168,17 +183,17 @@ impl Gates {
             let asked = new.map_or([].as_slice(), |new| &new.references().routes);
             let waits_for: Vec<Arc<str>> = asked.iter().filter(|name| !accepted(types, name)).cloned().collect();
             if !waits_for.is_empty() {
-                self.replaced.push(Replaced { old, waits_for });
+                self.replaced.push(Replaced { old, waits_for, until: now + timing.gate_timeout });
             }
         }
-        self.replaced.retain_mut(|replaced| {
-            replaced.waits_for.retain(|name| !accepted(types, name));
-            !replaced.waits_for.is_empty()
-        });
     }
 
     /// Starts the grace of clusters that the client's routes no longer use.
     pub fn settle(&mut self, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
+        self.replaced.retain_mut(|replaced| {
+            replaced.waits_for.retain(|name| !accepted(types, name));
+            !replaced.waits_for.is_empty()
+        });
         let in_use: Vec<Arc<str>> =
             self.kept.iter().filter(|(_, kept)| **kept == Kept::InUse).map(|(name, _)| name.clone()).collect();
         for name in in_use {
@@ -196,23 +211,51 @@ impl Gates {
             State::Version(_) => true,
             State::Unknown | State::Absent => false,
         };
-        let by_view = |kind, name: &str| {
-            let pending = self.routes.as_ref().and_then(|view| view.get(kind, name));
-            pending.is_some_and(|resource| resource.references().names_cluster(cluster))
-        };
         let of_replaced = |replaced: &Replaced| replaced.old.references().names_cluster(cluster);
-        self.replaced.iter().any(of_replaced)
+        // Routes of an older snapshot may still go out, and new ones be asked for.
+        let view = self.routes.as_ref().filter(|view| view.generation() != newest.generation());
+        let pending = order::before().any(|kind| {
+            let resources = view.into_iter().flat_map(|view| view.all(kind));
+            types.contains_key(&kind) && resources.into_iter().any(|r| r.references().names_cluster(cluster))
+        });
+        pending
+            || self.replaced.iter().any(of_replaced)
+            || self.awaits_routes(types)
             || order::before().any(|kind| {
-                let known = types.get(&kind).into_iter().flat_map(|s| s.known.iter().map(move |entry| (s, entry)));
-                known.into_iter().any(|(subscription, (name, known))| {
+                let known = types.get(&kind).into_iter().flat_map(|subscription| &subscription.known);
+                known.into_iter().any(|(name, known)| {
                     let reachable = kind != ResourceType::ROUTES
                         || newest.get(kind, name).is_some()
                         || self.uses_routes(types, name);
-                    let pending = subscription.dirty.contains_key(name) && by_view(kind, name);
-                    reachable && (may_use(&known.sent) || may_use(&known.accepted) || pending)
+                    reachable && (may_use(&known.sent) || may_use(&known.accepted))
                 })
             })
     }
+
+    /// Whether an Envoy that came back has yet to say which listeners and routes it has.
+    fn awaits_routes(&self, types: &Types) -> bool {
+        let routes = types.get(&ResourceType::ROUTES);
+        let asked = |name: &Arc<str>| routes.is_some_and(|routes| routes.covers(name));
+        self.introduces_itself_until.is_some()
+            && types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
+                at_client(listeners).any(|listener| !listener.references().routes.iter().all(asked))
+            })
+    }
+}
+
+/// Whether all clusters that were sent are accepted, or given up.
+fn open(types: &Types) -> bool {
+    let clusters = types.get(&ResourceType::CLUSTER);
+    clusters.is_none_or(|clusters| !clusters.in_flight.iter().any(InFlight::sets_something))
+}
+
+/// The listeners that the client has or may have.
+fn at_client(listeners: &Subscription) -> impl Iterator<Item = &Arc<Resource>> {
+    listeners.known.values().flat_map(|known| [known.sent.resource(), known.accepted.resource()]).flatten()
+}
+
+fn names_routes(listener: &Resource, name: &str) -> bool {
+    listener.references().routes.binary_search_by(|route| (**route).cmp(name)).is_ok()
 }
 
 fn accepted(types: &Types, route: &str) -> bool {

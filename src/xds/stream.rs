@@ -4,14 +4,14 @@
 //! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
 //! gates and timers; no stream waits for another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::gates::Gates;
 use super::message::{Node, Notice, Output, Request, Response, Variant};
 use super::order::{self, Side, Timing};
-use super::subscription::{Need, State, Subscription};
+use super::subscription::{InFlight, Need, State, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// The state of one stream.
@@ -25,6 +25,8 @@ pub struct Stream {
     newest: Arc<Snapshot>,
     pub(super) types: BTreeMap<ResourceType, Subscription>,
     gates: Gates,
+    /// Load assignments of clusters that were sent before the client asked for any endpoints.
+    unfollowed: BTreeSet<Arc<str>>,
     nonces: u64,
     outputs: Vec<Output>,
 }
@@ -59,6 +61,7 @@ impl Stream {
             gates: Gates::new(snapshot.clone()),
             newest: snapshot,
             types: BTreeMap::new(),
+            unfollowed: BTreeSet::new(),
             nonces: 0,
             outputs: Vec::new(),
         }
@@ -80,8 +83,11 @@ impl Stream {
         now: Instant,
     ) -> Result<Vec<Output>, Refusal> {
         if self.node.is_none() {
-            self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
-            self.gates.opened(now, &request);
+            let node = request.node.clone().ok_or(Refusal::NoNode)?;
+            if self.aggregated {
+                self.gates.opened(&node, &request, now + self.timing.gate_timeout);
+            }
+            self.node = Some(node);
         }
         let url = match (&*request.type_url, implied) {
             ("", Some(kind)) => kind.url().to_owned(),
@@ -121,19 +127,19 @@ impl Stream {
             while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
                 let nonce = late.nonce.clone();
                 if let Some(response) = subscription.answered(&nonce) {
-                    subscription.accept(&response);
+                    subscription.accept(response);
                     self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
                 }
             }
         }
-        self.gates.settle(&self.types, &self.newest, now, self.timing);
+        self.gates.on_time(now);
         self.advance(now)
     }
 
     /// When [`Stream::on_time`] has something to do; to be asked again after every event.
     pub fn deadline(&self) -> Option<Instant> {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
-        unanswered.chain(self.gates.deadline(self.timing)).min()
+        unanswered.chain(self.gates.deadline()).min()
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
@@ -148,12 +154,13 @@ impl Stream {
             let nonce = response.nonce.clone();
             self.outputs.push(Output::Notice(match &request.error {
                 None => {
-                    replaced = subscription.accept(&response);
+                    replaced = subscription.accept(response);
                     accepted = true;
                     subscription.rejection = None;
                     Notice::Acked { kind, nonce, latency }
                 }
                 Some(message) => {
+                    subscription.reject(&response);
                     subscription.rejection = Some(message.clone());
                     let set = response.content.iter().filter(|(_, state)| state.exists());
                     let suspects = set.map(|(name, _)| name.clone()).collect();
@@ -162,11 +169,17 @@ impl Stream {
             }));
         }
         subscription.request(self.variant, request, first, &self.newest);
+        if kind == ResourceType::ENDPOINTS && first {
+            for name in std::mem::take(&mut self.unfollowed) {
+                if subscription.covers(&name) {
+                    subscription.touch(&name, Need::Again);
+                }
+            }
+        }
         if accepted && order::place(kind).1 == Side::Before {
             let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
-            self.gates.routes_acked(listeners, &self.types, now);
+            self.gates.routes_acked(listeners, &self.types, now, self.timing);
         }
-        self.gates.settle(&self.types, &self.newest, now, self.timing);
     }
 
     /// A type that nobody serves: a delta client is told that what it named does not exist, then both keep silent.
@@ -202,9 +215,12 @@ impl Stream {
         let mut kinds: Vec<ResourceType> = self.types.keys().copied().collect();
         kinds.sort_by_key(|kind| order::place(*kind));
         if self.aggregated {
+            self.gates.settle(&self.types, &self.newest, now, self.timing);
+            // Twice: routes whose clusters were just accepted go out, even if newer clusters follow at once. Without
+            // it, a stream of changes could hold routes back for ever.
+            self.gates.raise_further(&self.types);
             self.push_clusters(now);
-            let is_envoy = self.node.as_ref().is_some_and(Node::is_envoy);
-            self.gates.raise(&self.types, is_envoy, now, self.timing);
+            self.gates.raise(&self.types);
         }
         for kind in kinds {
             match order::place(kind).1 {
@@ -216,6 +232,9 @@ impl Stream {
                     self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name));
                 }
             }
+        }
+        if self.aggregated {
+            self.gates.settle(&self.types, &self.newest, now, self.timing);
         }
         std::mem::take(&mut self.outputs)
     }
@@ -254,7 +273,10 @@ impl Stream {
         let sent = clusters.in_flight.last().into_iter().flat_map(|response| &response.content);
         let resources = sent.filter_map(|(_, state)| state.resource());
         let names: Vec<Arc<str>> = resources.flat_map(|resource| resource.references().endpoints.to_vec()).collect();
-        let Some(endpoints) = self.types.get_mut(&ResourceType::ENDPOINTS) else { return };
+        let Some(endpoints) = self.types.get_mut(&ResourceType::ENDPOINTS) else {
+            self.unfollowed.extend(names);
+            return;
+        };
         for name in names {
             // Envoy takes them also before it asks. A client that names its clusters asks for each itself.
             if endpoints.covers(&name) || (ahead && self.newest.get(ResourceType::ENDPOINTS, &name).is_some()) {
@@ -273,14 +295,21 @@ impl Stream {
             clusters.covers(cluster) && wanted.is_some_and(|wanted| sent.is_none_or(|sent| sent != wanted))
         });
         if overtaking {
-            return match self.gates.clusters_view().get(kind, name) {
-                Some(resource) => Look::ForNow(resource.clone()),
-                None => Look::Wait,
-            };
+            let sent = self.types.get(&kind).and_then(|endpoints| endpoints.known.get(name)).map(|known| &known.sent);
+            match sent.and_then(State::resource).or_else(|| self.gates.clusters_view().get(kind, name)) {
+                Some(resource) => return Look::ForNow(resource.clone()),
+                None if sent.is_some_and(State::exists) => return Look::Wait,
+                None => {}
+            }
         }
         match Look::at(&self.newest, kind, name) {
-            // Envoy ignores the removal of a live cluster's endpoints and forgets those of a removed one by itself.
-            Look::Nothing if self.gates.uses_endpoints(clusters, name) => Look::Wait,
+            // Envoy forgets the endpoints of a removed cluster by itself. For a live one the removal is told at once,
+            // although Envoy does not heed it: it ends the warming of one that has none.
+            Look::Nothing
+                if self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name) =>
+            {
+                Look::Wait
+            }
             look => look,
         }
     }
@@ -290,13 +319,21 @@ impl Stream {
         let Some(view) = self.gates.routes_view() else { return Look::Wait };
         let behind = view.generation() != self.newest.generation();
         let subscription = self.types.get(&kind);
-        let has_some = subscription.and_then(|s| s.known.get(name)).is_some_and(|known| known.sent.exists());
+        let sent = subscription.and_then(|s| s.known.get(name)).map(|known| &known.sent).filter(|sent| sent.exists());
         match view.get(kind, name) {
-            Some(resource) if has_some && self.gates.leads_nowhere(resource, &self.types) => Look::Wait,
+            Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
+                Look::Wait
+            }
             Some(resource) if behind => Look::ForNow(resource.clone()),
             Some(resource) => Look::Send(resource.clone()),
             None if behind && self.newest.get(kind, name).is_some() => Look::Wait,
-            None if kind == ResourceType::ROUTES && has_some && self.gates.uses_routes(&self.types, name) => Look::Wait,
+            // A listener that is about to go, or to ask for other routes, serves with these until then.
+            None if kind == ResourceType::ROUTES
+                && sent.is_some()
+                && self.gates.hands_over(&self.types, &self.newest, name) =>
+            {
+                Look::Wait
+            }
             None => Look::Nothing,
         }
     }
@@ -308,17 +345,20 @@ impl Stream {
         if subscription.dirty.is_empty() && !subscription.answer_owed {
             return;
         }
+        let owed = subscription.answer_owed;
+        let full = self.variant == Variant::Sotw && kind.full_state();
+        // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
+        // it holds everything, then what changed too.
+        let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
+        let everything = !under_way || (full && answer);
         let mut push = Push::default();
         for (name, need) in &subscription.dirty {
-            // One response at a time: what changes meanwhile becomes one further response. An answer goes at once.
-            if under_way && *need != Need::Asked {
+            if !everything && *need != Need::Asked {
                 continue;
             }
             let look = look(self, name);
             push.consider(name, *need, look, subscription);
         }
-        let owed = subscription.answer_owed;
-        let full = self.variant == Variant::Sotw && kind.full_state();
         let view = match order::place(kind).1 {
             Side::Before if self.aggregated => self.gates.routes_view(),
             _ => Some(&self.newest),
@@ -329,7 +369,7 @@ impl Stream {
             true => self.full_state(subscription, &view, &mut push),
             false => push.set.clone(),
         };
-        let version = self.gates.version(kind, &view).to_string();
+        let version = push.mixed.iter().fold(view.version(kind), |version, name| version.marked(name)).to_string();
         let response = (changes || owed).then(|| Response {
             type_url: subscription.type_url.clone(),
             nonce: String::new(),
@@ -351,14 +391,15 @@ impl Stream {
         match (response, nonce) {
             (Some(mut response), Some(nonce)) => {
                 response.nonce.clone_from(&nonce);
-                subscription.sent(&nonce, &response.version, push.content, now);
+                subscription.sent(&response.version, InFlight { nonce, sent_at: now, content: push.content, full });
                 self.outputs.push(Output::Send(response));
             }
-            _ => push.content.into_iter().for_each(|(name, state)| {
-                let known = subscription.known.entry(name).or_default();
-                known.sent = state.clone();
-                known.accepted = state;
-            }),
+            _ => {
+                for (name, state) in &push.content {
+                    subscription.known.entry(name.clone()).or_default().sent = state.clone();
+                }
+                subscription.accept_content(push.content);
+            }
         }
     }
 
@@ -371,16 +412,22 @@ impl Stream {
             // One that waits stays at the client as it is; a new one is not there yet.
             let resource = match push.waits.contains(resource.name()) {
                 false => resource,
-                true => match known.and_then(|known| known.sent.resource()) {
-                    Some(old) => old,
-                    None => continue,
-                },
+                true => {
+                    push.mixed.insert(resource.name().clone());
+                    match known.and_then(|known| known.sent.resource()) {
+                        Some(old) => old,
+                        None => continue,
+                    }
+                }
             };
             all.insert(resource.name().clone(), resource.clone());
         }
         if kind == ResourceType::CLUSTER {
             let kept = self.gates.kept().filter_map(|name| subscription.known.get(name)?.sent.resource());
-            kept.for_each(|old| drop(all.insert(old.name().clone(), old.clone())));
+            for old in kept {
+                push.mixed.insert(old.name().clone());
+                all.insert(old.name().clone(), old.clone());
+            }
         }
         all.into_values().collect()
     }
@@ -426,7 +473,11 @@ struct Push {
     done: Vec<Arc<str>>,
     /// Done for now, but looked at again.
     answered: Vec<Arc<str>>,
-    waits: std::collections::BTreeSet<Arc<str>>,
+    waits: BTreeSet<Arc<str>>,
+    /// Names told to be gone, or absent, although that is not new.
+    told_again: BTreeSet<Arc<str>>,
+    /// Names of a full state that are not as in the snapshot: its version is another one.
+    mixed: BTreeSet<Arc<str>>,
 }
 
 impl Push {
@@ -439,7 +490,11 @@ impl Push {
             }
             Look::Nothing => {
                 self.done.push(name.clone());
-                let told = sent == Some(&State::Absent) && need != Need::Asked;
+                let again = need > Need::Changed;
+                if again {
+                    self.told_again.insert(name.clone());
+                }
+                let told = sent == Some(&State::Absent) && !again;
                 if !told && (subscription.named(name) || sent.is_some_and(State::exists)) {
                     self.removed.push(name.clone());
                     self.content.push((name.clone(), State::Absent));
@@ -469,19 +524,25 @@ impl Push {
         let is_envoy = node.is_some_and(Node::is_envoy);
         let gone = self.removed.iter().any(|name| subscription.known.get(name).is_some_and(|k| k.sent.exists()));
         for name in self.removed.iter().filter(|name| subscription.named(name)) {
-            let had_it = subscription.known.get(name).is_some_and(|known| known.sent.exists());
+            let had_it = !self.told_again.contains(name)
+                && subscription.known.get(name).is_some_and(|known| known.sent.exists());
             match is_envoy {
                 // Envoy warms a cluster for 15 s for want of an answer; it ignores the removal of live endpoints.
                 true if subscription.kind == ResourceType::ENDPOINTS && !had_it => self.set.push(no_endpoints(name)),
                 true => {}
                 // State of the world without full state has no word for deletion: silence (an empty answer is ignored).
                 false if had_it && !full => {}
+                false if !ERRORS_TOLD.contains(&subscription.kind) => {}
                 false => self.missing.push(name.clone()),
             }
         }
         !self.set.is_empty() || !self.missing.is_empty() || (full && gone)
     }
 }
+
+/// The types of which a state-of-the-world client is told that a name does not exist. Source: xRFC TP3.
+const ERRORS_TOLD: &[ResourceType] =
+    &[ResourceType::LISTENER, ResourceType::ROUTES, ResourceType::CLUSTER, ResourceType::ENDPOINTS];
 
 /// The load assignment of a name that has none.
 fn no_endpoints(name: &str) -> Arc<Resource> {

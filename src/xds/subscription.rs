@@ -2,7 +2,7 @@
 //!
 //! What changed is a set of dirty names, not a queue: a slow client costs no memory, and many changes become one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -25,6 +25,9 @@ pub(super) struct Subscription {
     pub known: HashMap<Arc<str>, Known>,
     /// Names that were sent and of which no version was ever accepted.
     unaccepted: HashSet<Arc<str>>,
+    /// Names whose newest content was rejected, and the response that it was in: one of its names is at fault, and a
+    /// client may have thrown away the others with it.
+    rejected: HashMap<Arc<str>, String>,
     /// Names whose wanted state may differ from what was sent.
     pub dirty: BTreeMap<Arc<str>, Need>,
     /// An answer is owed even if there is nothing to tell.
@@ -103,6 +106,8 @@ pub(super) struct InFlight {
     pub sent_at: Instant,
     /// What it changed, by name.
     pub content: Vec<(Arc<str>, State)>,
+    /// Whether it held everything that the client is to have, not only the change.
+    pub full: bool,
 }
 
 impl InFlight {
@@ -123,6 +128,7 @@ impl Subscription {
             globs: HashSet::new(),
             known: HashMap::new(),
             unaccepted: HashSet::new(),
+            rejected: HashMap::new(),
             dirty: BTreeMap::new(),
             answer_owed: false,
             in_flight: Vec::new(),
@@ -200,7 +206,7 @@ impl Subscription {
         let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
         self.ever_named |= !request.subscribe.is_empty();
         let (mut names, mut globs) = (HashSet::new(), HashSet::new());
-        for name in &request.subscribe {
+        for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
                 Asked::All => all = true,
                 Asked::Glob(prefix) => drop(globs.insert(Arc::from(prefix))),
@@ -247,7 +253,7 @@ impl Subscription {
                 self.subscribe_all(snapshot, request.initial_versions.is_empty());
             }
         }
-        for name in &request.subscribe {
+        for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
                 Asked::All if self.kind.may_be_listed() => {
                     self.subscribe_all(snapshot, !first || request.initial_versions.is_empty());
@@ -280,7 +286,7 @@ impl Subscription {
                 }
             }
         }
-        if !request.unsubscribe.is_empty() {
+        if !request.unsubscribe.is_empty() || !request.initial_versions.is_empty() {
             self.forget_uncovered();
             self.answer_owed &= self.wildcard || !self.globs.is_empty();
         }
@@ -319,11 +325,12 @@ impl Subscription {
         self.dirty = dirty;
         let known = &self.known;
         self.unaccepted.retain(|name| known.contains_key(name));
+        self.rejected.retain(|name, _| known.contains_key(name));
     }
 
-    /// Records that `response` content went out under `nonce`.
-    pub fn sent(&mut self, nonce: &str, version: &str, content: Vec<(Arc<str>, State)>, now: Instant) {
-        for (name, state) in &content {
+    /// Records that `response` went out.
+    pub fn sent(&mut self, version: &str, response: InFlight) {
+        for (name, state) in &response.content {
             let known = self.known.entry(name.clone()).or_default();
             known.sent = state.clone();
             if state.exists() && !known.accepted.exists() {
@@ -333,9 +340,9 @@ impl Subscription {
             }
         }
         self.answer_owed = false;
-        self.last_nonce = nonce.to_owned();
+        self.last_nonce.clone_from(&response.nonce);
         self.sent_version = version.to_owned();
-        self.in_flight.push(InFlight { nonce: nonce.to_owned(), sent_at: now, content });
+        self.in_flight.push(response);
     }
 
     /// Takes the response `nonce` out of those under way.
@@ -345,16 +352,47 @@ impl Subscription {
     }
 
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
-    pub fn accept(&mut self, response: &InFlight) -> Vec<Arc<Resource>> {
-        let mut replaced = Vec::new();
-        for (name, state) in &response.content {
-            self.unaccepted.remove(name);
-            let Some(known) = self.known.get_mut(name) else { continue };
-            if let State::Resource(old) = std::mem::replace(&mut known.accepted, state.clone()) {
+    pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
+        if !response.full {
+            return self.accept_content(response.content);
+        }
+        // It held everything: with it, what was in a response that was rejected is accepted too.
+        let unsettled = self.known.iter().filter(|(_, known)| known.sent != known.accepted);
+        let content = unsettled.map(|(name, known)| (name.clone(), known.sent.clone())).collect();
+        self.accept_content(content)
+    }
+
+    /// Records that the client has `content`, or need not be told of it.
+    pub fn accept_content(&mut self, content: Vec<(Arc<str>, State)>) -> Vec<Arc<Resource>> {
+        let (mut replaced, mut mended) = (Vec::new(), BTreeSet::new());
+        for (name, state) in content {
+            self.unaccepted.remove(&name);
+            mended.extend(self.rejected.remove(&name));
+            let named = self.named(&name);
+            let Some(known) = self.known.get_mut(&name) else { continue };
+            let gone = !state.exists() && !known.sent.exists() && !named;
+            if let State::Resource(old) = std::mem::replace(&mut known.accepted, state) {
                 replaced.push(old);
             }
+            if gone {
+                // Nothing is left to remember; names that come and go would add up.
+                self.known.remove(&name);
+            }
+        }
+        // What was rejected together with something that is now accepted was perhaps good: once more, without it.
+        let again = self.rejected.iter().filter(|(_, nonce)| mended.contains(*nonce));
+        let again: Vec<Arc<str>> = again.map(|(name, _)| name.clone()).collect();
+        for name in again {
+            self.rejected.remove(&name);
+            self.touch(&name, Need::Again);
         }
         replaced
+    }
+
+    /// Records that the client did not take `response`. It is not sent again.
+    pub fn reject(&mut self, response: &InFlight) {
+        let set = response.content.iter().filter(|_| !response.full);
+        self.rejected.extend(set.map(|(name, _)| (name.clone(), response.nonce.clone())));
     }
 
     /// Names that were sent and of which no version was ever accepted: none, but while a response is under way or
