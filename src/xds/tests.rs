@@ -1,1 +1,9 @@
-//! Protocol cases.
+//! Protocol cases. A test bears the id of the case that it shows: A, all streams; S, state of the world; D, delta;
+//! O, order over an aggregated stream. All but [`grpc`] drive [`super::Stream`] without a socket and with a clock of
+//! their own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod all_streams;
+mod delta;
+mod harness;
+mod sotw;

@@ -1,0 +1,612 @@
+//! A bench for one stream: a store, a client that keeps the books of the protocol, a clock, and what was sent as one
+//! line of text, so that an assertion reads like a wire log.
+//!
+//! `CDS{a,b} EDS{b}` are two responses, in this order, with these resources; `CDS{b}-{a}` also removes, `CDS-{a}` only
+//! removes, `RDS?{x}` tells that x does not exist, `CDS{}` is empty.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt;
+use std::ops::{Deref, Index};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use envoy_types::pb::google::protobuf::Any;
+use prost::{Message, Name};
+
+use crate::snapshot::{Resource, ResourceType, Snapshot, Store, Update};
+use crate::xds::{Node, Notice, Output, Refusal, Request, Response, Stream, Timing, Variant, encode};
+
+pub const CLUSTER: ResourceType = ResourceType::CLUSTER;
+pub const ENDPOINTS: ResourceType = ResourceType::ENDPOINTS;
+pub const LISTENER: ResourceType = ResourceType::LISTENER;
+pub const ROUTES: ResourceType = ResourceType::ROUTES;
+pub const SECRET: ResourceType = ResourceType::SECRET;
+/// The types that the issue at hand serves.
+pub const KINDS: [ResourceType; 5] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET];
+
+/// The grace after which unused clusters go.
+pub const GRACE: Duration = Duration::from_secs(1);
+/// How long a gate is waited for.
+pub const GATE_TIMEOUT: Duration = Duration::from_secs(20);
+
+pub fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+// Resources, as real Envoy messages.
+
+fn ads() -> core_v3::ConfigSource {
+    let specifier = core_v3::config_source::ConfigSourceSpecifier::Ads(core_v3::AggregatedConfigSource {});
+    core_v3::ConfigSource { config_source_specifier: Some(specifier), ..Default::default() }
+}
+
+/// The cluster `name`, with endpoints by EDS.
+pub fn cluster(name: &str) -> Resource {
+    cluster_at(name, 5)
+}
+
+/// The same with other content: a connect timeout of `seconds`.
+pub fn cluster_at(name: &str, seconds: i64) -> Resource {
+    let message = cluster_v3::Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(
+            cluster_v3::cluster::DiscoveryType::Eds.into(),
+        )),
+        eds_cluster_config: Some(cluster_v3::cluster::EdsClusterConfig {
+            eds_config: Some(ads()),
+            ..Default::default()
+        }),
+        connect_timeout: Some(envoy_types::pb::google::protobuf::Duration { seconds, nanos: 0 }),
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The endpoints of cluster `name`.
+pub fn endpoints(name: &str) -> Resource {
+    endpoints_at(name, 8080)
+}
+
+/// The same with one endpoint at `port`.
+pub fn endpoints_at(name: &str, port: u32) -> Resource {
+    let address = core_v3::Address {
+        address: Some(core_v3::address::Address::SocketAddress(core_v3::SocketAddress {
+            address: "192.0.2.1".into(),
+            port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(port)),
+            ..Default::default()
+        })),
+    };
+    let endpoint = endpoint_v3::Endpoint { address: Some(address), ..Default::default() };
+    let endpoint = endpoint_v3::LbEndpoint {
+        host_identifier: Some(endpoint_v3::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+        ..Default::default()
+    };
+    let locality = endpoint_v3::LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() };
+    let message = endpoint_v3::ClusterLoadAssignment {
+        cluster_name: name.into(),
+        endpoints: vec![locality],
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The route configuration `name`, which leads to `clusters`, by path or, if several, by weight.
+pub fn routes<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
+    routes_for(name, "*", &clusters)
+}
+
+/// The same for the host `domain`.
+pub fn routes_for(name: &str, domain: &str, clusters: &[&str]) -> Resource {
+    use route_v3::route_action::ClusterSpecifier;
+    let weighted = |cluster: &&str| route_v3::weighted_cluster::ClusterWeight {
+        name: (*cluster).into(),
+        weight: Some(envoy_types::pb::google::protobuf::UInt32Value { value: 1 }),
+        ..Default::default()
+    };
+    let specifier = match clusters {
+        [one] => ClusterSpecifier::Cluster((*one).into()),
+        several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
+            clusters: several.iter().map(weighted).collect(),
+            ..Default::default()
+        }),
+    };
+    let action = route_v3::RouteAction { cluster_specifier: Some(specifier), ..Default::default() };
+    let route = route_v3::Route {
+        r#match: Some(route_v3::RouteMatch {
+            path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix("/".into())),
+            ..Default::default()
+        }),
+        action: Some(route_v3::route::Action::Route(action)),
+        ..Default::default()
+    };
+    let host = route_v3::VirtualHost {
+        name: "host".into(),
+        domains: vec![domain.into()],
+        routes: if clusters.is_empty() { Vec::new() } else { vec![route] },
+        ..Default::default()
+    };
+    let message = route_v3::RouteConfiguration { name: name.into(), virtual_hosts: vec![host], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The listener `name`, which asks for the route configuration `routes`.
+pub fn listener(name: &str, routes: &str) -> Resource {
+    listener_at(name, routes, "ingress")
+}
+
+/// The same with other content: a prefix for its statistics.
+pub fn listener_at(name: &str, routes: &str, stat_prefix: &str) -> Resource {
+    let rds = hcm_v3::Rds { config_source: Some(ads()), route_config_name: routes.into() };
+    let manager = hcm_v3::HttpConnectionManager {
+        stat_prefix: stat_prefix.into(),
+        route_specifier: Some(hcm_v3::http_connection_manager::RouteSpecifier::Rds(rds)),
+        ..Default::default()
+    };
+    let filter = listener_v3::Filter {
+        name: "http".into(),
+        config_type: Some(listener_v3::filter::ConfigType::TypedConfig(Any {
+            type_url: hcm_v3::HttpConnectionManager::type_url(),
+            value: manager.encode_to_vec(),
+        })),
+    };
+    let chain = listener_v3::FilterChain { filters: vec![filter], ..Default::default() };
+    let message = listener_v3::Listener { name: name.into(), filter_chains: vec![chain], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The secret `name`.
+pub fn secret(name: &str) -> Resource {
+    secret_at(name, "first")
+}
+
+/// The same with other content.
+pub fn secret_at(name: &str, content: &str) -> Resource {
+    let source = core_v3::DataSource {
+        specifier: Some(core_v3::data_source::Specifier::InlineString(content.into())),
+        ..Default::default()
+    };
+    let certificate = tls_v3::TlsCertificate { certificate_chain: Some(source), ..Default::default() };
+    let message = tls_v3::Secret { name: name.into(), r#type: Some(tls_v3::secret::Type::TlsCertificate(certificate)) };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// A resource of `kind` that says `variation`.
+pub fn any_kind(kind: ResourceType, name: &str, variation: u32) -> Resource {
+    match kind {
+        CLUSTER => cluster_at(name, i64::from(variation) + 1),
+        ENDPOINTS => endpoints_at(name, variation + 1),
+        LISTENER => listener_at(name, "routes", &format!("{variation}")),
+        ROUTES => routes_for(name, &format!("host-{variation}"), &["somewhere"]),
+        _ => secret_at(name, &format!("{variation}")),
+    }
+}
+
+/// Short name of a type in a transcript.
+pub fn short(kind: ResourceType) -> &'static str {
+    match kind {
+        CLUSTER => "CDS",
+        ENDPOINTS => "EDS",
+        LISTENER => "LDS",
+        ROUTES => "RDS",
+        SECRET => "SDS",
+        other => other.short_name(),
+    }
+}
+
+// What was sent.
+
+/// The responses to one event. Compares with a transcript.
+#[derive(Clone)]
+pub struct Sent(pub Vec<Response>);
+
+impl Sent {
+    /// The only response.
+    pub fn one(&self) -> &Response {
+        assert_eq!(self.0.len(), 1, "one response expected: {self}");
+        &self.0[0]
+    }
+
+    /// The only response of a type.
+    pub fn of(&self, kind: ResourceType) -> &Response {
+        let found: Vec<_> = self.0.iter().filter(|response| *response.type_url == *kind.url()).collect();
+        assert_eq!(found.len(), 1, "one response of {kind:?} expected: {self}");
+        found[0]
+    }
+}
+
+impl Deref for Sent {
+    type Target = [Response];
+
+    fn deref(&self) -> &[Response] {
+        &self.0
+    }
+}
+
+impl Index<ResourceType> for Sent {
+    type Output = Response;
+
+    fn index(&self, kind: ResourceType) -> &Response {
+        self.of(kind)
+    }
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(line).collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl PartialEq<str> for Sent {
+    fn eq(&self, transcript: &str) -> bool {
+        self.to_string() == transcript
+    }
+}
+
+impl PartialEq<&str> for Sent {
+    fn eq(&self, transcript: &&str) -> bool {
+        self.to_string() == *transcript
+    }
+}
+
+impl PartialEq<String> for Sent {
+    fn eq(&self, transcript: &String) -> bool {
+        self.to_string() == *transcript
+    }
+}
+
+/// One response in a transcript.
+pub fn line(response: &Response) -> String {
+    let kind = ResourceType::of_url(&response.type_url);
+    let mut line = kind.map_or_else(|| response.type_url.to_string(), |kind| short(kind).to_owned());
+    let set = names(response);
+    if !set.is_empty() || (response.removed.is_empty() && response.missing.is_empty()) {
+        line.push_str(&format!("{{{}}}", set.join(",")));
+    }
+    let mut list = |sign: char, names: &[Arc<str>]| {
+        if !names.is_empty() {
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+            line.push_str(&format!("{sign}{{{}}}", names.join(",")));
+        }
+    };
+    list('-', &response.removed);
+    list('?', &response.missing);
+    line
+}
+
+/// Names of the resources that a response sets.
+pub fn names(response: &Response) -> Vec<&str> {
+    response.resources.iter().map(|resource| &**resource.name()).collect()
+}
+
+// The bench.
+
+/// What the client remembers of a type.
+#[derive(Debug, Clone, Default)]
+struct Books {
+    names: Vec<String>,
+    version: String,
+    nonce: String,
+}
+
+/// One stream and its client.
+pub struct Bench {
+    pub store: Arc<Store>,
+    pub stream: Stream,
+    pub variant: Variant,
+    /// The type of a stream that is not aggregated.
+    pub only: Option<ResourceType>,
+    pub now: Instant,
+    pub notices: Vec<Notice>,
+    agent: &'static str,
+    introduced: bool,
+    books: BTreeMap<ResourceType, Books>,
+    nonces: HashSet<String>,
+}
+
+impl Bench {
+    pub fn new<const N: usize>(variant: Variant, only: Option<ResourceType>, resources: [Resource; N]) -> Self {
+        let store = Arc::new(Store::default());
+        store.replace(resources.into());
+        Self::over(store, variant, only)
+    }
+
+    /// A stream over a store that others use too.
+    pub fn over(store: Arc<Store>, variant: Variant, only: Option<ResourceType>) -> Self {
+        let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE };
+        let snapshot = store.newest().unwrap();
+        Self {
+            stream: Stream::new(variant, only.is_none(), timing, snapshot),
+            store,
+            variant,
+            only,
+            now: Instant::now(),
+            notices: Vec::new(),
+            agent: "envoy",
+            introduced: false,
+            books: BTreeMap::new(),
+            nonces: HashSet::new(),
+        }
+    }
+
+    /// An aggregated state-of-the-world stream of an Envoy.
+    pub fn sotw<const N: usize>(resources: [Resource; N]) -> Self {
+        Self::new(Variant::Sotw, None, resources)
+    }
+
+    /// An aggregated delta stream of an Envoy.
+    pub fn delta<const N: usize>(resources: [Resource; N]) -> Self {
+        Self::new(Variant::Delta, None, resources)
+    }
+
+    /// Both forms of a stream for `kind`: aggregated, and of that type alone.
+    pub fn both<const N: usize>(variant: Variant, kind: ResourceType, resources: [Resource; N]) -> [Self; 2] {
+        [Self::new(variant, None, resources.clone()), Self::new(variant, Some(kind), resources)]
+    }
+
+    /// A client that is no Envoy: it understands `resource_errors` and asks for all that it needs by name.
+    pub fn as_grpc(mut self) -> Self {
+        self.agent = "gRPC C-core";
+        self
+    }
+
+    /// Another stream of the same client, as after a lost connection; its books stay, the server knows nothing.
+    pub fn reconnect(&mut self) {
+        let mut fresh = Self::over(self.store.clone(), self.variant, self.only);
+        (fresh.now, fresh.agent) = (self.now, self.agent);
+        let books = std::mem::take(&mut self.books);
+        fresh.books = books.into_iter().map(|(kind, b)| (kind, Books { nonce: String::new(), ..b })).collect();
+        *self = fresh;
+    }
+
+    /// Any request. The first one introduces the client.
+    pub fn request(&mut self, request: Request) -> Sent {
+        self.try_request(request).unwrap()
+    }
+
+    pub fn try_request(&mut self, mut request: Request) -> Result<Sent, Refusal> {
+        if request.node.is_none() && !self.introduced {
+            request.node = Some(Node { id: "one".into(), user_agent: self.agent.into(), ..Node::default() });
+        }
+        self.introduced = true;
+        let outputs = self.stream.on_request(request, self.only, self.now)?;
+        Ok(self.collect(outputs))
+    }
+
+    /// State of the world: asks for exactly these names from now on, with the last version and nonce of the type.
+    pub fn ask<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
+        self.ask_list(kind, &names)
+    }
+
+    pub fn ask_list(&mut self, kind: ResourceType, names: &[&str]) -> Sent {
+        assert_eq!(self.variant, Variant::Sotw);
+        self.books.entry(kind).or_default().names = names.iter().map(|name| (*name).to_owned()).collect();
+        let request = self.next_request(kind);
+        self.request(request)
+    }
+
+    /// State of the world: the request that the books give: last version, last nonce, all names.
+    pub fn next_request(&mut self, kind: ResourceType) -> Request {
+        let books = self.books.entry(kind).or_default().clone();
+        let subscribe = if self.variant == Variant::Sotw { books.names } else { Vec::new() };
+        Request {
+            type_url: kind.url().into(),
+            nonce: books.nonce,
+            version: books.version,
+            subscribe,
+            ..Request::default()
+        }
+    }
+
+    /// Delta: a message that answers nothing.
+    pub fn differ<const N: usize, const M: usize>(
+        &mut self,
+        kind: ResourceType,
+        subscribe: [&str; N],
+        unsubscribe: [&str; M],
+    ) -> Sent {
+        self.request(delta_request(kind, &subscribe, &unsubscribe))
+    }
+
+    pub fn subscribe<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
+        self.differ(kind, names, [])
+    }
+
+    pub fn unsubscribe<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
+        self.differ(kind, [], names)
+    }
+
+    /// Delta: the first message of a type after a lost connection.
+    pub fn resume<const N: usize>(
+        &mut self,
+        kind: ResourceType,
+        subscribe: &[&str],
+        versions: [(&str, String); N],
+    ) -> Sent {
+        let initial = versions.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
+        self.request(Request { initial_versions: initial, ..delta_request(kind, subscribe, &[]) })
+    }
+
+    /// The first request of a type in either variant: everything (`[]`), or these names.
+    pub fn start<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
+        match self.variant {
+            Variant::Sotw => self.ask(kind, names),
+            Variant::Delta => self.subscribe(kind, names),
+        }
+    }
+
+    /// Starts, and ACKs all that comes.
+    pub fn settled<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
+        let sent = self.start(kind, names);
+        let mut queue: Vec<Response> = sent.0.clone();
+        while !queue.is_empty() {
+            queue = queue.iter().flat_map(|response| self.ack(response).0).collect();
+        }
+        sent
+    }
+
+    pub fn ack(&mut self, response: &Response) -> Sent {
+        let request = self.ack_request(response);
+        self.request(request)
+    }
+
+    /// State of the world: an ACK that asks for other names from now on.
+    pub fn ack_asking<const N: usize>(&mut self, response: &Response, names: [&str; N]) -> Sent {
+        let kind = ResourceType::of_url(&response.type_url).unwrap();
+        self.books.entry(kind).or_default().names = names.map(str::to_owned).into();
+        self.ack(response)
+    }
+
+    /// ACKs all of these, in order.
+    pub fn ack_all(&mut self, sent: &Sent) -> Sent {
+        Sent(sent.0.iter().flat_map(|response| self.ack(response).0).collect())
+    }
+
+    pub fn ack_request(&mut self, response: &Response) -> Request {
+        let kind = ResourceType::of_url(&response.type_url).unwrap();
+        let books = self.books.entry(kind).or_default();
+        books.version.clone_from(&response.version);
+        books.nonce.clone_from(&response.nonce);
+        let mut request = self.next_request(kind);
+        if self.variant == Variant::Delta {
+            request.version.clear();
+        }
+        request
+    }
+
+    pub fn nack(&mut self, response: &Response, why: &str) -> Sent {
+        let request = self.nack_request(response, why);
+        self.request(request)
+    }
+
+    /// A NACK carries the last accepted version and the nonce of what it rejects.
+    pub fn nack_request(&mut self, response: &Response, why: &str) -> Request {
+        let kind = ResourceType::of_url(&response.type_url).unwrap();
+        self.books.entry(kind).or_default().nonce.clone_from(&response.nonce);
+        Request { error: Some(why.into()), ..self.next_request(kind) }
+    }
+
+    /// Publishes `resources` as all there is.
+    pub fn publish<const N: usize>(&mut self, resources: [Resource; N]) -> Sent {
+        self.store.replace(resources.into());
+        self.catch_up()
+    }
+
+    /// Publishes a difference: sets these.
+    pub fn set<const N: usize>(&mut self, resources: [Resource; N]) -> Sent {
+        self.store.update(Update { set: resources.into(), remove: Vec::new() });
+        self.catch_up()
+    }
+
+    /// Publishes a difference: removes these.
+    pub fn remove<const N: usize>(&mut self, names: [(ResourceType, &str); N]) -> Sent {
+        let remove = names.into_iter().map(|(kind, name)| (kind, Arc::from(name))).collect();
+        self.store.update(Update { set: Vec::new(), remove });
+        self.catch_up()
+    }
+
+    /// Tells the stream of the newest snapshot.
+    pub fn catch_up(&mut self) -> Sent {
+        let outputs = self.stream.on_snapshot(self.store.newest().unwrap(), self.now);
+        self.collect(outputs)
+    }
+
+    /// Lets time pass, waking the stream whenever it wishes.
+    pub fn wait(&mut self, time: Duration) -> Sent {
+        let until = self.now + time;
+        let mut sent = Vec::new();
+        while let Some(due) = self.stream.deadline().filter(|due| *due <= until) {
+            self.now = due.max(self.now);
+            let outputs = self.stream.on_time(self.now);
+            sent.extend(self.collect(outputs).0);
+            let next = self.stream.deadline();
+            assert!(
+                next.is_none_or(|next| next > self.now),
+                "the stream wants to be woken again at once: it would spin"
+            );
+        }
+        self.now = until;
+        Sent(sent)
+    }
+
+    pub fn newest(&self) -> Arc<Snapshot> {
+        self.store.newest().unwrap()
+    }
+
+    /// The version of a resource of the newest snapshot.
+    pub fn version(&self, kind: ResourceType, name: &str) -> String {
+        self.newest().get(kind, name).unwrap().version().to_string()
+    }
+
+    pub fn nacks(&self) -> usize {
+        self.notices.iter().filter(|notice| matches!(notice, Notice::Nacked { .. })).count()
+    }
+
+    fn collect(&mut self, outputs: Vec<Output>) -> Sent {
+        let mut sent = Vec::new();
+        for output in outputs {
+            match output {
+                Output::Send(response) => {
+                    self.check(&response);
+                    sent.push(response);
+                }
+                Output::Notice(notice) => self.notices.push(notice),
+            }
+        }
+        Sent(sent)
+    }
+
+    /// What must hold of every response: case A7, and no name in two lists (D20, D31).
+    fn check(&mut self, response: &Response) {
+        assert!(!response.nonce.is_empty() && self.nonces.insert(response.nonce.clone()), "nonce: {response:?}");
+        let bytes = encode::response(response, self.variant, "lockgate-test");
+        let (type_url, nonce, anys, removed, identifier) = match self.variant {
+            Variant::Sotw => {
+                let decoded = discovery_v3::DiscoveryResponse::decode(bytes).unwrap();
+                assert!(!decoded.version_info.is_empty());
+                assert!(response.removed.is_empty(), "state of the world has no word for removal: {response:?}");
+                let plane = decoded.control_plane.unwrap();
+                (decoded.type_url, decoded.nonce, decoded.resources, Vec::new(), plane.identifier)
+            }
+            Variant::Delta => {
+                let decoded = discovery_v3::DeltaDiscoveryResponse::decode(bytes).unwrap();
+                let decoded_names: Vec<&str> = decoded.resources.iter().map(|r| &*r.name).collect();
+                assert_eq!(decoded_names, names(response));
+                assert!(decoded.resources.iter().all(|r| !r.version.is_empty()));
+                let anys = decoded.resources.iter().filter_map(|r| r.resource.clone()).collect();
+                let plane = decoded.control_plane.unwrap();
+                (decoded.type_url, decoded.nonce, anys, decoded.removed_resources, plane.identifier)
+            }
+        };
+        assert_eq!((&*type_url, &*nonce, &*identifier), (&*response.type_url, &*response.nonce, "lockgate-test"));
+        assert!(anys.iter().all(|any| any.type_url == type_url), "an Any of another type: {response:?}");
+        let mut seen = BTreeSet::new();
+        let all = names(response).into_iter().map(str::to_owned).chain(removed);
+        for name in all.chain(response.missing.iter().map(|name| name.to_string())) {
+            assert!(seen.insert(name.clone()), "{name} is in there twice: {response:?}");
+        }
+    }
+}
+
+/// A delta message that answers nothing.
+pub fn delta_request(kind: ResourceType, subscribe: &[&str], unsubscribe: &[&str]) -> Request {
+    Request {
+        type_url: kind.url().into(),
+        subscribe: subscribe.iter().map(|name| (*name).to_owned()).collect(),
+        unsubscribe: unsubscribe.iter().map(|name| (*name).to_owned()).collect(),
+        ..Request::default()
+    }
+}
