@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn names(resources: &[Resource]) -> Vec<String> {
@@ -163,4 +165,14 @@ fn a_resource_given_twice_is_a_fault_of_the_second() {
             "document 4, line 15: ClusterLoadAssignment \"cart\" is already given in document 2, line 7",
         ]
     );
+}
+
+proptest! {
+    #[test]
+    fn no_damage_to_a_file_makes_it_panic(at in 0..TWO.len(), len in 0usize..20, put in "[-:{}\\[\\]&*\"# \n0-9a-z]{0,8}") {
+        let end = (at + len).min(TWO.len());
+        let text = format!("{}{put}{}", &TWO[..at], &TWO[end..]);
+        let (resources, faults) = parse("a.yaml", &text);
+        prop_assert!(resources.len() + faults.len() > 0 || documents(&text).is_empty());
+    }
 }
