@@ -58,18 +58,14 @@ pub fn https(model: &Model, settings: &Settings) -> listener_v3::Listener {
     }
 }
 
-/// The listener for probes and scrapers: `GET` of `/ready` and `/stats` alone reach the admin interface.
+/// The listener for probes and scrapers: `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface.
 ///
 /// It answers under overload too: an Envoy that sheds load is not one to restart.
 pub fn stats(settings: &Settings) -> listener_v3::Listener {
-    use route_v3::route_match::PathSpecifier;
     let virtual_host = route_v3::VirtualHost {
         name: names::STATS.to_owned(),
         domains: vec!["*".to_owned()],
-        routes: vec![
-            admin_route(PathSpecifier::Path("/ready".to_owned())),
-            admin_route(PathSpecifier::PathSeparatedPrefix("/stats".to_owned())),
-        ],
+        routes: ["/ready", "/stats", "/stats/prometheus"].map(admin_route).to_vec(),
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {
@@ -162,8 +158,8 @@ fn tls_protocol(version: TlsVersion) -> tls_v3::tls_parameters::TlsProtocol {
     }
 }
 
-/// `GET` of a path of the admin interface.
-fn admin_route(path: route_v3::route_match::PathSpecifier) -> route_v3::Route {
+/// `GET` of a path of the admin interface, which is trusted to whoever reaches it: no path but this one.
+fn admin_route(path: &str) -> route_v3::Route {
     let get = route_v3::HeaderMatcher {
         name: ":method".to_owned(),
         header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(
@@ -175,7 +171,11 @@ fn admin_route(path: route_v3::route_match::PathSpecifier) -> route_v3::Route {
         ..Default::default()
     };
     route_v3::Route {
-        r#match: Some(route_v3::RouteMatch { path_specifier: Some(path), headers: vec![get], ..Default::default() }),
+        r#match: Some(route_v3::RouteMatch {
+            path_specifier: Some(route_v3::route_match::PathSpecifier::Path(path.to_owned())),
+            headers: vec![get],
+            ..Default::default()
+        }),
         action: Some(route_v3::route::Action::Route(route_v3::RouteAction {
             cluster_specifier: Some(route_v3::route_action::ClusterSpecifier::Cluster(names::ADMIN_CLUSTER.to_owned())),
             ..Default::default()
@@ -183,3 +183,6 @@ fn admin_route(path: route_v3::route_match::PathSpecifier) -> route_v3::Route {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

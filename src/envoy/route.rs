@@ -241,3 +241,6 @@ fn metadata(origin: &ObjectRef) -> core_v3::Metadata {
         ..Default::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use prost::Message;
+use route_v3::route_action::ClusterSpecifier;
+use route_v3::route_match::PathSpecifier;
+
+use super::*;
+use crate::model::{ClusterName, SecretName, TlsVersion, WeightedCluster};
+
+fn exact(name: &str) -> Host {
+    Host::Exact(name.into())
+}
+
+fn wildcard() -> Host {
+    Host::Wildcard("example.com".into())
+}
+
+fn model_route(path: PathMatch, action: Action) -> Route {
+    Route { path, one_label_host: false, action, origin: ObjectRef::new("Ingress", "shop", "cart") }
+}
+
+fn forward(weights: &[(&str, u32)]) -> Forward {
+    let weighted =
+        |(name, weight): &(&str, u32)| WeightedCluster { cluster: ClusterName((*name).into()), weight: *weight };
+    Forward { clusters: weights.iter().map(weighted).collect(), timeout: None, retry: None, websocket: true }
+}
+
+fn path_of(path: PathMatch) -> PathSpecifier {
+    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 }));
+    built.r#match.unwrap().path_specifier.unwrap()
+}
+
+fn redirect(host: &Host, port: Option<u16>) -> route_v3::RedirectAction {
+    let path = PathMatch::Prefix("/".into());
+    let built = route(host, &model_route(path, Action::RedirectToHttps { status: 308, port }));
+    match built.action.unwrap() {
+        route_v3::route::Action::Redirect(redirect) => redirect,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn configuration(resource: &Resource) -> route_v3::RouteConfiguration {
+    route_v3::RouteConfiguration::decode(resource.message()).unwrap()
+}
+
+fn domains(resource: &Resource) -> Vec<String> {
+    configuration(resource).virtual_hosts.into_iter().flat_map(|host| host.domains).collect()
+}
+
+#[test]
+fn each_path_match_has_its_form() {
+    assert_eq!(path_of(PathMatch::Exact("/a/".into())), PathSpecifier::Path("/a/".into()));
+    assert_eq!(path_of(PathMatch::SeparatedPrefix("/a".into())), PathSpecifier::PathSeparatedPrefix("/a".into()));
+    assert_eq!(path_of(PathMatch::Prefix("/".into())), PathSpecifier::Prefix("/".into()));
+    assert_eq!(path_of(PathMatch::Regex("/[0-9]+".into())), PathSpecifier::SafeRegex(regex("/[0-9]+".into())));
+}
+
+#[test]
+fn one_label_is_asked_for_by_the_route_and_only_behind_a_wildcard() {
+    let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 });
+    let one_label = Route { one_label_host: true, ..plain.clone() };
+    let headers = |host: &Host, one: &Route| route(host, one).r#match.unwrap().headers;
+    assert!(headers(&wildcard(), &plain).is_empty());
+    assert!(headers(&exact("shop.example.com"), &one_label).is_empty());
+    let matcher = headers(&wildcard(), &one_label).remove(0);
+    assert_eq!(matcher.name, ":authority");
+    assert_eq!(matcher.header_match_specifier, one_label_before("example.com").header_match_specifier);
+    let text = format!("{matcher:?}");
+    assert!(text.contains(r#"(?i)[^.:]+\\.example\\.com(:[0-9]+)?"#), "{text}");
+}
+
+#[test]
+fn no_timeout_is_written_as_zero() {
+    let limited = Forward { timeout: Some(Duration::from_millis(1500)), ..forward(&[("a", 1)]) };
+    assert_eq!(route_action(&forward(&[("a", 1)])).timeout, Some(wire::duration(Duration::ZERO)));
+    assert_eq!(route_action(&limited).timeout, Some(wire::duration(Duration::from_millis(1500))));
+}
+
+#[test]
+fn one_cluster_needs_no_weights() {
+    let single = route_action(&forward(&[("a", 7)])).cluster_specifier.unwrap();
+    assert_eq!(single, ClusterSpecifier::Cluster("a".into()));
+    let Some(ClusterSpecifier::WeightedClusters(weighted)) =
+        route_action(&forward(&[("a", 90), ("b", 0)])).cluster_specifier
+    else {
+        panic!("no weights")
+    };
+    let weights: Vec<_> = weighted.clusters.iter().map(|one| (one.name.as_str(), one.weight.unwrap().value)).collect();
+    assert_eq!(weights, [("a", 90), ("b", 0)]);
+}
+
+#[test]
+fn websockets_are_refused_only_on_request() {
+    assert!(route_action(&forward(&[("a", 1)])).upgrade_configs.is_empty());
+    let refused = route_action(&Forward { websocket: false, ..forward(&[("a", 1)]) }).upgrade_configs.remove(0);
+    assert_eq!((refused.upgrade_type.as_str(), refused.enabled.unwrap().value), ("websocket", false));
+}
+
+#[test]
+fn a_retry_goes_to_another_endpoint() {
+    let policy = retry_policy(&Retry { on: "5xx".into(), retries: 2, per_try_timeout: None });
+    assert_eq!((policy.retry_on.as_str(), policy.num_retries.unwrap().value), ("5xx", 2));
+    assert_eq!(policy.retry_host_predicate[0].name, "envoy.retry_host_predicates.previous_hosts");
+}
+
+#[test]
+fn a_redirect_leaves_the_plain_text_port_behind_where_it_can() {
+    let known = redirect(&exact("shop.example.com"), None);
+    assert_eq!((known.host_redirect.as_str(), known.port_redirect), ("shop.example.com", 0));
+    assert_eq!(known.response_code, route_v3::redirect_action::RedirectResponseCode::PermanentRedirect as i32);
+    assert_eq!(redirect(&exact("shop.example.com"), Some(8443)).port_redirect, 8443);
+    assert_eq!(redirect(&exact("shop.example.com"), Some(443)).port_redirect, 0);
+    assert_eq!(redirect(&wildcard(), None).host_redirect, "");
+}
+
+#[test]
+fn a_route_names_its_object() {
+    let built = route(&Host::Any, &model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 }));
+    assert_eq!(built.name, "Ingress/shop/cart");
+    let fields = &built.metadata.unwrap().filter_metadata[names::METADATA].fields;
+    assert_eq!(fields.len(), 3);
+}
+
+#[test]
+fn plain_text_has_every_host_and_404_for_the_rest() {
+    let hosts = [(exact("shop.example.com"), VirtualHost::default()), (wildcard(), VirtualHost::default())];
+    let resource = http_routes(&hosts.clone().into());
+    assert_eq!(&**resource.name(), "http");
+    assert_eq!(domains(&resource), ["shop.example.com", "*.example.com", "*"]);
+    assert!(configuration(&resource).ignore_port_in_host_matching);
+    let with_any = http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect());
+    assert_eq!(domains(&with_any), ["shop.example.com", "*.example.com", "*"]);
+    assert!(configuration(&with_any).virtual_hosts[2].routes.is_empty());
+}
+
+#[test]
+fn another_host_on_a_tls_connection_is_misdirected() {
+    let tls = TlsHost {
+        secret: SecretName("shop/cert".into()),
+        minimum: TlsVersion::V1_2,
+        maximum: TlsVersion::V1_3,
+        virtual_host: VirtualHost::default(),
+        origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
+    };
+    let resource = https_routes(&exact("shop.example.com"), &tls);
+    assert_eq!(domains(&resource), ["shop.example.com", "*"]);
+    assert_eq!(resource.origins().len(), 1);
+    let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
+    assert_eq!(rest.action, Some(route_v3::route::Action::DirectResponse(direct_response(421))));
+    assert_eq!(domains(&https_routes(&Host::Any, &tls)), ["*"]);
+}
