@@ -2,8 +2,10 @@
 //!
 //! An object is cut down to what translation reads as it comes in ([`objects`]).
 
+pub mod decode;
 pub mod objects;
 pub mod resources;
+pub mod secret;
 pub mod yaml;
 
 use crate::provenance::ObjectRef;

@@ -1,0 +1,380 @@
+//! Kubernetes objects, as the API or a manifest has them, cut down to the compact types.
+//!
+//! What a manifest leaves out is filled in as the API server would, so that both give the same bytes in the end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::discovery::v1 as discovery;
+use k8s_openapi::api::networking::v1 as networking;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::objects::{
+    AddressType, EndpointSlice, Ingress, IngressClass, Kind, Meta, Object, ObjectKey, Secret, Service, ServicePort,
+    SliceEndpoint,
+};
+use super::secret::key_pair;
+
+/// Prefixes of the annotations that translation reads.
+const ANNOTATIONS: [&str; 6] = [
+    "kubernetes.io/ingress.class",
+    "kubernetes.io/ingress.allow-http",
+    "ingressclass.kubernetes.io/",
+    "projectcontour.io/",
+    "ingress.kubernetes.io/",
+    "lockgate.dev/",
+];
+
+/// The label of an EndpointSlice with the name of its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// A manifest that the API server would not take either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeFault {
+    /// The field, as a path from the top of the document: `spec.rules[0].http.paths[2].pathType`; empty if unknown.
+    pub path: String,
+    /// What is wrong: lower case, no full stop.
+    pub message: String,
+    /// The object that it is in, if so much can be read.
+    pub object: Option<(Kind, ObjectKey)>,
+}
+
+/// `Ingress shop/cart: spec.rules[0].http: missing field "paths"`
+impl fmt::Display for DecodeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((kind, key)) = &self.object {
+            match &*key.namespace {
+                "" => write!(f, "{} {}: ", kind.as_str(), key.name)?,
+                namespace => write!(f, "{} {namespace}/{}: ", kind.as_str(), key.name)?,
+            }
+        }
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// The kinds that can be read from the API and cut down to an [`Object`].
+pub trait Decode {
+    /// The kind.
+    const KIND: Kind;
+
+    /// The compact form; `None` if nothing of the object is ever read: a Secret without a TLS key pair.
+    fn decode(self) -> Option<Object>;
+}
+
+impl Decode for networking::Ingress {
+    const KIND: Kind = Kind::Ingress;
+
+    fn decode(self) -> Option<Object> {
+        let (meta, spec) = (meta(self.metadata, Self::KIND), self.spec.unwrap_or_default());
+        Some(Object::Ingress(Arc::new(Ingress { meta, spec })))
+    }
+}
+
+impl Decode for networking::IngressClass {
+    const KIND: Kind = Kind::IngressClass;
+
+    fn decode(self) -> Option<Object> {
+        let controller = self.spec.and_then(|spec| spec.controller).unwrap_or_default();
+        Some(Object::IngressClass(Arc::new(IngressClass { meta: meta(self.metadata, Self::KIND), controller })))
+    }
+}
+
+impl Decode for core::Service {
+    const KIND: Kind = Kind::Service;
+
+    fn decode(self) -> Option<Object> {
+        let spec = self.spec.unwrap_or_default();
+        let external = spec.type_.as_deref() == Some("ExternalName");
+        let port = |port: core::ServicePort| {
+            Some(ServicePort {
+                name: port.name.unwrap_or_default().into(),
+                port: u16::try_from(port.port).ok().filter(|port| *port > 0)?,
+                protocol: port.protocol.as_deref().unwrap_or("TCP").into(),
+                app_protocol: port.app_protocol.map(Arc::from),
+            })
+        };
+        Some(Object::Service(Arc::new(Service {
+            meta: meta(self.metadata, Self::KIND),
+            external_name: external.then(|| spec.external_name.unwrap_or_default()),
+            ports: spec.ports.unwrap_or_default().into_iter().filter_map(port).collect(),
+            ipv6_families: spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6").collect(),
+        })))
+    }
+}
+
+impl Decode for discovery::EndpointSlice {
+    const KIND: Kind = Kind::EndpointSlice;
+
+    fn decode(self) -> Option<Object> {
+        let service = self.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
+        let service = service.map(String::as_str).unwrap_or_default().into();
+        let ports = self.ports.unwrap_or_default().into_iter();
+        let ports = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+        let namespace = self.metadata.namespace.clone().unwrap_or_default();
+        let endpoint = |endpoint: discovery::Endpoint| {
+            let conditions = endpoint.conditions.unwrap_or_default();
+            let ready = conditions.ready.unwrap_or(true);
+            let pod = endpoint.target_ref.filter(|target| target.kind.as_deref() == Some("Pod"));
+            Some(SliceEndpoint {
+                address: endpoint.addresses.into_iter().next()?.into(),
+                ready,
+                serving: conditions.serving.unwrap_or(ready),
+                terminating: conditions.terminating.unwrap_or(false),
+                zone: endpoint.zone.unwrap_or_default().into(),
+                pod: pod.map(|target| {
+                    let namespace = target.namespace.as_deref().unwrap_or(&namespace);
+                    format!("{namespace}/{}", target.name.unwrap_or_default()).into()
+                }),
+            })
+        };
+        Some(Object::EndpointSlice(Arc::new(EndpointSlice {
+            service,
+            address_type: match self.address_type.as_str() {
+                "IPv4" => AddressType::Ipv4,
+                "IPv6" => AddressType::Ipv6,
+                _ => AddressType::Fqdn,
+            },
+            ports: ports
+                .map(|port| {
+                    let number = port.port.and_then(|port| u16::try_from(port).ok());
+                    (port.name.unwrap_or_default().into(), number)
+                })
+                .collect(),
+            endpoints: self.endpoints.into_iter().filter_map(endpoint).collect(),
+            meta: meta(self.metadata, Self::KIND),
+        })))
+    }
+}
+
+impl Decode for core::Secret {
+    const KIND: Kind = Kind::Secret;
+
+    /// `None` for other types than `kubernetes.io/tls` and `Opaque`, and for an `Opaque` one with neither of the two
+    /// data keys: a watch must take that as a deletion.
+    fn decode(self) -> Option<Object> {
+        let mut data = self.data.unwrap_or_default();
+        data.extend(
+            self.string_data
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
+        );
+        let (crt, key) = (data.get("tls.crt"), data.get("tls.key"));
+        match self.type_.as_deref().unwrap_or_default() {
+            "kubernetes.io/tls" => {}
+            "Opaque" | "" if crt.is_some() || key.is_some() => {}
+            _ => return None,
+        }
+        let checked = match (crt, key) {
+            (Some(crt), Some(key)) => key_pair(&crt.0, &key.0, SystemTime::now()),
+            (None, _) => Err("data[\"tls.crt\"] is missing".into()),
+            (_, None) => Err("data[\"tls.key\"] is missing".into()),
+        };
+        let (pair, fault) = match checked {
+            Ok(pair) => (Some(Arc::new(pair)), None),
+            Err(fault) => (None, Some(fault)),
+        };
+        Some(Object::Secret(Arc::new(Secret { meta: meta(self.metadata, Self::KIND), pair, fault })))
+    }
+}
+
+impl Decode for core::ConfigMap {
+    const KIND: Kind = Kind::ConfigMap;
+
+    fn decode(self) -> Option<Object> {
+        Some(Object::ConfigMap(Arc::new(meta(self.metadata, Self::KIND))))
+    }
+}
+
+impl Decode for core::Namespace {
+    const KIND: Kind = Kind::Namespace;
+
+    fn decode(self) -> Option<Object> {
+        Some(Object::Namespace(Arc::new(meta(self.metadata, Self::KIND))))
+    }
+}
+
+/// Whether objects of `kind` are in a namespace.
+fn namespaced(kind: Kind) -> bool {
+    !matches!(kind, Kind::IngressClass | Kind::Namespace)
+}
+
+/// The key of the object of `kind` with this namespace and name: without a namespace it is in `default`.
+fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
+    let namespace = match namespace {
+        _ if !namespaced(kind) => "",
+        None | Some("") => "default",
+        Some(namespace) => namespace,
+    };
+    ObjectKey::new(namespace, name)
+}
+
+/// The metadata, without what translation does not read.
+pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.retain(|name, _| ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix)));
+    Meta {
+        key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
+        generation: metadata.generation.unwrap_or(0),
+        created: metadata.creation_timestamp.map_or(i64::MAX, |time| time.0.as_second()),
+        annotations,
+    }
+}
+
+/// The objects of a document, each with its path in it: `items[3]` for an item of a List, else empty.
+pub fn flatten(document: Value) -> Vec<(String, Value)> {
+    match document {
+        Value::Object(mut list) if is_list(&list) => match list.remove("items") {
+            Some(Value::Array(items)) => items
+                .into_iter()
+                .enumerate()
+                .flat_map(|(i, item)| {
+                    flatten(item).into_iter().map(move |(path, value)| (join(&format!("items[{i}]"), &path), value))
+                })
+                .collect(),
+            _ => Vec::new(),
+        },
+        document => vec![(String::new(), document)],
+    }
+}
+
+fn is_list(document: &serde_json::Map<String, Value>) -> bool {
+    let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+    kind.ends_with("List") && document.get("items").is_some_and(|items| items.is_array() || items.is_null())
+}
+
+/// The path of field `path` within `outer`.
+pub fn join(outer: &str, path: &str) -> String {
+    match (outer, path) {
+        ("", path) | (path, "") => path.to_string(),
+        (outer, path) => format!("{outer}.{path}"),
+    }
+}
+
+/// The object that `value` describes, as a manifest has it; `None` for a kind or version that is not read.
+///
+/// Errors: it is not a Kubernetes object, or the API server would refuse it for its form.
+pub fn from_value(value: Value) -> Result<Option<Object>, DecodeFault> {
+    let fault =
+        |path: &str, message: &str| Err(DecodeFault { path: path.into(), message: message.into(), object: None });
+    if !value.is_object() {
+        return fault("", "not a Kubernetes object: expected fields such as \"apiVersion\" and \"kind\"");
+    }
+    let text = |field: &str| value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (Some(api_version), Some(kind)) = (text("apiVersion"), text("kind")) else {
+        let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
+        return fault(missing, "missing; a Kubernetes object has \"apiVersion\" and \"kind\"");
+    };
+    match (api_version, kind) {
+        ("networking.k8s.io/v1", "Ingress") => typed::<networking::Ingress>(value),
+        ("networking.k8s.io/v1", "IngressClass") => typed::<networking::IngressClass>(value),
+        ("v1", "Service") => typed::<core::Service>(value),
+        ("discovery.k8s.io/v1", "EndpointSlice") => typed::<discovery::EndpointSlice>(value),
+        ("v1", "Secret") => typed::<core::Secret>(with_plain_base64(value)),
+        ("v1", "ConfigMap") => typed::<core::ConfigMap>(value),
+        ("v1", "Namespace") => typed::<core::Namespace>(value),
+        ("networking.k8s.io/v1beta1" | "extensions/v1beta1", "Ingress" | "IngressClass") => {
+            fault("apiVersion", &format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\""))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, DecodeFault> {
+    let metadata = value.get("metadata");
+    let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
+    let name = text("name").unwrap_or_default();
+    if name.is_empty() {
+        let message = match text("generateName") {
+            Some(_) => "missing; \"generateName\" needs an API server",
+            None => "missing",
+        };
+        return Err(DecodeFault { path: "metadata.name".into(), message: message.into(), object: None });
+    }
+    let object = (K::KIND, key(K::KIND, text("namespace"), name));
+    let fault = |path: String, message: String| DecodeFault { path, message, object: Some(object.clone()) };
+    if let Some((path, message)) = refused(K::KIND, &value) {
+        return Err(fault(path, message));
+    }
+    match serde_path_to_error::deserialize::<_, K>(value) {
+        Ok(decoded) => Ok(decoded.decode()),
+        Err(error) => {
+            let path = error.path().to_string();
+            let path = if path == "." { String::new() } else { path };
+            Err(fault(path, error.into_inner().to_string().replace('`', "\"")))
+        }
+    }
+}
+
+/// What the API server would refuse and the types alone do not, where serving it anyway would differ from a cluster.
+fn refused(kind: Kind, value: &Value) -> Option<(String, String)> {
+    let list = |value: Option<&Value>, field: &str| -> Vec<Value> {
+        value.and_then(|value| value.get(field)).and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    match kind {
+        Kind::Ingress => list(value.get("spec"), "rules").iter().enumerate().find_map(|(i, rule)| {
+            list(rule.get("http"), "paths").iter().enumerate().find_map(|(j, path)| {
+                let fault = match path.get("pathType") {
+                    Some(Value::String(text)) => match text.as_str() {
+                        "Exact" | "Prefix" | "ImplementationSpecific" => return None,
+                        other => {
+                            format!("\"{other}\" is none of \"Exact\", \"Prefix\" and \"ImplementationSpecific\"")
+                        }
+                    },
+                    None | Some(Value::Null) => "missing".into(),
+                    Some(_) => return None, // not text: the types refuse it
+                };
+                Some((format!("spec.rules[{i}].http.paths[{j}].pathType"), fault))
+            })
+        }),
+        Kind::Service => list(value.get("spec"), "ports").iter().enumerate().find_map(|(i, port)| {
+            let fault = match port.get("port") {
+                Some(Value::Number(number)) => match number.as_i64() {
+                    Some(1..=65535) => return None,
+                    _ => format!("{number} is not between 1 and 65535"),
+                },
+                None | Some(Value::Null) => "missing".into(),
+                Some(_) => return None,
+            };
+            Some((format!("spec.ports[{i}].port"), fault))
+        }),
+        Kind::EndpointSlice => match value.get("addressType").and_then(Value::as_str) {
+            Some("IPv4" | "IPv6" | "FQDN") => None,
+            None => Some(("addressType".into(), "missing".into())),
+            Some(other) => {
+                Some(("addressType".into(), format!("\"{other}\" is none of \"IPv4\", \"IPv6\" and \"FQDN\"")))
+            }
+        },
+        Kind::Secret if value.get("type").and_then(Value::as_str) == Some("kubernetes.io/tls") => {
+            let has = |key: &str| {
+                ["data", "stringData"].iter().any(|map| value.get(map).is_some_and(|map| map.get(key).is_some()))
+            };
+            ["tls.crt", "tls.key"].into_iter().find(|key| !has(key)).map(|key| {
+                (format!("data[\"{key}\"]"), "missing; a Secret of type \"kubernetes.io/tls\" must have it".into())
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A Secret's data without line breaks, which the API server skips in base64.
+fn with_plain_base64(mut value: Value) -> Value {
+    if let Some(Value::Object(data)) = value.get_mut("data") {
+        for text in data.values_mut() {
+            if let Value::String(text) = text {
+                text.retain(|c| !matches!(c, '\n' | '\r'));
+            }
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use serde_json::json;
+
+use super::*;
+
+fn decoded(value: Value) -> Object {
+    from_value(value).unwrap().unwrap()
+}
+
+fn fault(value: Value) -> String {
+    from_value(value).unwrap_err().to_string()
+}
+
+#[test]
+fn metadata_is_cut_down_and_filled_in() {
+    let class = "kubernetes.io/ingress.class";
+    let object = decoded(json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": {"name": "cart", "annotations": {
+            class: "public", "projectcontour.io/num-retries": "2", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        }, "managedFields": [{"manager": "kubectl"}]},
+    }));
+    let meta = object.meta();
+    assert_eq!(meta.key, ObjectKey::new("default", "cart"));
+    assert_eq!((meta.generation, meta.created), (0, i64::MAX));
+    assert_eq!(meta.annotations.keys().collect::<Vec<_>>(), [class, "projectcontour.io/num-retries"]);
+
+    let class = decoded(json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "IngressClass",
+        "metadata": {"name": "public", "namespace": "ignored", "generation": 3, "creationTimestamp": "1970-01-01T00:01:00Z"},
+        "spec": {"controller": "lockgate.dev/ingress-controller"},
+    }));
+    assert_eq!(class.object_ref().to_string(), "IngressClass public");
+    assert_eq!((class.meta().generation, class.meta().created), (3, 60));
+}
+
+#[test]
+fn a_service_has_the_defaults_of_the_api_server() {
+    let Object::Service(service) = decoded(json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"ports": [{"port": 80, "appProtocol": "kubernetes.io/h2c"}], "externalName": "ignored"},
+    })) else {
+        panic!("not a Service")
+    };
+    assert_eq!(service.external_name, None);
+    assert_eq!((&*service.ports[0].protocol, &*service.ports[0].name), ("TCP", ""));
+}
+
+#[test]
+fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
+    let Object::EndpointSlice(slice) = decoded(json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "cart"}},
+        "ports": [{"name": "http", "port": 8080}, {"port": 53, "protocol": "UDP"}, {"name": "all"}],
+        "endpoints": [
+            {"addresses": ["10.0.0.1", "10.0.0.9"], "targetRef": {"kind": "Pod", "name": "a"}, "zone": "z"},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
+            {"addresses": ["10.0.0.3"], "conditions": {"ready": false, "serving": true, "terminating": true}},
+        ],
+    })) else {
+        panic!("not an EndpointSlice")
+    };
+    assert_eq!(&*slice.service, "cart");
+    assert_eq!(slice.ports, [("http".into(), Some(8080)), ("all".into(), None)]);
+    let states: Vec<_> = slice.endpoints.iter().map(|e| (&*e.address, e.ready, e.serving, e.terminating)).collect();
+    let expected =
+        [("10.0.0.1", true, true, false), ("10.0.0.2", false, false, false), ("10.0.0.3", false, true, true)];
+    assert_eq!(states, expected);
+    assert_eq!(slice.endpoints[0].pod.as_deref(), Some("shop/a"));
+}
+
+#[test]
+fn secrets_are_checked_and_others_dropped() {
+    let (crt, key) = (include_str!("../secret/tests/p256.crt"), include_str!("../secret/tests/p256-sec1.key"));
+    let secret = |kind: &str, data: Value| {
+        from_value(json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"}, "type": kind, "stringData": data,
+        }))
+        .unwrap()
+    };
+    let Some(Object::Secret(good)) = secret("kubernetes.io/tls", json!({"tls.crt": crt, "tls.key": key})) else {
+        panic!("not a Secret")
+    };
+    assert_eq!((good.pair.as_ref().unwrap().names.as_slice(), &good.fault), (["a.test".to_string()].as_slice(), &None));
+    let Some(Object::Secret(half)) = secret("Opaque", json!({"tls.crt": crt})) else { panic!("not a Secret") };
+    assert_eq!((&half.pair, half.fault.as_deref()), (&None, Some("data[\"tls.key\"] is missing")));
+    assert_eq!(secret("Opaque", json!({"password": "x"})), None);
+    assert_eq!(secret("helm.sh/release.v1", json!({"tls.crt": crt, "tls.key": key})), None);
+
+    let broken_lines = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"},
+        "data": {"tls.crt": "aGVs\nbG8=\n", "tls.key": ""},
+    });
+    let Object::Secret(secret) = decoded(broken_lines) else { panic!("not a Secret") };
+    assert_eq!(secret.fault.as_deref(), Some("data[\"tls.crt\"]: no PEM block \"CERTIFICATE\" in it"));
+}
+
+#[test]
+fn faults_name_the_field_and_the_object() {
+    let ingress = |spec: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "cart"}, "spec": spec});
+    let no_type = ingress(json!({"rules": [{"http": {"paths": [{"path": "/", "backend": {}}]}}]}));
+    assert_eq!(fault(no_type), "Ingress default/cart: spec.rules[0].http.paths[0].pathType: missing");
+    let text = ingress(json!({"defaultBackend": {"service": {"name": 7}}}));
+    assert_eq!(
+        fault(text),
+        r#"Ingress default/cart: spec.defaultBackend.service.name: invalid type: integer "7", expected a string"#
+    );
+    assert_eq!(fault(json!(["a"])), r#"not a Kubernetes object: expected fields such as "apiVersion" and "kind""#);
+    assert_eq!(
+        fault(json!({"kind": "Ingress"})),
+        r#"apiVersion: missing; a Kubernetes object has "apiVersion" and "kind""#
+    );
+    assert_eq!(fault(json!({"apiVersion": "v1", "kind": "Service", "metadata": {}})), "metadata.name: missing");
+    let port =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": [{"port": 0}]}});
+    assert_eq!(fault(port), "Service default/a: spec.ports[0].port: 0 is not between 1 and 65535");
+    let tls = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "kubernetes.io/tls"});
+    assert!(fault(tls).starts_with(r#"Secret default/a: data["tls.crt"]: missing"#));
+    let old = json!({"apiVersion": "extensions/v1beta1", "kind": "Ingress", "metadata": {"name": "a"}});
+    assert!(fault(old).contains("networking.k8s.io/v1"));
+}
+
+#[test]
+fn other_kinds_are_ignored_and_lists_are_flattened() {
+    assert_eq!(from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment"})).unwrap(), None);
+    let item = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
+        item("a"), {"apiVersion": "v1", "kind": "NamespaceList", "items": [item("b")]},
+    ]});
+    let paths: Vec<_> =
+        flatten(list).into_iter().map(|(path, value)| (path, decoded(value).meta().key.name.to_string())).collect();
+    assert_eq!(paths, [("items[0]".to_string(), "a".to_string()), ("items[1].items[0]".into(), "b".into())]);
+    assert_eq!(flatten(item("a")).len(), 1);
+}

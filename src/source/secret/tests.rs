@@ -1,0 +1,148 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DnType, KeyPair as Key, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519};
+
+use super::*;
+
+/// 2026-11-21.
+fn now() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_795_200_000)
+}
+
+fn params(names: &[&str]) -> CertificateParams {
+    let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2040, 1, 1);
+    params
+}
+
+fn signed(params: &CertificateParams, key: &Key) -> String {
+    params.self_signed(key).unwrap().pem()
+}
+
+fn fault(crt: &str, key: &str) -> String {
+    key_pair(crt.as_bytes(), key.as_bytes(), now()).unwrap_err()
+}
+
+#[test]
+fn a_good_pair_is_kept_in_canonical_pem() {
+    for algorithm in [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519] {
+        let key = Key::generate_for(algorithm).unwrap();
+        let crt = signed(&params(&["Shop.example.com", "*.example.com"]), &key);
+        let odd = format!("subject: someone\r\n{}\n# note\n", crt.replace('\n', "\r\n"));
+        let pair = key_pair(odd.as_bytes(), key.serialize_pem().as_bytes(), now()).unwrap();
+        assert_eq!(pair.names, ["shop.example.com", "*.example.com"]);
+        assert_eq!(pair.not_after, 2_208_988_800);
+        assert_eq!(String::from_utf8(pair.certificate_chain).unwrap(), crt.replace("\r\n", "\n"));
+        assert_eq!(String::from_utf8(pair.private_key).unwrap(), key.serialize_pem().replace("\r\n", "\n"));
+    }
+}
+
+#[test]
+fn the_common_name_counts_if_there_is_no_dns_name() {
+    let key = Key::generate().unwrap();
+    let mut params = params(&[]);
+    params.distinguished_name.push(DnType::CommonName, "Old.example.com");
+    let pair = key_pair(signed(&params, &key).as_bytes(), key.serialize_pem().as_bytes(), now()).unwrap();
+    assert_eq!(pair.names, ["old.example.com"]);
+}
+
+#[test]
+fn faults_name_the_data_key() {
+    let (key, other) = (Key::generate().unwrap(), Key::generate().unwrap());
+    let good = params(&["a.test"]);
+    let (crt, pem) = (signed(&good, &key), key.serialize_pem());
+    let mut expired = good.clone();
+    expired.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let mut early = good.clone();
+    early.not_before = rcgen::date_time_ymd(2039, 1, 1);
+    let foreign = signed(&good, &other);
+    let half = &crt[..crt.len() / 2];
+    let cases = [
+        (fault(&crt, &other.serialize_pem()), r#"data["tls.key"]: the key does not match the certificate"#),
+        (
+            fault(&signed(&expired, &key), &pem),
+            r#"data["tls.crt"]: the certificate expired on Jan  1 00:00:00 2021 +00:00"#,
+        ),
+        (
+            fault(&signed(&early, &key), &pem),
+            r#"data["tls.crt"]: the certificate is not valid before Jan  1 00:00:00 2039 +00:00"#,
+        ),
+        (
+            fault(&signed(&params(&[]), &key), &pem),
+            r#"data["tls.crt"]: the certificate has neither a common name nor a subject alternative name"#,
+        ),
+        (fault(half, &pem), r#"data["tls.crt"]: a PEM block has no end"#),
+        (fault("", &pem), r#"data["tls.crt"]: empty"#),
+        (fault("hello", &pem), r#"data["tls.crt"]: no PEM block "CERTIFICATE" in it"#),
+        (
+            fault(&format!("{crt}{pem}"), &pem),
+            r#"data["tls.crt"]: a private key is in it; it belongs into data["tls.key"]"#,
+        ),
+        (fault(&crt, ""), r#"data["tls.key"]: empty"#),
+        (
+            fault(&crt, &crt),
+            r#"data["tls.key"]: no PEM block "PRIVATE KEY", "RSA PRIVATE KEY" or "EC PRIVATE KEY" in it"#,
+        ),
+        (fault(&crt, &format!("{pem}{pem}")), r#"data["tls.key"]: more than one private key in it"#),
+        (
+            fault(&crt, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"),
+            r#"data["tls.key"]: the private key is encrypted; it must be without a passphrase"#,
+        ),
+        (
+            fault(&crt, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+            r#"data["tls.key"]: the key is not a usable RSA, ECDSA or Ed25519 key"#,
+        ),
+        (
+            fault("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &pem),
+            r#"data["tls.crt"]: certificate 1 is not X.509"#,
+        ),
+        (
+            fault(&format!("{foreign}{crt}"), &pem),
+            r#"data["tls.crt"]: the certificate of the key is number 2 and must be the first: leaf first, then its issuers"#,
+        ),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_envoy_takes_is_taken_and_what_it_refuses_is_refused() {
+    let pair = |crt: &str, key: &str| {
+        key_pair(crt.as_bytes(), key.as_bytes(), UNIX_EPOCH + Duration::from_secs(1_830_000_000))
+    };
+    for (crt, key) in [
+        (include_str!("tests/rsa2048.crt"), include_str!("tests/rsa2048.key")),
+        (include_str!("tests/rsa2048.crt"), include_str!("tests/rsa2048-pkcs1.key")),
+        (include_str!("tests/rsa5000.crt"), include_str!("tests/rsa5000.key")),
+        (include_str!("tests/p256.crt"), include_str!("tests/p256-sec1.key")),
+        (include_str!("tests/p521.crt"), include_str!("tests/p521.key")),
+        (include_str!("tests/p521.crt"), include_str!("tests/p521-sec1.key")),
+        (include_str!("tests/version1.crt"), include_str!("tests/rsa2048.key")),
+    ] {
+        assert_eq!(pair(crt, key).map(|pair| pair.names), Ok(vec!["a.test".to_string()]), "{crt}");
+    }
+    let mismatch = r#"data["tls.key"]: the key does not match the certificate"#;
+    let p521_other = include_str!("tests/p521-other.key");
+    assert_eq!(pair(include_str!("tests/p521.crt"), p521_other).unwrap_err(), mismatch);
+    assert_eq!(pair(include_str!("tests/p256.crt"), p521_other).unwrap_err(), mismatch);
+    assert_eq!(pair(include_str!("tests/rsa2048.crt"), include_str!("tests/rsa5000.key")).unwrap_err(), mismatch);
+    for (crt, key, fault) in [
+        (
+            include_str!("tests/rsa1024.crt"),
+            include_str!("tests/rsa1024.key"),
+            "the RSA key has 1024 bits; Envoy takes 2048 and more",
+        ),
+        (
+            include_str!("tests/p224.crt"),
+            include_str!("tests/p224.key"),
+            "the key's elliptic curve is none of P-256, P-384 and P-521",
+        ),
+    ] {
+        assert_eq!(pair(crt, key).unwrap_err(), format!("data[\"tls.crt\"]: {fault}"));
+    }
+}
