@@ -1,0 +1,240 @@
+//! Backends of Ingresses to clusters: one cluster for a Service port, however a path writes it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
+
+use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
+use crate::settings::Settings;
+use crate::source::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
+
+use super::annotations::{self, Reader};
+use super::duration::Limit;
+use super::external_name::{self, Target};
+use super::problem::{Problem, Reason};
+
+/// Annotations of a Service that say what its ports speak; of two on one port, the later here holds, as in Contour.
+const PROTOCOLS: [(&str, UpstreamProtocol); 3] = [
+    ("projectcontour.io/upstream-protocol.h2", UpstreamProtocol::H2),
+    ("projectcontour.io/upstream-protocol.h2c", UpstreamProtocol::H2c),
+    ("projectcontour.io/upstream-protocol.tls", UpstreamProtocol::Tls),
+];
+
+/// Time limit of a connection attempt to the Service's endpoints.
+const CONNECT_TIMEOUT: &str = "lockgate.dev/connect-timeout";
+
+/// Why a backend cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The stable reason.
+    pub reason: Reason,
+    /// The field below the backend: `.service.port`, or empty.
+    pub field: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The clusters of all backends seen so far.
+pub struct Backends<'a> {
+    objects: &'a Objects,
+    settings: &'a Settings,
+    /// By name.
+    pub clusters: BTreeMap<ClusterName, Cluster>,
+    /// What is wrong with the Services that are used.
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Backends<'a> {
+    /// No clusters yet.
+    pub fn new(objects: &'a Objects, settings: &'a Settings) -> Self {
+        Self { objects, settings, clusters: BTreeMap::new(), problems: Vec::new() }
+    }
+
+    /// The cluster of a backend that stands in an object of `namespace`.
+    pub fn resolve(&mut self, namespace: &str, backend: &IngressBackend) -> Result<ClusterName, Fault> {
+        let fault = |reason, field, message| Fault { reason, field, message };
+        let service = match (&backend.service, &backend.resource) {
+            (Some(service), None) => service,
+            (None, Some(resource)) => {
+                let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
+                return Err(fault(Reason::UnsupportedBackend, ".resource", what));
+            }
+            (Some(_), Some(_)) => {
+                let what = "backend has both a Service and a resource".to_owned();
+                return Err(fault(Reason::UnsupportedBackend, "", what));
+            }
+            (None, None) => {
+                let what = "backend has neither a Service nor a resource".to_owned();
+                return Err(fault(Reason::UnsupportedBackend, "", what));
+            }
+        };
+        let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
+        let key = ObjectKey::new(namespace, &service.name);
+        let id = format!("{namespace}/{}", service.name);
+        let Some(object) = self.objects.services.get(&key) else {
+            return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));
+        };
+        let (port, number) = match find_port(object, service.port.as_ref()) {
+            Found::Port(port) => (canonical_name(port), port.port),
+            Found::Number(number) => (number.to_string(), number),
+            Found::Unspecified => {
+                return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
+            }
+            Found::Nothing(port) => {
+                return Err(unresolved(".service.port", format!("Service {id:?} has no port {port}")));
+            }
+            Found::OtherProtocol(port) => {
+                let what =
+                    format!("port {:?} of Service {id:?} has protocol {:?}", canonical_name(port), &*port.protocol);
+                return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
+            }
+        };
+        let name = ClusterName(format!("{id}/{port}").into());
+        if self.clusters.contains_key(&name) {
+            return Ok(name);
+        }
+        let discovery = match &object.external_name {
+            None => Discovery::Eds,
+            Some(external) => match external_name::target(external, self.objects, self.settings) {
+                Ok(Target::Name(hostname)) => Discovery::Dns { hostname, port: number },
+                Ok(Target::Address(address)) => Discovery::Static { address, port: number },
+                Err(why) => {
+                    let what = format!("external name {external:?} of Service {id:?} {why}");
+                    return Err(fault(Reason::ExternalNameNotAllowed, ".service.name", what));
+                }
+            },
+        };
+        let cluster = self.cluster(object, number, discovery);
+        self.clusters.insert(name.clone(), cluster);
+        Ok(name)
+    }
+
+    /// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
+    fn cluster(&mut self, service: &Service, number: u16, discovery: Discovery) -> Cluster {
+        let mut reader = Reader::new(&service.meta, Kind::Service);
+        let protocol = protocol(&mut reader, service, number);
+        let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
+            Some(Limit::After(limit)) => limit,
+            None => self.settings.connect_timeout,
+            Some(Limit::Default | Limit::Infinite) => {
+                let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
+                reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
+                self.settings.connect_timeout
+            }
+        };
+        let default = self.settings.limits;
+        let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
+        let limits = CircuitBreakers {
+            max_connections: limit("max-connections", default.max_connections),
+            max_pending_requests: limit("max-pending-requests", default.max_pending_requests),
+            max_requests: limit("max-requests", default.max_requests),
+            max_retries: limit("max-retries", default.max_retries),
+            per_host_max_connections: limit("per-host-max-connections", default.per_host_max_connections),
+        };
+        self.problems.append(&mut reader.problems);
+        self.problems.extend(annotations::unknown_of_service(&service.meta));
+        Cluster { discovery, protocol, connect_timeout, limits, origin: service.meta.object_ref(Kind::Service) }
+    }
+}
+
+/// What looking for a port found.
+enum Found<'a> {
+    /// A TCP port.
+    Port(&'a ServicePort),
+    /// A port of an ExternalName Service that lists none: it is taken at its number.
+    Number(u16),
+    /// A port of another protocol.
+    OtherProtocol(&'a ServicePort),
+    /// None of this name or number, here as a message quotes it.
+    Nothing(String),
+    /// No one port was asked for.
+    Unspecified,
+}
+
+/// The port of `service` that a backend names, by name or number.
+fn find_port<'a>(service: &'a Service, wanted: Option<&ServiceBackendPort>) -> Found<'a> {
+    let name = wanted.and_then(|port| port.name.as_deref()).filter(|name| !name.is_empty());
+    let number = wanted.and_then(|port| port.number).filter(|&number| number != 0);
+    let quoted = match (name, number) {
+        (Some(name), None) => format!("{name:?}"),
+        (None, Some(number)) => format!("\"{number}\""),
+        _ => return Found::Unspecified,
+    };
+    let matches = |port: &&ServicePort| match name {
+        Some(name) => *port.name == *name,
+        None => number == Some(i32::from(port.port)),
+    };
+    let mut found = service.ports.iter().filter(matches);
+    if let Some(port) = found.clone().find(|port| &*port.protocol == "TCP") {
+        return Found::Port(port);
+    }
+    if let Some(port) = found.next() {
+        return Found::OtherProtocol(port);
+    }
+    match number.map(u16::try_from) {
+        Some(Ok(number)) if service.external_name.is_some() && service.ports.is_empty() => Found::Number(number),
+        _ => Found::Nothing(quoted),
+    }
+}
+
+/// What a cluster's name calls a port: its name, or its number if it has none. A name that reads as a number is none.
+fn canonical_name(port: &ServicePort) -> String {
+    match port.name.is_empty() || port.name.bytes().all(|b| b.is_ascii_digit()) {
+        true => port.port.to_string(),
+        false => port.name.to_string(),
+    }
+}
+
+/// The port that [`canonical_name`] calls `name`.
+pub fn port_of_cluster<'a>(service: &'a Service, name: &str) -> Option<&'a ServicePort> {
+    service.ports.iter().find(|port| &*port.protocol == "TCP" && canonical_name(port) == name)
+}
+
+/// What is spoken to the port `number`: by its `appProtocol` if that is known, else by annotation, else HTTP/1.1.
+fn protocol(reader: &mut Reader, service: &Service, number: u16) -> UpstreamProtocol {
+    let by_annotation = annotated_protocol(reader, service, number);
+    let port = service.ports.iter().find(|port| port.port == number && &*port.protocol == "TCP");
+    match port.and_then(|port| port.app_protocol.as_deref()) {
+        Some("https" | "kubernetes.io/wss") => UpstreamProtocol::Tls,
+        Some("kubernetes.io/h2c") => UpstreamProtocol::H2c,
+        Some("http" | "kubernetes.io/ws") => UpstreamProtocol::Http1,
+        _ => by_annotation.unwrap_or(UpstreamProtocol::Http1),
+    }
+}
+
+/// What the annotations say that the port `number` speaks. Entries are names or numbers of ports.
+fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Option<UpstreamProtocol> {
+    let mut found = None;
+    for (key, protocol) in PROTOCOLS {
+        let entries = reader.get(key).unwrap_or_default().split(',').map(str::trim);
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let is = |port: &&ServicePort| *port.name == *entry || port.port.to_string() == entry;
+            let listed = service.ports.iter().find(is).map(|port| port.port);
+            // An ExternalName Service may list no ports.
+            let unlisted = entry.parse().ok().filter(|_| service.ports.is_empty());
+            match listed.or(unlisted) {
+                None => reader.wrong(key, format!("{entry:?} is not a port of the Service"), "entry left out"),
+                Some(port) if port != number => {}
+                Some(_) => {
+                    if let Some((other, _)) = found.replace((key, protocol)).filter(|(other, _)| *other != key) {
+                        reader.wrong(other, format!("port {entry:?} is also in {key:?}"), "entry left out");
+                    }
+                }
+            }
+        }
+    }
+    found.map(|(_, protocol)| protocol)
+}
+
+/// A limit of the Service; 0 is unset.
+fn circuit_breaker(reader: &mut Reader, key: &str) -> Option<u32> {
+    let key = format!("projectcontour.io/{key}");
+    let value = reader.get(&key)?;
+    match value.parse::<u32>() {
+        Ok(limit) => Some(limit).filter(|&limit| limit > 0),
+        Err(_) => {
+            reader.wrong(&key, format!("value {value:?} is not a number from 0 to {}", u32::MAX), "left out");
+            None
+        }
+    }
+}

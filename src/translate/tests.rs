@@ -1,0 +1,9 @@
+//! Tests of the translation as a whole, from objects made by builders.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod fixtures;
+mod fuzz;
+mod rules;
+mod services;
+mod tls;

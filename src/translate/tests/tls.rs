@@ -1,0 +1,237 @@
+//! Which names are served behind TLS, and with which Secret.
+
+use super::fixtures::*;
+use crate::model::{Host, TlsVersion};
+
+/// An Ingress with a rule for `host`, `/` to `a`.
+fn rule(name: &str, host: &str) -> IngressBuilder {
+    ingress(name).host(host).path("Prefix", "/", "a:80")
+}
+
+#[test]
+fn the_entry_that_names_the_host_beats_a_wildcard_above_it() {
+    let world = world()
+        .with(secret("exact", &["a.x.com"]))
+        .with(secret("wild", &["*.x.com"]))
+        .with(rule("wild", "b.x.com").tls(&["*.x.com"], "wild"))
+        .with(rule("exact", "a.x.com").tls(&["a.x.com"], "exact"));
+    assert_eq!(world.chains(), ["a.x.com shop/exact", "b.x.com shop/wild", "*.x.com shop/wild"]);
+    assert_eq!(world.https("b.x.com"), ["/* shop/a/http"]);
+    assert_eq!(world.https("*.x.com"), ["/* 404"]);
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn a_certificate_that_covers_a_host_of_its_ingress_serves_it() {
+    let world = world()
+        .with(secret("cert", &["a.x.com", "*.y.com"]))
+        .with(rule("i", "a.x.com").host("b.y.com").host("c.z.com").tls(&[], "cert"))
+        .with(rule("other", "d.y.com"));
+    assert_eq!(world.chains(), ["a.x.com shop/cert", "b.y.com shop/cert"]);
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn an_entry_without_hosts_that_covers_nothing_is_told() {
+    let world = world().with(secret("cert", &["q.com"])).with(rule("i", "a.x.com").tls(&[], "cert"));
+    assert_eq!(world.chains(), [""; 0]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0]: lists no hosts, and the certificate of Secret \"shop/cert\" covers no host of the \
+          rules; left out"
+        ]
+    );
+}
+
+#[test]
+fn a_missing_secret_leaves_plain_text_alone() {
+    let world = world().with(rule("i", "x.com").tls(&["x.com", "y.com"], "nope"));
+    assert_eq!(world.chains(), [""; 0]);
+    assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
+    assert_eq!(
+        world.problems(),
+        ["Ingress shop/i: spec.tls[0].secretName: Secret \"shop/nope\" does not exist, or is neither of type \
+          \"kubernetes.io/tls\" nor \"Opaque\"; no TLS for \"x.com\", \"y.com\""]
+    );
+    let world = world.with(secret("default", &["q.com"])).default_secret("default");
+    assert_eq!(world.chains(), ["x.com shop/default", "y.com shop/default", "* shop/default"]);
+    assert!(world.problems()[0].ends_with("; default certificate for \"x.com\", \"y.com\""));
+}
+
+#[test]
+fn the_last_good_pair_is_kept() {
+    let world = world()
+        .with(secret("cert", &["x.com"]).fault("data \"tls.key\" is not PEM"))
+        .with(rule("i", "x.com").tls(&["x.com"], "cert"));
+    assert_eq!(world.chains(), ["x.com shop/cert"]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0].secretName: Secret \"shop/cert\": data \"tls.key\" is not PEM; last good key pair kept"
+        ]
+    );
+    let never_good = secret("cert", &[]).fault("data \"tls.key\" is not PEM").without_pair();
+    let world = super::fixtures::world().with(never_good).with(rule("i", "x.com").tls(&["x.com"], "cert"));
+    assert_eq!(world.chains(), [""; 0]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0].secretName: Secret \"shop/cert\": data \"tls.key\" is not PEM; no TLS for \"x.com\""
+        ]
+    );
+}
+
+#[test]
+fn no_secret_named_means_the_default_certificate() {
+    let world = world().with(rule("i", "x.com").tls(&["x.com"], ""));
+    assert_eq!(world.chains(), [""; 0]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0].secretName: no Secret is named, and there is no default certificate; no TLS for \
+          \"x.com\""
+        ]
+    );
+    let world = world.with(secret("default", &[])).default_secret("default");
+    assert_eq!(world.chains(), ["x.com shop/default", "* shop/default"]);
+    assert_eq!(world.problems(), [""; 0]);
+}
+
+#[test]
+fn a_default_secret_without_a_pair_is_told() {
+    let world = world().with(rule("i", "x.com")).default_secret("nope");
+    assert_eq!(world.chains(), [""; 0]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Secret shop/nope: default TLS Secret \"shop/nope\" does not exist, or is neither of type \"kubernetes.io/tls\" nor \
+          \"Opaque\"; no default certificate"
+        ]
+    );
+}
+
+#[test]
+fn of_two_secrets_the_oldest_usable_holds() {
+    let world = world()
+        .with(secret("one", &["x.com"]))
+        .with(secret("two", &["x.com"]))
+        .with(rule("gone", "x.com").created(1).tls(&["x.com"], "nope"))
+        .with(ingress("old").created(2).tls(&["x.com"], "one"))
+        .with(ingress("young").created(3).tls(&["x.com"], "two"));
+    assert_eq!(world.chains(), ["x.com shop/one"]);
+    let problems = world.problems();
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(
+        problems[0].starts_with("Ingress shop/gone: ") && problems[0].ends_with("; Secret \"shop/one\" for \"x.com\"")
+    );
+    assert_eq!(
+        problems[1],
+        "Ingress shop/young: spec.tls[0].secretName: host \"x.com\" is served with Secret \"shop/one\" of an older TLS \
+         entry; Secret \"shop/two\" not used for \"x.com\""
+    );
+    let model = world.model();
+    let origins: Vec<_> = model.https.values().next().unwrap().origins.iter().map(|o| &*o.name).collect::<Vec<_>>();
+    assert_eq!(origins, ["gone", "old", "young"]);
+}
+
+#[test]
+fn names_without_a_rule_get_the_rules_that_hold_for_them() {
+    let with = |hosts: &[&str]| {
+        let base = hosts.iter().fold(ingress("i").tls(&["a.x.com"], "cert"), |builder, host| {
+            builder.host(host).path("Prefix", "/p", "a:80")
+        });
+        world().with(secret("cert", &["a.x.com"])).with(base).https("a.x.com")
+    };
+    assert_eq!(with(&["*.x.com", ""]), ["/p/ shop/a/http"]);
+    assert_eq!(with(&[""]), ["/p/ shop/a/http"]);
+    assert_eq!(with(&["other.com"]), ["/* 404"]);
+}
+
+#[test]
+fn a_name_under_a_served_wildcard_is_served_too() {
+    // Else its clients would come to the wildcard's routes.
+    let world = world()
+        .with(secret("wild", &["*.x.com"]))
+        .with(ingress("wild").host("*.x.com").path("Prefix", "/", "b:80").tls(&["*.x.com"], "wild"))
+        .with(rule("plain", "a.x.com"))
+        .with(rule("broken", "b.x.com").tls(&["b.x.com"], "nope"));
+    assert_eq!(world.chains(), ["a.x.com shop/wild", "b.x.com shop/wild", "*.x.com shop/wild"]);
+    assert_eq!(world.https("a.x.com"), ["/* shop/a/http"]);
+    assert_eq!(world.https("*.x.com"), ["1: /* shop/b/http"]);
+}
+
+#[test]
+fn the_default_chain_serves_what_all_hosts_get() {
+    let world = world()
+        .with(secret("default", &["q.com"]))
+        .default_secret("default")
+        .with(ingress("any").host("").path("Prefix", "/any", "a:80"))
+        .with(ingress("all").default_backend("b:80"));
+    assert_eq!(world.https(""), ["/any/ shop/a/http", "/* shop/b/http"]);
+    assert_eq!(world.http(""), ["/any/ shop/a/http", "/* shop/b/http"]);
+}
+
+#[test]
+fn the_default_chain_without_rules_answers_404() {
+    let world = world().with(secret("default", &["q.com"])).default_secret("default");
+    assert_eq!(world.https(""), ["/* 404"]);
+    assert!(world.model().http.is_empty());
+}
+
+#[test]
+fn tls_versions() {
+    let versions = |annotations: &[(&str, &str)]| {
+        let builder = annotations.iter().fold(rule("i", "x.com").tls(&["x.com"], "cert"), |builder, (key, value)| {
+            builder.annotation(&format!("projectcontour.io/tls-{key}-protocol-version"), value)
+        });
+        let world = world().with(secret("cert", &["x.com"])).with(builder);
+        let tls = world.model().https.remove(&Host::Exact("x.com".into())).unwrap();
+        (tls.minimum, tls.maximum, world.problems().len())
+    };
+    use TlsVersion::{V1_2, V1_3};
+    assert_eq!(versions(&[]), (V1_2, V1_3, 0));
+    assert_eq!(versions(&[("minimum", "1.3")]), (V1_3, V1_3, 0));
+    assert_eq!(versions(&[("maximum", "1.2")]), (V1_2, V1_2, 0));
+    assert_eq!(versions(&[("minimum", "1.1")]), (V1_2, V1_3, 1));
+    assert_eq!(versions(&[("minimum", "1.3"), ("maximum", "1.2")]), (V1_2, V1_3, 1));
+}
+
+#[test]
+fn secrets_of_another_namespace_are_not_used() {
+    let with = |namespace: &str| {
+        world().with(secret("cert", &["x.com"])).with(
+            rule("i", "x.com").tls(&["x.com"], "cert").annotation("projectcontour.io/tls-cert-namespace", namespace),
+        )
+    };
+    assert_eq!(with("shop").chains(), ["x.com shop/cert"]);
+    assert_eq!(with("other").chains(), [""; 0]);
+    assert_eq!(with("other").problems().len(), 1);
+}
+
+#[test]
+fn a_certificate_for_other_names_is_presented_with_a_warning() {
+    let world = world().with(secret("cert", &["y.com"])).with(rule("i", "x.com").tls(&["x.com"], "cert"));
+    assert_eq!(world.chains(), ["x.com shop/cert"]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0].secretName: the certificate of Secret \"shop/cert\" does not cover host \"x.com\"; \
+          presented all the same"
+        ]
+    );
+}
+
+#[test]
+fn bad_hosts_of_an_entry_cost_only_themselves() {
+    let world =
+        world().with(secret("cert", &["x.com"])).with(rule("i", "x.com").tls(&["", "bad_host", "X.com"], "cert"));
+    assert_eq!(world.chains(), ["x.com shop/cert"]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/i: spec.tls[0].hosts[0]: host \"\" is empty; host left out",
+            "Ingress shop/i: spec.tls[0].hosts[1]: host \"bad_host\" is not a DNS name; host left out",
+        ]
+    );
+}
