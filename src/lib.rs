@@ -1,4 +1,4 @@
-//! Lockgate.
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod admin;
 pub mod cmd;
@@ -11,5 +11,7 @@ pub mod settings;
 pub mod snapshot;
 pub mod source;
 pub mod telemetry;
+#[cfg(test)]
+mod tidy;
 pub mod translate;
 pub mod xds;

@@ -1,0 +1,117 @@
+//! Finds the paths in Rust source that lead to the crate's root: just enough of the language for our own files.
+
+/// `text` without its comments and the contents of its string literals.
+pub(super) fn code(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if rest.starts_with("//") {
+            rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+        } else if let Some(end) = raw_string_end(rest) {
+            rest = &rest[end..];
+        } else if c == '"' {
+            let mut escaped = false;
+            let end = rest[1..].find(|c| {
+                let end = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                end
+            });
+            code.push_str("\"\"");
+            rest = &rest[end.map_or(rest.len(), |end| end + 2)..];
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\\"'") {
+            rest = &rest[rest[1..].find("'").map_or(rest.len(), |end| end + 2)..];
+        } else {
+            code.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    code
+}
+
+/// Where the raw string literal that `text` starts with ends.
+fn raw_string_end(text: &str) -> Option<usize> {
+    let hashes = text.strip_prefix('r')?.chars().take_while(|c| *c == '#').count();
+    let start = 1 + hashes + 1;
+    if hashes == 0 || text.as_bytes().get(start - 1) != Some(&b'"') {
+        return None;
+    }
+    let close = format!("\"{}", "#".repeat(hashes));
+    text[start..].find(&close).map(|end| start + end + close.len())
+}
+
+/// Every path after `crate::` in `text`, groups taken apart: `crate::a::{B, c::D}` gives `a::B` and `a::c::D`. Comments
+/// are no code.
+pub(super) fn paths_of_crate(text: &str) -> Vec<String> {
+    let code = code(text);
+    let mut found = vec![];
+    for (at, _) in code.match_indices("crate::") {
+        let before = code[..at].chars().next_back();
+        if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
+            read_path(&code[at + "crate::".len()..], "", &mut found);
+        }
+    }
+    found
+}
+
+/// Whether `code` uses the crate `name`.
+pub(super) fn names_crate(code: &str, name: &str) -> bool {
+    code.match_indices(&format!("{name}::")).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '_') && !code[..at].ends_with("self::")
+    })
+}
+
+/// Reads one path, whose segments so far are `prefix`; returns what follows it.
+fn read_path<'a>(text: &'a str, prefix: &str, found: &mut Vec<String>) -> &'a str {
+    let text = text.trim_start();
+    if let Some(mut rest) = text.strip_prefix('{') {
+        loop {
+            rest = read_path(rest, prefix, found).trim_start();
+            let Some(next) = rest.strip_prefix(',') else { break };
+            rest = next.trim_start();
+            if rest.starts_with('}') {
+                break;
+            }
+        }
+        return rest.strip_prefix('}').unwrap_or(rest);
+    }
+    let len = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (segment, rest) = text.split_at(len);
+    let path = match (prefix, segment) {
+        (_, "self") => prefix.to_owned(),
+        ("", _) => segment.to_owned(),
+        _ => format!("{prefix}::{segment}"),
+    };
+    match rest.strip_prefix("::") {
+        Some(rest) if rest.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '{') => {
+            read_path(rest, &path, found)
+        }
+        _ => {
+            found.push(path);
+            let rest = rest.strip_prefix("::*").unwrap_or(rest);
+            match rest.trim_start().strip_prefix("as ") {
+                Some(alias) => alias.trim_start().trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'),
+                None => rest,
+            }
+        }
+    }
+}
+
+#[test]
+fn paths_are_found_wherever_they_stand() {
+    let paths = |text| paths_of_crate(text).join(" ");
+    assert_eq!(paths("use crate::model;"), "model");
+    assert_eq!(paths("use crate::{\n    a::{self, B as C, d::*},\n    e,\n};"), "a a::B a::d e");
+    assert_eq!(paths("fn f() -> crate::model::Host { crate::xds::serve::<u8>() }"), "model::Host xds::serve");
+    assert_eq!(paths("pub(in crate::xds) struct S(Vec<crate::a::B>);"), "xds a::B");
+    assert_eq!(paths("// crate::a\n//! [`crate::b`]\nlet s = \"crate::c \\\" crate::d\"; // crate::e"), "");
+    assert_eq!(paths("let s = r#\"\" crate::a\"#; let c = '\"'; crate::b"), "b");
+    assert_eq!(paths("other_crate::a"), "");
+}
+
+#[test]
+fn crates_are_told_from_what_is_called_alike() {
+    assert!(names_crate("use kube::Api;", "kube"));
+    assert!(names_crate("fn f() -> ::kube::Result", "kube"));
+    assert!(!names_crate("use minikube::Api;", "kube"));
+}
