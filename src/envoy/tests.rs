@@ -6,16 +6,15 @@ mod fixture;
 use std::path::PathBuf;
 use std::process::Command;
 
-use clap::Parser;
 use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use prost::Message;
 
 use super::*;
-use crate::cmd::bootstrap;
 use crate::settings::AccessLog;
 use crate::snapshot::ResourceType;
 
@@ -49,15 +48,35 @@ fn decoded<M: Message + Default>(resources: &[Resource], kind: ResourceType) -> 
     messages.map(|bytes| M::decode(bytes).unwrap()).collect()
 }
 
-/// Our bootstrap with `resources` built in, route configurations as listeners of their own.
+/// An Envoy that waits for ADS, with `resources` built in, route configurations as listeners of their own.
 fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::Bootstrap {
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: bootstrap::Options,
-    }
-    let line = Line::try_parse_from(["lockgate", "--node-id", "envoy-0", "--admin-address", "127.0.0.1:1"]).unwrap();
-    let mut bootstrap = bootstrap::bootstrap(&line.options);
+    use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+    let xds = EnvoyGrpc { cluster_name: names::XDS_CLUSTER.to_owned(), ..Default::default() };
+    let service =
+        core_v3::GrpcService { target_specifier: Some(TargetSpecifier::EnvoyGrpc(xds)), ..Default::default() };
+    let ads = core_v3::ApiConfigSource {
+        api_type: core_v3::api_config_source::ApiType::DeltaGrpc as i32,
+        transport_api_version: core_v3::ApiVersion::V3 as i32,
+        grpc_services: vec![service],
+        ..Default::default()
+    };
+    let fixed = |name: &str| cluster_v3::Cluster {
+        name: name.to_owned(),
+        load_assignment: Some(cluster::one_endpoint(name, wire::socket_address("127.0.0.1", 1))),
+        ..Default::default()
+    };
+    let mut bootstrap = bootstrap_v3::Bootstrap {
+        node: Some(core_v3::Node { id: "envoy-0".into(), cluster: "lockgate".into(), ..Default::default() }),
+        dynamic_resources: Some(bootstrap_v3::bootstrap::DynamicResources {
+            ads_config: Some(ads),
+            ..Default::default()
+        }),
+        static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
+            clusters: vec![fixed(names::XDS_CLUSTER), fixed(names::ADMIN_CLUSTER)],
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
     let parts = bootstrap.static_resources.as_mut().unwrap();
     parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));
     parts.secrets.extend(decoded::<tls_v3::Secret>(resources, ResourceType::SECRET));
