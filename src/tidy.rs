@@ -28,9 +28,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Those who run it.
     ("admin", &["metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),
     (
+        "controller",
+        &["admin", "envoy", "metrics", "model", "provenance", "settings", "snapshot", "source", "translate"],
+    ),
+    (
         "cmd",
         &[
             "admin",
+            "controller",
             "envoy",
             "metrics",
             "model",
