@@ -57,10 +57,16 @@ impl Gates {
         }
     }
 
-    /// The first request of the stream; an Envoy that came back is given until `limit` to say what it has.
-    pub fn opened(&mut self, node: &Node, request: &Request, limit: Instant) {
-        self.reconnected = !request.version.is_empty() || !request.initial_versions.is_empty();
-        self.introduces_itself_until = (self.reconnected && node.is_envoy()).then_some(limit);
+    /// The first request of a type; an Envoy that came back is given until `limit` to say what it has.
+    pub fn introduced(&mut self, node: &Node, request: &Request, types: &Types, limit: Instant) {
+        if self.reconnected || (request.version.is_empty() && request.initial_versions.is_empty()) {
+            return;
+        }
+        self.reconnected = true;
+        self.introduces_itself_until = node.is_envoy().then_some(limit);
+        if !order::before().any(|kind| types.get(&kind).is_some_and(|routes| !routes.last_nonce.is_empty())) {
+            self.routes = None;
+        }
     }
 
     /// The snapshot whose clusters were sent last.
@@ -102,9 +108,10 @@ impl Gates {
         self.kept.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
             match self.kept.get(&name) {
-                Some(Kept::Until(time)) if *time <= now => drop(self.kept.insert(name, Kept::Over)),
-                Some(_) => {}
-                None if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
+                Some(Kept::InUse) => {}
+                Some(Kept::Until(time)) if *time > now => {}
+                _ if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
+                Some(_) => drop(self.kept.insert(name, Kept::Over)),
                 None => {
                     let grace = self.last_route_ack.map(|ack| ack + timing.removal_grace).filter(|time| *time > now);
                     self.kept.extend(grace.map(|time| (name, Kept::Until(time))));
@@ -116,11 +123,6 @@ impl Gates {
     /// Whether the cluster stays although it is no longer wanted.
     pub fn keeps(&self, name: &str) -> bool {
         self.kept.get(name).is_some_and(|kept| *kept != Kept::Over)
-    }
-
-    /// The clusters that stay although they are no longer wanted.
-    pub fn kept(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.kept.iter().filter(|(_, kept)| **kept != Kept::Over).map(|(name, _)| name)
     }
 
     /// When something kept becomes due, or somebody is waited for no longer.
@@ -169,9 +171,14 @@ impl Gates {
 
     /// Whether a cluster that is going away still needs the endpoints `name`.
     pub fn uses_endpoints(&self, clusters: &Subscription, name: &str) -> bool {
-        let kept = self.kept.keys().filter_map(|cluster| clusters.known.get(cluster)?.sent.resource());
+        let may_use = |state: &State| match state {
+            State::Resource(cluster) => cluster.references().endpoints.iter().any(|used| **used == *name),
+            State::Version(_) => true,
+            State::Unknown | State::Absent => false,
+        };
+        let mut kept = self.kept.keys().filter_map(|cluster| clusters.known.get(cluster));
         let going = clusters.in_flight.iter().any(|response| !response.content.is_empty());
-        going || kept.into_iter().any(|cluster| cluster.references().endpoints.iter().any(|used| **used == *name))
+        going || kept.any(|known| may_use(&known.sent))
     }
 
     /// A response with listeners or routes was accepted; `listeners`: what each was before.
@@ -216,7 +223,7 @@ impl Gates {
         let view = self.routes.as_ref().filter(|view| view.generation() != newest.generation());
         let pending = order::before().any(|kind| {
             let resources = view.into_iter().flat_map(|view| view.all(kind));
-            types.contains_key(&kind) && resources.into_iter().any(|r| r.references().names_cluster(cluster))
+            resources.into_iter().any(|r| r.references().names_cluster(cluster))
         });
         pending
             || self.replaced.iter().any(of_replaced)

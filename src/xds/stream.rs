@@ -83,11 +83,7 @@ impl Stream {
         now: Instant,
     ) -> Result<Vec<Output>, Refusal> {
         if self.node.is_none() {
-            let node = request.node.clone().ok_or(Refusal::NoNode)?;
-            if self.aggregated {
-                self.gates.opened(&node, &request, now + self.timing.gate_timeout);
-            }
-            self.node = Some(node);
+            self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
         }
         let url = match (&*request.type_url, implied) {
             ("", Some(kind)) => kind.url().to_owned(),
@@ -144,9 +140,14 @@ impl Stream {
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
         let first = !self.types.contains_key(&kind);
+        if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
+            self.gates.introduced(node, request, &self.types, now + self.timing.gate_timeout);
+        }
         let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url));
         if self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce {
-            return; // Stale: it answers what was overtaken. The client will answer the newer response too.
+            // Stale: it answers what was overtaken. The client will answer the newer response too.
+            subscription.let_go(request);
+            return;
         }
         let (mut accepted, mut replaced) = (false, Vec::new());
         if let Some(response) = (!first).then(|| subscription.answered(&request.nonce)).flatten() {
@@ -294,23 +295,18 @@ impl Stream {
             let sent = clusters.known.get(cluster).map(|known| &known.sent);
             clusters.covers(cluster) && wanted.is_some_and(|wanted| sent.is_none_or(|sent| sent != wanted))
         });
-        if overtaking {
-            let sent = self.types.get(&kind).and_then(|endpoints| endpoints.known.get(name)).map(|known| &known.sent);
-            match sent.and_then(State::resource).or_else(|| self.gates.clusters_view().get(kind, name)) {
-                Some(resource) => return Look::ForNow(resource.clone()),
-                None if sent.is_some_and(State::exists) => return Look::Wait,
-                None => {}
-            }
+        // Envoy forgets the endpoints of a cluster that goes by itself. For a live one their removal is told at once,
+        // although Envoy does not heed it: it ends the warming of a cluster that has none.
+        let going = self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name);
+        if !overtaking && !(going && self.newest.get(kind, name).is_none()) {
+            return Look::at(&self.newest, kind, name);
         }
-        match Look::at(&self.newest, kind, name) {
-            // Envoy forgets the endpoints of a removed cluster by itself. For a live one the removal is told at once,
-            // although Envoy does not heed it: it ends the warming of one that has none.
-            Look::Nothing
-                if self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name) =>
-            {
-                Look::Wait
-            }
-            look => look,
+        let sent = self.types.get(&kind).and_then(|endpoints| endpoints.known.get(name)).map(|known| &known.sent);
+        match sent.and_then(State::resource).or_else(|| self.gates.clusters_view().get(kind, name)) {
+            Some(resource) => Look::ForNow(resource.clone()),
+            None if sent.is_some_and(State::exists) => Look::Wait,
+            // The client asks, and a cluster may be warming until it has an answer.
+            None => Look::at(&self.newest, kind, name),
         }
     }
 
@@ -320,13 +316,16 @@ impl Stream {
         let behind = view.generation() != self.newest.generation();
         let subscription = self.types.get(&kind);
         let sent = subscription.and_then(|s| s.known.get(name)).map(|known| &known.sent).filter(|sent| sent.exists());
+        let gone = self.newest.get(kind, name).is_none();
         match view.get(kind, name) {
+            // Not worth beginning with. Routes are: a listener of the same view may ask for them.
+            Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
             Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
                 Look::Wait
             }
             Some(resource) if behind => Look::ForNow(resource.clone()),
             Some(resource) => Look::Send(resource.clone()),
-            None if behind && self.newest.get(kind, name).is_some() => Look::Wait,
+            None if behind && !gone => Look::Wait,
             // A listener that is about to go, or to ask for other routes, serves with these until then.
             None if kind == ResourceType::ROUTES
                 && sent.is_some()
@@ -384,6 +383,7 @@ impl Stream {
         for name in &push.done {
             subscription.dirty.remove(name);
         }
+        push.recognised.iter().for_each(|resource| subscription.recognise(resource));
         for name in &push.answered {
             // Sent from an older view: looked at again when the gate is passed.
             subscription.dirty.insert(name.clone(), Need::Changed);
@@ -406,27 +406,25 @@ impl Stream {
     /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.
     fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Vec<Arc<Resource>> {
         let kind = subscription.kind;
+        let at_client = |name: &Arc<str>| subscription.known.get(name).map(|known| &known.sent);
         let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
         for resource in subscription.wanted(view) {
-            let known = subscription.known.get(resource.name());
-            // One that waits stays at the client as it is; a new one is not there yet.
-            let resource = match push.waits.contains(resource.name()) {
-                false => resource,
-                true => {
-                    push.mixed.insert(resource.name().clone());
-                    match known.and_then(|known| known.sent.resource()) {
-                        Some(old) => old,
-                        None => continue,
-                    }
-                }
-            };
-            all.insert(resource.name().clone(), resource.clone());
+            let has_it = at_client(resource.name()).is_some_and(State::exists);
+            if has_it || self.newest.get(kind, resource.name()).is_some() {
+                all.insert(resource.name().clone(), resource.clone());
+            } else {
+                push.mixed.insert(resource.name().clone());
+            }
         }
-        if kind == ResourceType::CLUSTER {
-            let kept = self.gates.kept().filter_map(|name| subscription.known.get(name)?.sent.resource());
-            for old in kept {
-                push.mixed.insert(old.name().clone());
-                all.insert(old.name().clone(), old.clone());
+        // What waits stays at the client as it is; what is new and waits is not there yet.
+        for name in &push.waits {
+            let stays = at_client(name).and_then(State::resource);
+            let instead = match stays {
+                Some(old) => all.insert(name.clone(), old.clone()),
+                None => all.remove(name),
+            };
+            if instead.as_ref() != stays {
+                push.mixed.insert(name.clone());
             }
         }
         all.into_values().collect()
@@ -474,6 +472,8 @@ struct Push {
     /// Done for now, but looked at again.
     answered: Vec<Arc<str>>,
     waits: BTreeSet<Arc<str>>,
+    /// What the client is found to have.
+    recognised: Vec<Arc<Resource>>,
     /// Names told to be gone, or absent, although that is not new.
     told_again: BTreeSet<Arc<str>>,
     /// Names of a full state that are not as in the snapshot: its version is another one.
@@ -510,6 +510,9 @@ impl Push {
                 resource
             }
         };
+        if sent.is_some_and(|sent| *sent == resource) {
+            self.recognised.push(resource.clone());
+        }
         if need > Need::Changed || sent.is_none_or(|sent| *sent != resource) {
             self.content.push((name.clone(), State::Resource(resource.clone())));
             self.set.push(resource);

@@ -20,6 +20,9 @@ pub(super) struct Subscription {
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
     names: HashSet<Arc<str>>,
+    /// State of the world: names that a stale request left out. Should the next one have them again, then the client
+    /// has dropped and wants them anew.
+    let_go: HashSet<Arc<str>>,
     /// Prefixes asked for by glob collections, `xdstp://authority/type/prefix/*` without the `*`.
     globs: HashSet<Arc<str>>,
     pub known: HashMap<Arc<str>, Known>,
@@ -125,6 +128,7 @@ impl Subscription {
             wildcard: false,
             ever_named: false,
             names: HashSet::new(),
+            let_go: HashSet::new(),
             globs: HashSet::new(),
             known: HashMap::new(),
             unaccepted: HashSet::new(),
@@ -218,7 +222,9 @@ impl Subscription {
         let narrowed = (self.wildcard && !all)
             || self.names.iter().any(|name| !names.contains(name))
             || self.globs.iter().any(|glob| !globs.contains(glob));
-        let added: Vec<Arc<str>> = names.iter().filter(|name| !self.names.contains(*name)).cloned().collect();
+        let let_go = std::mem::take(&mut self.let_go);
+        let new = names.iter().filter(|name| !self.names.contains(*name) || let_go.contains(*name));
+        let added: Vec<Arc<str>> = new.cloned().collect();
         (self.wildcard, self.names, self.globs) = (all, names, globs);
 
         if narrowed {
@@ -244,6 +250,12 @@ impl Subscription {
         } else {
             self.answer_owed |= first && self.wildcard;
         }
+    }
+
+    /// Takes note of a request that is too old to count.
+    pub fn let_go(&mut self, stale: &Request) {
+        let left_out = self.names.iter().filter(|name| !stale.subscribe.iter().any(|asked| **asked == ***name));
+        self.let_go.extend(left_out.filter(|_| !self.kind.full_state()).cloned());
     }
 
     fn delta_names(&mut self, request: &Request, first: bool, snapshot: &Snapshot) {
@@ -387,6 +399,16 @@ impl Subscription {
             self.touch(&name, Need::Again);
         }
         replaced
+    }
+
+    /// Records that `resource` is the content of the version that the client came with.
+    pub fn recognise(&mut self, resource: &Arc<Resource>) {
+        let Some(known) = self.known.get_mut(resource.name()) else { return };
+        for state in [&mut known.sent, &mut known.accepted] {
+            if *state == *resource {
+                *state = State::Resource(resource.clone());
+            }
+        }
     }
 
     /// Records that the client did not take `response`. It is not sent again.

@@ -5,5 +5,8 @@
 
 mod all_streams;
 mod delta;
+mod envoy;
 mod harness;
+mod order;
+mod random;
 mod sotw;

@@ -252,19 +252,19 @@ impl fmt::Debug for Sent {
 
 impl PartialEq<str> for Sent {
     fn eq(&self, transcript: &str) -> bool {
-        self.to_string() == transcript
+        *self.to_string() == *transcript
     }
 }
 
 impl PartialEq<&str> for Sent {
     fn eq(&self, transcript: &&str) -> bool {
-        self.to_string() == *transcript
+        *self == **transcript
     }
 }
 
 impl PartialEq<String> for Sent {
     fn eq(&self, transcript: &String) -> bool {
-        self.to_string() == *transcript
+        *self == **transcript
     }
 }
 
@@ -450,7 +450,14 @@ impl Bench {
 
     /// Starts, and ACKs all that comes.
     pub fn settled<const N: usize>(&mut self, kind: ResourceType, names: [&str; N]) -> Sent {
-        let sent = self.start(kind, names);
+        self.settled_list(kind, &names)
+    }
+
+    pub fn settled_list(&mut self, kind: ResourceType, names: &[&str]) -> Sent {
+        let sent = match self.variant {
+            Variant::Sotw => self.ask_list(kind, names),
+            Variant::Delta => self.request(delta_request(kind, names, &[])),
+        };
         let mut queue: Vec<Response> = sent.0.clone();
         while !queue.is_empty() {
             queue = queue.iter().flat_map(|response| self.ack(response).0).collect();
@@ -463,10 +470,26 @@ impl Bench {
         self.request(request)
     }
 
+    /// The names that the client asks for, by its books.
+    pub fn names(&self, kind: ResourceType) -> Vec<String> {
+        self.books.get(&kind).map(|books| books.names.clone()).unwrap_or_default()
+    }
+
+    /// The client has taken a response, whether or not it has said so.
+    pub fn taken(&mut self, response: &Response) {
+        let kind = ResourceType::of_url(&response.type_url).unwrap();
+        self.books.entry(kind).or_default().version.clone_from(&response.version);
+    }
+
+    /// Notes what the next request asks for.
+    pub fn set_names(&mut self, kind: ResourceType, names: Vec<String>) {
+        self.books.entry(kind).or_default().names = names;
+    }
+
     /// State of the world: an ACK that asks for other names from now on.
     pub fn ack_asking<const N: usize>(&mut self, response: &Response, names: [&str; N]) -> Sent {
         let kind = ResourceType::of_url(&response.type_url).unwrap();
-        self.books.entry(kind).or_default().names = names.map(str::to_owned).into();
+        self.set_names(kind, names.map(str::to_owned).into());
         self.ack(response)
     }
 
