@@ -298,7 +298,8 @@ impl Stream {
         // Envoy forgets the endpoints of a cluster that goes by itself. For a live one their removal is told at once,
         // although Envoy does not heed it: it ends the warming of a cluster that has none.
         let going = self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name);
-        if !overtaking && !(going && self.newest.get(kind, name).is_none()) {
+        let waits = overtaking || (going && self.newest.get(kind, name).is_none());
+        if !waits {
             return Look::at(&self.newest, kind, name);
         }
         let sent = self.types.get(&kind).and_then(|endpoints| endpoints.known.get(name)).map(|known| &known.sent);

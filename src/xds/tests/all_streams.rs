@@ -104,7 +104,7 @@ fn a6_an_unknown_type_is_silent_and_hurts_no_other() {
         subscribe: names.iter().map(|name| (*name).to_owned()).collect(),
         ..Request::default()
     };
-    for client in [Bench::sotw(world()), Bench::sotw(world()).as_grpc()] {
+    for client in [Bench::sotw(world()), Bench::sotw(world()).into_grpc()] {
         let mut bench = client;
         assert_eq!(bench.request(unknown(&["x"])), "");
         assert_eq!(bench.request(unknown(&[])), "");
@@ -120,7 +120,7 @@ fn a6_an_unknown_type_is_silent_and_hurts_no_other() {
 fn a6_a_type_of_which_there_is_nothing_is_silent_too() {
     const RUNTIME: &str = "type.googleapis.com/envoy.service.runtime.v3.Runtime";
     let runtime = || Request { type_url: RUNTIME.into(), subscribe: vec!["layer".into()], ..Request::default() };
-    for client in [Bench::sotw(world()), Bench::sotw(world()).as_grpc()] {
+    for client in [Bench::sotw(world()), Bench::sotw(world()).into_grpc()] {
         let mut bench = client;
         assert_eq!(bench.request(runtime()), "");
         assert_eq!(bench.start(CLUSTER, []), "CDS{a,b}");

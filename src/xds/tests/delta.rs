@@ -14,7 +14,7 @@ const NAMED: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
 /// Streams of `kind` (aggregated and alone) over resources `names` of that type. The client is no Envoy, for which an
 /// aggregated stream would hold things back until it has asked for the other types too.
 fn streams<const N: usize>(kind: ResourceType, names: [&str; N]) -> [Bench; 2] {
-    Bench::both(DELTA, kind, names.map(|name| any_kind(kind, name, 0))).map(Bench::as_grpc)
+    Bench::both(DELTA, kind, names.map(|name| any_kind(kind, name, 0))).map(Bench::into_grpc)
 }
 
 fn says(kind: ResourceType, rest: &str) -> String {
@@ -360,7 +360,7 @@ fn d16_what_the_client_has_counts_only_in_the_first_message_of_a_type() {
             assert_eq!(bench.resume(kind, &["b"], [("b", version)]), says(kind, "{b}"));
         }
     }
-    let mut bench = Bench::delta([endpoints("a"), secret("s")]).as_grpc();
+    let mut bench = Bench::delta([endpoints("a"), secret("s")]).into_grpc();
     let (a, s) = (bench.version(ENDPOINTS, "a"), bench.version(SECRET, "s"));
     assert_eq!(bench.resume(ENDPOINTS, &["a"], [("a", a)]), "");
     assert_eq!(bench.resume(SECRET, &["s"], [("s", s)]), "", "of each type, that is");
@@ -409,7 +409,7 @@ fn d18_another_replica_sends_nothing_that_is_equal() {
             let replica = Arc::new(Store::default());
             replica.replace(vec![any_kind(kind, "b", 7), any_kind(kind, "x", 0)]);
             replica.replace(vec![any_kind(kind, "b", 0), any_kind(kind, "a", 0)]);
-            bench = Bench::over(replica, DELTA, bench.only).as_grpc();
+            bench = Bench::over(replica, DELTA, bench.only).into_grpc();
             assert_eq!(resume(&mut bench, kind, versions), "");
         }
     }

@@ -358,7 +358,7 @@ impl Bench {
     }
 
     /// A client that is no Envoy: it understands `resource_errors` and asks for all that it needs by name.
-    pub fn as_grpc(mut self) -> Self {
+    pub fn into_grpc(mut self) -> Self {
         self.agent = "gRPC C-core";
         self
     }

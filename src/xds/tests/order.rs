@@ -686,7 +686,7 @@ fn routes_to_clusters_that_do_not_exist_are_sent_and_hold_nothing() {
 #[test]
 fn a_client_that_names_its_clusters_follows_the_same_plan() {
     let mut bench =
-        Bench::sotw([cluster("c"), cluster("d"), endpoints("c"), endpoints("d"), routes("r", ["c"])]).as_grpc();
+        Bench::sotw([cluster("c"), cluster("d"), endpoints("c"), endpoints("d"), routes("r", ["c"])]).into_grpc();
     bench.settled(ROUTES, ["r"]);
     bench.settled(CLUSTER, ["c"]);
     bench.settled(ENDPOINTS, ["c"]);

@@ -480,26 +480,26 @@ fn s28_an_answer_that_holds_everything_is_not_followed_by_what_it_held() {
 #[test]
 fn s29_a_reconnect_with_everything_current_may_be_silent() {
     for kind in FULL {
-        for mut bench in streams(kind, ["a", "b"]).map(Bench::as_grpc) {
+        for mut bench in streams(kind, ["a", "b"]).map(Bench::into_grpc) {
             bench.settled(kind, []);
             bench.reconnect();
             assert_eq!(bench.ask(kind, []), "");
             assert_eq!(bench.set(changed(kind, "a", 1)), says(kind, "{a,b}"), "and changes come");
         }
-        for mut bench in streams(kind, ["a", "b"]).map(Bench::as_grpc) {
+        for mut bench in streams(kind, ["a", "b"]).map(Bench::into_grpc) {
             bench.settled(kind, []);
             bench.set(changed(kind, "b", 1));
             bench.reconnect();
             assert_eq!(bench.ask(kind, []), says(kind, "{a,b}"), "not current");
         }
-        for mut bench in streams(kind, ["a", "b"]).map(Bench::as_grpc) {
+        for mut bench in streams(kind, ["a", "b"]).map(Bench::into_grpc) {
             bench.settled(kind, ["a", "b"]);
             bench.reconnect();
             assert_eq!(bench.ask(kind, ["a", "b"]), says(kind, "{a,b}"), "names are answered");
         }
     }
     for kind in PARTIAL {
-        for mut bench in streams(kind, ["a", "b"]).map(Bench::as_grpc) {
+        for mut bench in streams(kind, ["a", "b"]).map(Bench::into_grpc) {
             bench.settled(kind, ["a", "b"]);
             bench.reconnect();
             assert_eq!(bench.ask(kind, ["a", "b"]), says(kind, "{a,b}"));
@@ -543,7 +543,7 @@ fn s31_many_streams_of_one_client_are_each_served_alone() {
 fn s32_what_does_not_exist_is_told_once_and_cleared_by_the_resource() {
     for kind in [LISTENER, CLUSTER, ROUTES, ENDPOINTS] {
         for bench in streams(kind, ["a"]) {
-            let mut bench = bench.as_grpc();
+            let mut bench = bench.into_grpc();
             let sent = bench.ask(kind, ["a", "nx"]);
             assert_eq!(sent, says(kind, "{a}?{nx}"));
             assert_eq!(bench.ack(sent.one()), "");
@@ -561,7 +561,7 @@ fn s32_what_does_not_exist_is_told_once_and_cleared_by_the_resource() {
 fn s32_the_error_says_not_found_and_names_the_resource() {
     use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
     use prost::Message;
-    let mut bench = Bench::sotw([]).as_grpc();
+    let mut bench = Bench::sotw([]).into_grpc();
     let sent = bench.ask(LISTENER, ["nx"]);
     let bytes = crate::xds::encode::response(sent.one(), SOTW, "me");
     let decoded = DiscoveryResponse::decode(bytes).unwrap();
@@ -573,7 +573,7 @@ fn s32_the_error_says_not_found_and_names_the_resource() {
 #[test]
 fn a_cluster_deleted_is_told_by_absence_and_by_name() {
     for kind in FULL {
-        let mut bench = Bench::sotw([any_kind(kind, "a", 0), any_kind(kind, "b", 0)]).as_grpc();
+        let mut bench = Bench::sotw([any_kind(kind, "a", 0), any_kind(kind, "b", 0)]).into_grpc();
         bench.settled(kind, ["a", "b"]);
         let sent = bench.remove([(kind, "a")]);
         assert_eq!(sent, says(kind, "{b}?{a}"));
@@ -614,7 +614,7 @@ fn s19_a_nonce_of_one_type_answers_no_other() {
 /// A client that gives its clusters by name, as gRPC does: each change of the names brings the whole set.
 #[test]
 fn s8_clusters_by_name_follow_the_names_at_one_version() {
-    let mut bench = Bench::sotw(["c", "d"].map(cluster)).as_grpc();
+    let mut bench = Bench::sotw(["c", "d"].map(cluster)).into_grpc();
     let first = bench.settled(CLUSTER, ["c"]);
     assert_eq!(first, "CDS{c}");
     let second = bench.ask(CLUSTER, ["c", "d"]);
