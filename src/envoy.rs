@@ -31,4 +31,4 @@ pub fn build(model: &Model, settings: &Settings) -> Vec<Resource> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -27,7 +27,7 @@ fn real_envoy() -> PathBuf {
 }
 
 /// What Envoy says about a bootstrap.
-fn validate(bootstrap: &bootstrap_v3::Bootstrap) -> Result<(), String> {
+pub(crate) fn validate(bootstrap: &bootstrap_v3::Bootstrap) -> Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("bootstrap.pb");
     std::fs::write(&file, bootstrap.encode_to_vec()).unwrap();
@@ -49,7 +49,7 @@ fn decoded<M: Message + Default>(resources: &[Resource], kind: ResourceType) -> 
 }
 
 /// An Envoy that waits for ADS, with `resources` built in, route configurations as listeners of their own.
-fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::Bootstrap {
+pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::Bootstrap {
     use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
     let xds = EnvoyGrpc { cluster_name: names::XDS_CLUSTER.to_owned(), ..Default::default() };
     let service =

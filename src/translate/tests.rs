@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod envoy;
 mod fixtures;
 mod fuzz;
 mod rules;
