@@ -3,6 +3,8 @@
 pub mod admin;
 pub mod cmd;
 pub mod envoy;
+#[cfg(test)]
+mod golden;
 pub mod metrics;
 pub mod model;
 pub mod protobuf;

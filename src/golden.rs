@@ -1,0 +1,293 @@
+//! Golden cases, a directory each: what `kubectl apply` takes in `in.yaml`, what Envoy gets for it in `out.yaml`.
+//!
+//! `settings.yaml` has the settings that are not the defaults, and what else to `show`. Without it the case shows route
+//! configurations and problems in full, TLS chains cut down to what varies, and of clusters and secrets the names.
+//! Each case runs again with its objects shuffled, and must give the same bytes.
+//!
+//! `BLESS=1 cargo test golden` rewrites every `out.yaml`, and deletes those without a case.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use prost::Message;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::model::TlsVersion;
+use crate::settings::Settings;
+use crate::snapshot::{Resource, ResourceType};
+use crate::source::objects::{Object, Objects};
+use crate::source::{decode, yaml};
+use crate::translate::translate;
+use crate::{envoy, protobuf};
+
+/// How often each case runs again with its objects in another order.
+const SHUFFLES: u64 = 6;
+
+/// `settings.yaml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct CaseSettings {
+    class_names: Vec<String>,
+    classless: bool,
+    /// `namespace/name`
+    default_tls_secret: Option<String>,
+    external_name_services: bool,
+    external_name_cluster_local: bool,
+    /// `1.3`
+    tls_minimum: Option<String>,
+    /// Kinds of resources to show in full: `clusters`, `endpoints`, `listeners`, `secrets`.
+    show: Vec<String>,
+}
+
+impl CaseSettings {
+    fn settings(&self) -> Settings {
+        let default_tls_secret = self.default_tls_secret.as_ref().map(|secret| {
+            let (namespace, name) = secret.split_once('/').expect("default_tls_secret: namespace/name");
+            (namespace.to_owned(), name.to_owned())
+        });
+        let defaults = Settings::default();
+        Settings {
+            class_names: self.class_names.clone(),
+            classless: self.classless,
+            default_tls_secret,
+            external_name_services: self.external_name_services,
+            external_name_cluster_local: self.external_name_cluster_local,
+            tls_minimum: match self.tls_minimum.as_deref() {
+                Some("1.3") => TlsVersion::V1_3,
+                None => defaults.tls_minimum,
+                Some(other) => panic!("tls_minimum: {other:?}"),
+            },
+            ..defaults
+        }
+    }
+}
+
+/// `out.yaml`.
+#[derive(Debug, Default, Serialize)]
+struct Out {
+    /// What is wrong, as the log writes it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<String>,
+    /// Route configurations.
+    routes: Vec<Value>,
+    /// TLS chains, cut down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    chains: Vec<Value>,
+    /// Names, or messages if the case shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    clusters: Vec<Value>,
+    /// Messages, if the case shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    endpoints: Vec<Value>,
+    /// Names, or messages without private keys if the case shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<Value>,
+    /// Messages, if the case shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    listeners: Vec<Value>,
+}
+
+/// The problems and the resources of `objects`, applied in their order.
+fn run(objects: &[Object], settings: &Settings) -> (Vec<String>, Vec<Resource>) {
+    let mut state = Objects::default();
+    for object in objects {
+        state.apply(object.clone());
+    }
+    let translation = translate(&state, settings);
+    let problems = translation.problems.iter().map(ToString::to_string).collect();
+    (problems, envoy::build(&translation.model, settings))
+}
+
+/// What two runs must have in common: every byte.
+fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8>)> {
+    let one = |resource: &Resource| {
+        (resource.kind(), resource.name().to_string(), resource.version().0, resource.delta_field().to_vec())
+    };
+    resources.iter().map(one).collect()
+}
+
+fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
+    let mut out = Out { problems, ..Out::default() };
+    let shown = |what: &str| show.iter().any(|shown| shown == what);
+    for resource in resources {
+        let message = || protobuf::to_json_redacted(resource.kind().full_name(), &resource.message());
+        let or_name = |what: &str| if shown(what) { message() } else { json!(resource.name()) };
+        match resource.kind() {
+            ResourceType::ROUTES => out.routes.push(message()),
+            ResourceType::CLUSTER => out.clusters.push(or_name("clusters")),
+            ResourceType::SECRET => out.secrets.push(or_name("secrets")),
+            ResourceType::ENDPOINTS if shown("endpoints") => out.endpoints.push(message()),
+            ResourceType::LISTENER => {
+                let message = protobuf::to_json(resource.kind().full_name(), &resource.message());
+                let listed = message.get("filter_chains").and_then(Value::as_array).into_iter().flatten();
+                let chains = listed.chain(message.get("default_filter_chain"));
+                out.chains.extend(chains.filter_map(chain));
+                if shown("listeners") {
+                    out.listeners.push(message);
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+/// What varies in a TLS chain; `None` for one without TLS.
+fn chain(chain: &Value) -> Option<Value> {
+    let tls = chain.pointer("/transport_socket/typed_config/common_tls_context")?;
+    let names = chain.pointer("/filter_chain_match/server_names").cloned().unwrap_or_else(|| json!("default"));
+    Some(json!({
+        "server_names": names,
+        "secret": tls.pointer("/tls_certificate_sds_secret_configs/0/name"),
+        "minimum": tls.pointer("/tls_params/tls_minimum_protocol_version"),
+        "maximum": tls.pointer("/tls_params/tls_maximum_protocol_version"),
+    }))
+}
+
+/// The objects of a file, in its order.
+fn read_objects(path: &Path) -> Vec<Object> {
+    let text = fs::read_to_string(path).unwrap();
+    let documents = yaml::documents(&text).into_iter();
+    let values =
+        documents.flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
+    values
+        .filter_map(|(_, value)| {
+            decode::from_value(value).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+        })
+        .collect()
+}
+
+/// The same list in another order for each seed.
+fn shuffled(objects: &[Object], seed: u64) -> Vec<Object> {
+    let mut list = objects.to_vec();
+    let mut random = seed;
+    for i in (1..list.len()).rev() {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        list.swap(i, (random >> 33) as usize % (i + 1));
+    }
+    list
+}
+
+/// What `out.yaml` of the case in `directory` should be.
+fn expected(directory: &Path) -> String {
+    let (objects, settings, show) = read(directory);
+    let (problems, resources) = run(&objects, &settings);
+    for seed in 1..=SHUFFLES {
+        let (other_problems, others) = run(&shuffled(&objects, seed), &settings);
+        assert_eq!(problems, other_problems, "{}: order {seed} shows", directory.display());
+        assert_eq!(fingerprint(&resources), fingerprint(&others), "{}: order {seed} shows", directory.display());
+    }
+    serde_saphyr::to_string(&out(problems, &resources, &show)).unwrap()
+}
+
+/// The objects and the settings of the case in `directory`, and what else it shows.
+fn read(directory: &Path) -> (Vec<Object>, Settings, Vec<String>) {
+    let settings = fs::read_to_string(directory.join("settings.yaml")).unwrap_or_default();
+    let case: CaseSettings = match settings.trim() {
+        "" => CaseSettings::default(),
+        text => serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", directory.display())),
+    };
+    (read_objects(&directory.join("in.yaml")), case.settings(), case.show)
+}
+
+/// The directories of the cases.
+fn directories() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/golden");
+    let mut directories: Vec<PathBuf> = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    directories.sort();
+    directories
+}
+
+/// The first lines in which two texts differ.
+fn difference(golden: &str, actual: &str) -> String {
+    let (golden, actual): (Vec<_>, Vec<_>) = (golden.lines().collect(), actual.lines().collect());
+    let same = golden.iter().zip(&actual).take_while(|(a, b)| a == b).count();
+    let mut text = format!("from line {}\n", same + 1);
+    for (mark, lines) in [('-', &golden), ('+', &actual)] {
+        for line in lines.iter().skip(same).take(12) {
+            let _ = writeln!(text, "  {mark} {line}");
+        }
+    }
+    text
+}
+
+#[test]
+fn every_case_gives_its_output() {
+    let bless = std::env::var_os("BLESS").is_some();
+    let directories = directories();
+    let mut failures = String::new();
+    for directory in &directories {
+        let (name, path) = (directory.file_name().unwrap().to_string_lossy(), directory.join("out.yaml"));
+        if !directory.join("in.yaml").exists() {
+            match bless {
+                true => fs::remove_dir_all(directory).unwrap(),
+                false => writeln!(failures, "{name}: has no in.yaml").unwrap(),
+            }
+            continue;
+        }
+        let actual = expected(directory);
+        assert!(!actual.contains("PRIVATE KEY"), "{name}: shows a private key");
+        let golden = fs::read_to_string(&path).unwrap_or_default();
+        match bless {
+            _ if golden == actual => {}
+            true => fs::write(&path, actual).unwrap(),
+            false => writeln!(failures, "{name}: {}", difference(&golden, &actual)).unwrap(),
+        }
+    }
+    assert!(failures.is_empty(), "{failures}`BLESS=1 cargo test golden` rewrites them");
+    assert!(directories.len() >= 60, "only {} cases", directories.len());
+}
+
+/// The name of a resource among those of all cases; it must be its own there, unless routes lead to it by that name.
+fn unique(taken: &mut BTreeSet<String>, case: &Path, name: &str) -> String {
+    let unique = format!("{}/{name}", case.file_name().unwrap().to_string_lossy());
+    let free = [name.to_owned(), unique].into_iter().find(|name| !taken.contains(name)).unwrap();
+    taken.insert(free.clone());
+    free
+}
+
+/// One refused resource would take its neighbours with it, so none that any case makes may be.
+#[test]
+fn a_real_envoy_takes_every_case() {
+    let mut resources = Vec::new();
+    let (mut clusters, mut routes) = (BTreeSet::new(), BTreeSet::new());
+    for directory in directories() {
+        let (objects, settings, _) = read(&directory);
+        for resource in run(&objects, &settings).1 {
+            match resource.kind() {
+                ResourceType::CLUSTER => {
+                    let mut cluster = cluster_v3::Cluster::decode(resource.message()).unwrap();
+                    cluster.name = unique(&mut clusters, &directory, &cluster.name);
+                    if let Some(assignment) = &mut cluster.load_assignment {
+                        assignment.cluster_name.clone_from(&cluster.name);
+                    }
+                    resources.push(Resource::new(&cluster.name, &cluster, vec![]));
+                }
+                ResourceType::ROUTES => {
+                    let mut routing = route_v3::RouteConfiguration::decode(resource.message()).unwrap();
+                    routing.name = unique(&mut routes, &directory, &routing.name);
+                    resources.push(Resource::new(&routing.name, &routing, vec![]));
+                }
+                ResourceType::LISTENER if &**resource.name() == "https" => {
+                    let mut listener = listener_v3::Listener::decode(resource.message()).unwrap();
+                    listener.name = directory.to_string_lossy().into_owned();
+                    // No two listeners may share an address; this one is never bound.
+                    let port = 10_000 + u16::try_from(resources.len()).unwrap();
+                    listener.address = Some(envoy::wire::socket_address("127.0.0.1", port));
+                    resources.push(Resource::new(&listener.name, &listener, vec![]));
+                }
+                _ => {}
+            }
+        }
+    }
+    let settings = Settings::default();
+    envoy::tests::validate(&envoy::tests::standalone(&resources, &settings)).unwrap();
+}
