@@ -69,10 +69,19 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The log may not be set up yet, and this must be seen.
-            let _ = writeln!(io::stderr(), "error: {error:#}");
+            let _ = writeln!(io::stderr(), "error: {}", said_once(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The chain of `error`, without what a link has already said of the next.
+fn said_once(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |said, link| match said.ends_with(&link) {
+        true => said,
+        false if said.is_empty() => link,
+        false => format!("{said}: {link}"),
+    })
 }
 
 fn run(cli: Cli) -> anyhow::Result<()> {

@@ -16,8 +16,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// Libraries whose lower levels tell nothing about us; a filter that names them overrides this.
-const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=info";
+/// Libraries whose lower levels tell nothing about us, and one that logs each failed request as an error, which its
+/// caller then tells with its reason; a filter that names them overrides this.
+const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=info,\
+                     kube_client::client::builder=off";
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

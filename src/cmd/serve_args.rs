@@ -224,10 +224,11 @@ impl ServeArgs {
     }
 }
 
-/// A directory that can be read now; later it may come and go.
+/// A directory that can be read now; later it may come and go. Absolute, as inotify will name what is in it.
 fn directory(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
-    std::fs::read_dir(&path).with_context(|| format!("{flag} {}: not a directory that can be read", path.display()))?;
-    Ok(path)
+    let cannot = || format!("{flag} {}: not a directory that can be read", path.display());
+    std::fs::read_dir(&path).with_context(cannot)?;
+    std::path::absolute(&path).with_context(cannot)
 }
 
 fn readable(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
