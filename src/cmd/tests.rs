@@ -106,6 +106,8 @@ fn directories_are_sources() {
     let path = dir.path().display();
     assert_eq!(resolve(&format!("--manifests {path}")).unwrap().0, Source::Manifests(dir.path().into()));
     assert_eq!(resolve(&format!("--resources {path}")).unwrap().0, Source::Resources(dir.path().into()));
+    let relative = std::env::current_dir().unwrap().join("examples");
+    assert_eq!(resolve("--manifests examples").unwrap().0, Source::Manifests(relative));
     assert_eq!(resolve("--xds-tls off").unwrap().2.xds_tls, XdsTls::Off);
 }
 
@@ -196,4 +198,75 @@ fn completions_know_the_commands_and_flags() {
 fn the_version_names_what_a_bug_report_needs() {
     let text = version::text();
     assert!(text.contains(env!("CARGO_PKG_VERSION")) && text.contains("commit") && text.contains("envoy"), "{text}");
+}
+
+#[test]
+fn a_chain_of_errors_says_nothing_twice() {
+    let error = anyhow::anyhow!("in use").context("cannot listen on [::]:1: in use").context("--xds-address");
+    assert_eq!(said_once(&error), "--xds-address: cannot listen on [::]:1: in use");
+}
+
+/// The command lines of `lockgate` in `text`: lines that start with it, continued after a backslash, up to a pipe or a
+/// redirection.
+fn command_lines(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace("\\\n", " ");
+    let lines = joined.lines().map(|line| line.trim().trim_start_matches("$ "));
+    let commands = lines.filter(|line| line.starts_with("lockgate ") && !line.contains("COMMAND"));
+    let words = |line: &str| -> Vec<String> {
+        let end = |word: &&str| !["|", ">", "<", "&", "#"].iter().any(|mark| word.starts_with(mark));
+        line.split_whitespace().take_while(end).map(str::to_owned).collect()
+    };
+    commands.map(words).collect()
+}
+
+#[test]
+fn every_command_line_in_help_and_documents_parses() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let mut help = Cli::command();
+    help.build();
+    let helps = std::iter::once(help.clone())
+        .chain(help.get_subcommands().cloned())
+        .map(|mut command| command.render_long_help().to_string());
+    let examples = helps.map(|help| help.split_once("Examples:").unwrap().1.to_owned());
+    let texts: Vec<String> = examples.chain(["README.md", "CHANGELOG.md"].map(read)).collect();
+    let lines: Vec<_> = texts.iter().flat_map(|text| command_lines(text)).collect();
+    assert!(lines.len() > 15, "{lines:?}");
+    for line in lines {
+        if let Err(error) = Cli::try_parse_from(&line) {
+            assert!(!error.use_stderr(), "{}: {error}", line.join(" "));
+        }
+    }
+}
+
+#[test]
+fn the_flags_of_the_deployment_parse() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/lockgate.yaml")).unwrap();
+    let mut commands = 0;
+    for args in text.split(" args:\n").skip(1) {
+        let words = args.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let words = words.map_while(|line| line.strip_prefix("- ").filter(|word| !word.starts_with('{')));
+        Cli::try_parse_from(std::iter::once("lockgate").chain(words)).unwrap();
+        commands += 1;
+    }
+    assert_eq!(commands, 2);
+}
+
+#[test]
+fn the_cluster_role_grants_what_is_watched_and_no_more() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/lockgate.yaml")).unwrap();
+    let role = text.split("\n---\n").find(|document| document.contains("kind: ClusterRole\n")).unwrap();
+    let lists = |key: &str| -> Vec<String> {
+        let lines = role.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": ["));
+        lines.flat_map(|list| list.trim_end_matches(']').split(", ")).map(str::to_owned).collect()
+    };
+    let mut granted = lists("resources");
+    let mut watched: Vec<_> = crate::source::objects::Kind::ALL
+        .iter()
+        .map(|kind| kind.as_str().to_lowercase() + if kind.as_str().ends_with("ss") { "es" } else { "s" })
+        .collect();
+    granted.sort();
+    watched.sort();
+    assert_eq!(granted, watched);
+    assert!(lists("verbs").chunks(2).all(|verbs| verbs == ["list", "watch"]));
 }
