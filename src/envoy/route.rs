@@ -18,7 +18,7 @@ use crate::snapshot::Resource;
 
 /// All route configurations: the plain-text one first.
 pub fn route_configurations(model: &Model) -> Vec<Resource> {
-    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls));
+    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls, &elsewhere(host, model)));
     std::iter::once(http_routes(&model.http)).chain(https).collect()
 }
 
@@ -32,15 +32,30 @@ pub fn http_routes(hosts: &std::collections::BTreeMap<Host, VirtualHost>) -> Res
     Resource::new(names::HTTP, &route_configuration(names::HTTP, virtual_hosts), origins)
 }
 
+/// The names that the domain of the TLS host `host` takes too, though they have a chain of their own.
+fn elsewhere(host: &Host, model: &Model) -> Vec<Host> {
+    let Host::Wildcard(suffix) = host else { return vec![] };
+    let below = |other: &&Host| match other {
+        Host::Exact(name) | Host::Wildcard(name) => {
+            name.strip_suffix(&**suffix).is_some_and(|labels| labels.ends_with('.'))
+        }
+        Host::Any => false,
+    };
+    model.https.keys().filter(below).cloned().collect()
+}
+
 /// The route configuration of a TLS host: its routes, and 421 for requests that are for another host.
 ///
-/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one.
+/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one. So a
+/// wildcard host must refuse the names under it that are served `elsewhere`, on chains of their own.
 /// Source: RFC 9110 section 15.5.20.
-pub fn https_routes(host: &Host, tls: &TlsHost) -> Resource {
+pub fn https_routes(host: &Host, tls: &TlsHost, elsewhere: &[Host]) -> Resource {
     let name = names::https_routes(host);
     let mut virtual_hosts = vec![virtual_host(host, &tls.virtual_host)];
     if *host != Host::Any {
-        virtual_hosts.push(answering_all(421));
+        let mut others = answering_all(421);
+        others.domains.extend(elsewhere.iter().map(Host::to_string));
+        virtual_hosts.push(others);
     }
     let origins = origins(&tls.virtual_host).chain(tls.origins.iter().cloned()).collect();
     Resource::new(&name, &route_configuration(&name, virtual_hosts), origins)

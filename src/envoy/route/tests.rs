@@ -142,10 +142,30 @@ fn another_host_on_a_tls_connection_is_misdirected() {
         virtual_host: VirtualHost::default(),
         origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
     };
-    let resource = https_routes(&exact("shop.example.com"), &tls);
+    let resource = https_routes(&exact("shop.example.com"), &tls, &[]);
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     assert_eq!(resource.origins().len(), 1);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
     assert_eq!(rest.action, Some(route_v3::route::Action::DirectResponse(direct_response(421))));
-    assert_eq!(domains(&https_routes(&Host::Any, &tls)), ["*"]);
+    assert_eq!(domains(&https_routes(&Host::Any, &tls, &[])), ["*"]);
+}
+
+#[test]
+fn a_wildcard_host_refuses_the_names_that_have_a_chain_of_their_own() {
+    let tls = TlsHost {
+        secret: SecretName("shop/cert".into()),
+        minimum: TlsVersion::V1_2,
+        maximum: TlsVersion::V1_3,
+        virtual_host: VirtualHost::default(),
+        origins: vec![],
+    };
+    let deeper = Host::Wildcard("deep.example.com".into());
+    let hosts =
+        [exact("shop.example.com"), exact("example.com"), exact("notexample.com"), wildcard(), deeper, Host::Any];
+    let model = Model { https: hosts.map(|host| (host, tls.clone())).into(), ..Model::default() };
+    let resources = route_configurations(&model);
+    let find = |name: &str| resources.iter().find(|resource| &**resource.name() == name).unwrap();
+    assert_eq!(domains(find("https/*.example.com")), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
+    assert_eq!(domains(find("https/*.deep.example.com")), ["*.deep.example.com", "*"]);
+    assert_eq!(domains(find("https/shop.example.com")), ["shop.example.com", "*"]);
 }
