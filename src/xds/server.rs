@@ -168,7 +168,7 @@ async fn accept(
     }
 }
 
-async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result<Connection, String> {
+pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result<Connection, String> {
     let plain = |socket| Connection { io: Io::Plain(socket), peer: Peer { address, trusted: true } };
     match access {
         Access::PlainFromEverywhere => Ok(plain(socket)),
@@ -188,7 +188,7 @@ async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result
 }
 
 /// A connection that may be served.
-struct Connection {
+pub(super) struct Connection {
     io: Io,
     peer: Peer,
 }

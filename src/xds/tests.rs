@@ -6,6 +6,7 @@
 mod all_streams;
 mod delta;
 mod envoy;
+mod grpc;
 mod harness;
 mod order;
 mod random;

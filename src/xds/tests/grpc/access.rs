@@ -1,0 +1,153 @@
+//! A15: who gets anything at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{self, RootCertStore};
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use super::super::harness::*;
+use super::lab::*;
+use crate::snapshot::Store;
+use crate::xds::server::{admit, tls_config};
+use crate::xds::{Access, ServerError};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// A certificate and its key, PEM.
+fn issued(authority: &Authority, name: &str) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    (params.signed_by(&key, authority).unwrap().pem(), key.serialize_pem())
+}
+
+fn write_server_files(directory: &Path, authority: &Authority) {
+    let (certificate, key) = issued(authority, "localhost");
+    std::fs::write(directory.join("tls.crt"), certificate).unwrap();
+    std::fs::write(directory.join("tls.key"), key).unwrap();
+    std::fs::write(directory.join("ca.crt"), authority.pem()).unwrap();
+}
+
+/// A client that trusts `authority`, with a certificate of its own or without.
+fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>) -> Channel {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let mut config = match own {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let (connector, address) = (TlsConnector::from(Arc::new(config)), server.address);
+    let connect = tower::service_fn(move |_: Uri| {
+        let connector = connector.clone();
+        async move {
+            let socket = TcpStream::connect(address).await?;
+            let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await?;
+            Ok::<_, std::io::Error>(TokioIo::new(stream))
+        }
+    });
+    Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect)
+}
+
+async fn secured(authority: &Authority) -> Server {
+    let directory = tempfile::tempdir().unwrap();
+    write_server_files(directory.path(), authority);
+    let store = Arc::new(Store::default());
+    store.replace(vec![secret("s")]);
+    let access = Access::Tls(tls_config(directory.path()).unwrap());
+    Server::over(store, "127.0.0.1:0".parse().unwrap(), access).await
+}
+
+#[tokio::test]
+async fn a15_a_client_with_a_certificate_of_ours_gets_secrets() {
+    let authority = authority();
+    let server = secured(&authority).await;
+    let own = issued(&authority, "envoy");
+    let mut client = Sotw::open(&mut AdsClient::new(channel(&server, &authority, Some(own)))).await.unwrap();
+    client.send(ask(SECRET, &["s"])).await;
+    assert_eq!(client.next().await.resources.len(), 1);
+}
+
+#[tokio::test]
+async fn a15_a_client_without_a_certificate_is_unauthenticated() {
+    let authority = authority();
+    let server = secured(&authority).await;
+    let mut ads = AdsClient::new(channel(&server, &authority, None));
+    let status = Sotw::open(&mut ads).await.err().unwrap();
+    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    let status = Delta::open(&mut ads).await.err().unwrap();
+    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    assert!(server.registry.is_empty());
+}
+
+#[tokio::test]
+async fn a15_a_certificate_of_somebody_else_gets_no_connection() {
+    let (ours, theirs) = (authority(), authority());
+    let server = secured(&ours).await;
+    let own = issued(&theirs, "envoy");
+    let refused = Sotw::open(&mut AdsClient::new(channel(&server, &ours, Some(own)))).await;
+    assert!(refused.is_err());
+    assert!(server.registry.is_empty());
+}
+
+#[tokio::test]
+async fn a15_plain_text_does_not_speak_to_a_tls_port() {
+    let server = secured(&authority()).await;
+    assert!(Sotw::open(&mut AdsClient::new(server.channel())).await.is_err());
+}
+
+#[tokio::test]
+async fn a15_plain_text_is_for_loopback_only() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    for (from, access, admitted) in [
+        ("127.0.0.1:1", Access::PlainFromLoopback, true),
+        ("[::1]:1", Access::PlainFromLoopback, true),
+        ("[::ffff:127.0.0.1]:1", Access::PlainFromLoopback, true),
+        ("192.0.2.1:1", Access::PlainFromLoopback, false),
+        ("[::ffff:192.0.2.1]:1", Access::PlainFromLoopback, false),
+        ("[2001:db8::1]:1", Access::PlainFromLoopback, false),
+        ("192.0.2.1:1", Access::PlainFromEverywhere, true),
+    ] {
+        let socket = TcpStream::connect(address).await.unwrap();
+        let result = admit(socket, from.parse().unwrap(), access).await;
+        assert_eq!(result.is_ok(), admitted, "{from}");
+    }
+}
+
+#[test]
+fn a15_files_that_do_not_serve_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let message = || tls_config(at).map(|_| ()).unwrap_err().to_string();
+    assert!(message().contains("tls.key"), "{}", message());
+    write_server_files(at, &authority());
+    assert!(tls_config(at).is_ok());
+    std::fs::write(at.join("ca.crt"), "nothing").unwrap();
+    assert!(message().contains("ca.crt: no certificate in it"), "{}", message());
+    write_server_files(at, &authority());
+    std::fs::write(at.join("tls.key"), KeyPair::generate().unwrap().serialize_pem()).unwrap();
+    assert!(message().contains("tls.crt"), "a key of another certificate: {}", message());
+    assert!(matches!(tls_config(at), Err(ServerError::Tls { .. })));
+}
