@@ -2,11 +2,17 @@
 //!
 //! An object is cut down to what translation reads as it comes in ([`objects`]).
 
+pub mod cluster;
 pub mod decode;
+pub mod directory;
 pub mod objects;
 pub mod resources;
 pub mod secret;
 pub mod yaml;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
 
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Resource, ResourceType};
@@ -40,4 +46,34 @@ pub enum Event {
     },
     /// An earlier fault of this origin is healed.
     Healed(ObjectRef),
+}
+
+/// Why a source ended, or could not start.
+#[derive(Debug, Error)]
+pub enum SourceError {
+    /// The directory cannot be read: it does not exist, is not a directory, or may not be opened.
+    #[error("cannot read the directory \"{}\": {error}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The directory cannot be watched, for instance because the user has no inotify watches left.
+    #[error("cannot watch the directory \"{}\": {error}", path.display())]
+    Watch {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        error: notify::Error,
+    },
+    /// There is no usable kubeconfig, nor the environment of a pod.
+    #[error("cannot find out how to reach the API server: {0}")]
+    Config(String),
+    /// The client cannot be built from its configuration: a certificate that does not parse, an unusable credential.
+    #[error("cannot build the client for the API server: {0}")]
+    Client(String),
+    /// The source's own thread or task ended without a reason: a fault of ours.
+    #[error("the source \"{0}\" ended unexpectedly")]
+    Ended(&'static str),
 }

@@ -1,0 +1,124 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tower::service_fn;
+
+use super::*;
+use crate::source::objects::Meta;
+use watcher::Event as Told;
+
+fn object(name: &str) -> (ObjectKey, Option<Object>) {
+    let key = ObjectKey::new("shop", name);
+    let meta = Meta { key: key.clone(), generation: 0, created: 0, annotations: BTreeMap::new() };
+    (key, Some(Object::ConfigMap(Arc::new(meta))))
+}
+
+fn names(events: &[Event]) -> Vec<String> {
+    let name = |object: &Object| object.meta().key.name.to_string();
+    let text = |event: &Event| match event {
+        Event::Listed(_, objects) => format!("listed {}", objects.iter().map(name).collect::<Vec<_>>().join(" ")),
+        Event::Applied(object) => format!("applied {}", name(object)),
+        Event::Deleted(_, key) => format!("deleted {}", key.name),
+        Event::Fault { origin, message } => format!("{origin}: {message}"),
+        Event::Healed(origin) => format!("{origin}: healed"),
+        other => panic!("{other:?}"),
+    };
+    events.iter().map(text).collect()
+}
+
+fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) -> Vec<String> {
+    told.into_iter().flat_map(|arrival| names(&merge.take(i, Ok(arrival)))).collect()
+}
+
+#[test]
+fn a_list_is_told_as_a_whole_and_then_every_change() {
+    let mut merge = Merge::new(Kind::ConfigMap, 1);
+    let list = [Told::Init, Told::InitApply(object("b")), Told::InitApply(object("a")), Told::InitDone];
+    assert_eq!(tell(&mut merge, 0, list), ["listed a b"]);
+    let nothing_read = Told::Apply((ObjectKey::new("shop", "a"), None));
+    assert_eq!(
+        tell(&mut merge, 0, [Told::Apply(object("c")), nothing_read, Told::Delete(object("b"))]),
+        ["applied c", "deleted a", "deleted b"]
+    );
+    let again = [Told::Init, Told::InitApply(object("d")), Told::InitDone];
+    assert_eq!(tell(&mut merge, 0, again), ["listed d"]);
+}
+
+#[test]
+fn several_namespaces_are_listed_when_the_last_of_them_is() {
+    let mut merge = Merge::new(Kind::ConfigMap, 2);
+    let first = [Told::Init, Told::InitApply(object("a")), Told::InitDone, Told::Apply(object("b"))];
+    assert_eq!(tell(&mut merge, 0, first), [""; 0]);
+    assert_eq!(tell(&mut merge, 0, [Told::Delete(object("a"))]), [""; 0]);
+    let second = [Told::Init, Told::InitApply(object("c")), Told::InitDone];
+    assert_eq!(tell(&mut merge, 1, second), ["listed b c"]);
+    let again = [Told::Init, Told::InitApply(object("d")), Told::InitDone];
+    assert_eq!(tell(&mut merge, 0, again), ["deleted b", "applied d"]);
+}
+
+/// An API server that first refuses every list, then has no objects but one Secret and one Ingress.
+async fn answer(request: Request<Body>, refusals: Arc<AtomicUsize>) -> Response<Body> {
+    let uri = request.uri().to_string();
+    let json = |status: u16, body: &Value| {
+        Response::builder().status(status).body(Body::from(serde_json::to_vec(body).unwrap())).unwrap()
+    };
+    if uri.contains("watch=true") {
+        std::future::pending::<()>().await;
+    }
+    if uri.contains("/ingresses?") && refusals.fetch_add(1, Ordering::SeqCst) == 0 {
+        let message = "ingresses.networking.k8s.io is forbidden: User \"x\" cannot list";
+        return json(
+            403,
+            &json!({"kind": "Status", "status": "Failure", "code": 403, "message": message, "reason": "Forbidden"}),
+        );
+    }
+    let item = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "cart", "namespace": "shop"}});
+    let items = if uri.contains("/ingresses?") { vec![item] } else { Vec::new() };
+    json(200, &json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}))
+}
+
+#[tokio::test]
+async fn a_refused_list_is_told_and_tried_again() {
+    let refusals = Arc::new(AtomicUsize::new(0));
+    let service = service_fn(move |request| {
+        let answered = answer(request, refusals.clone());
+        async move { Ok::<_, std::io::Error>(answered.await) }
+    });
+    let (sender, mut events) = mpsc::channel(64);
+    let watching = tokio::spawn(watch(kube::Client::new(service, "default"), WatchOptions::default(), sender));
+    let mut told = Vec::new();
+    let mut listed = BTreeSet::new();
+    while listed.len() < Kind::ALL.len() {
+        let event =
+            tokio::time::timeout(Duration::from_secs(20), events.recv()).await.expect("no event").expect("ended");
+        match event {
+            Event::Listed(kind, objects) => {
+                listed.insert(kind);
+                assert_eq!(objects.len(), usize::from(kind == Kind::Ingress));
+            }
+            other => told.extend(names(&[other])),
+        }
+    }
+    assert!(
+        told[0].starts_with(
+            "Ingress *: cannot list ingresses.networking.k8s.io: ingresses.networking.k8s.io is forbidden: User \"x\" cannot list; \
+             grant list and watch in a ClusterRole; retrying in "
+        ),
+        "{told:?}"
+    );
+    assert_eq!(told[1..], ["Ingress *: healed"]);
+    drop(events);
+    watching.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_is_an_error_that_says_so() {
+    let error = client(Some("/none/kubeconfig".into()), None).await.err().unwrap().to_string();
+    assert!(error.contains("kubeconfig \"/none/kubeconfig\""), "{error}");
+}

@@ -1,0 +1,280 @@
+//! A directory of files as a source, watched by inotify: Kubernetes manifests or Envoy resources.
+//!
+//! Read are `*.yaml`, `*.yml` and `*.json` in the directory and its subdirectories, without anything whose name starts
+//! with a dot. Symbolic links to files are followed, so a mounted ConfigMap or Secret works; links to directories are not.
+//! A change is taken in as soon as the writer closes the file or a rename puts it in place, never half-way.
+
+mod content;
+mod disk;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as StdSender, channel};
+use std::time::{Duration, Instant};
+
+use notify::EventKind;
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
+use tokio::sync::mpsc::Sender;
+
+use super::objects::Object;
+use super::{Event, SourceError, resources::FILE};
+use crate::provenance::ObjectRef;
+use crate::snapshot::Resource;
+use disk::{Content as Bytes, Disk};
+use tree::{Content, Difference, Parsed, Tree};
+
+/// How long a change waits that may be one half of another.
+#[derive(Clone, Copy)]
+struct Patience {
+    /// A file that is written to is read when its writer closes it; one that stays open, when nobody wrote for this
+    /// long.
+    held_open: Duration,
+    /// A file that is gone takes its objects away after this time: some editors move the old file away before they
+    /// write the new one, and nothing must go dark meanwhile.
+    gone: Duration,
+}
+
+const PATIENCE: Patience = Patience { held_open: Duration::from_secs(1), gone: Duration::from_millis(15) };
+
+/// How often a directory that vanished is looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Watches the directory of Kubernetes manifests `dir`; ends only if it cannot start, or when nobody takes its events.
+pub async fn watch_manifests(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
+    watch::<Object>(dir, events, PATIENCE).await
+}
+
+/// Watches the directory of Envoy resources `dir`, as [`watch_manifests`].
+pub async fn watch_resources(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
+    watch::<Resource>(dir, events, PATIENCE).await
+}
+
+/// Reading files blocks, so it has a thread of its own, which ends when this future is dropped.
+async fn watch<C: Content>(dir: PathBuf, events: Sender<Event>, patience: Patience) -> Result<(), SourceError> {
+    let (inbox, messages) = channel();
+    let _stop = Stop(inbox.clone());
+    let (done, ended) = tokio::sync::oneshot::channel();
+    let thread = std::thread::Builder::new().name("directory".into());
+    let spawned = thread.spawn(move || {
+        // Nobody is left to hear of it if this fails.
+        let _ = done.send(run::<C>(dir, inbox, messages, &events, patience));
+    });
+    if spawned.is_err() {
+        return Err(SourceError::Ended("directory"));
+    }
+    ended.await.unwrap_or(Err(SourceError::Ended("directory")))
+}
+
+enum Message {
+    Changed(notify::Result<notify::Event>),
+    Stop,
+}
+
+struct Stop(StdSender<Message>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        let _ = self.0.send(Message::Stop);
+    }
+}
+
+fn run<C: Content>(
+    dir: PathBuf,
+    inbox: StdSender<Message>,
+    messages: Receiver<Message>,
+    events: &Sender<Event>,
+    patience: Patience,
+) -> Result<(), SourceError> {
+    let watcher = notify::recommended_watcher(move |event| {
+        let _ = inbox.send(Message::Changed(event));
+    })
+    .map_err(|error| SourceError::Watch { path: dir.clone(), error })?;
+    let mut directory = Directory::<C> {
+        disk: Disk::new(dir, watcher),
+        tree: Tree::default(),
+        due: BTreeMap::new(),
+        scan_at: None,
+        lost: false,
+        outbox: Vec::new(),
+        listed: false,
+        patience,
+    };
+    directory.scan()?;
+    directory.outbox.extend(C::listed(directory.tree.all()));
+    directory.listed = true;
+    loop {
+        for event in directory.outbox.drain(..) {
+            if events.blocking_send(event).is_err() {
+                return Ok(());
+            }
+        }
+        let next = directory.due.values().copied().chain(directory.scan_at).min();
+        let mut message = match next {
+            Some(at) => match messages.recv_timeout(at.saturating_duration_since(Instant::now())) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            },
+            None => match messages.recv() {
+                Ok(message) => Some(message),
+                Err(_) => return Ok(()),
+            },
+        };
+        // A burst of inotify events is taken in as one.
+        while let Some(received) = message {
+            match received {
+                Message::Changed(event) => directory.note(event),
+                Message::Stop => return Ok(()),
+            }
+            message = messages.try_recv().ok();
+        }
+        directory.catch_up();
+    }
+}
+
+struct Directory<C: Content> {
+    disk: Disk,
+    tree: Tree<C>,
+    /// When each file that changed is to be read.
+    due: BTreeMap<PathBuf, Instant>,
+    /// When the whole directory is to be looked through.
+    scan_at: Option<Instant>,
+    /// Whether the directory itself is gone.
+    lost: bool,
+    outbox: Vec<Event>,
+    /// Whether the first reading is over: changes are told from then on.
+    listed: bool,
+    patience: Patience,
+}
+
+impl<C: Content> Directory<C> {
+    /// Decides what an inotify event makes due.
+    fn note(&mut self, event: notify::Result<notify::Event>) {
+        let now = Instant::now();
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%error, "the watch of a directory failed; the directory is read again");
+                self.scan_at = Some(now);
+                return;
+            }
+        };
+        if event.need_rescan() {
+            self.scan_at = Some(now);
+        }
+        for path in &event.paths {
+            let is_file = self.disk.is_relevant(path);
+            match event.kind {
+                EventKind::Access(AccessKind::Close(AccessMode::Write)) if is_file => self.set_due(path, now),
+                EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => {}
+                EventKind::Create(CreateKind::Folder) => self.scan_at = Some(now),
+                // A new link is whole at once, a new file is still to be written.
+                EventKind::Create(_) if is_file && disk::is_link(path) => self.set_due(path, now),
+                EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) if is_file => {
+                    self.set_due(path, now + self.patience.held_open);
+                }
+                EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => {}
+                EventKind::Modify(ModifyKind::Metadata(_)) => {
+                    if is_file && !self.due.contains_key(path) {
+                        self.set_due(path, now);
+                    }
+                }
+                EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => {
+                    if self.disk.unwatch(path) {
+                        self.scan_at = Some(now);
+                    } else if is_file {
+                        self.set_due(path, now + self.patience.gone);
+                    }
+                }
+                EventKind::Modify(ModifyKind::Name(_)) if is_file => self.set_due(path, now),
+                // A directory that moved in, or the link that a mounted ConfigMap is swapped with.
+                _ => self.scan_at = Some(now),
+            }
+        }
+    }
+
+    fn set_due(&mut self, path: &Path, at: Instant) {
+        self.due.insert(path.to_path_buf(), at);
+    }
+
+    /// Does all that is due.
+    fn catch_up(&mut self) {
+        let now = Instant::now();
+        if self.scan_at.is_some_and(|at| at <= now) {
+            self.scan_at = None;
+            let root = ObjectRef::new(FILE, "", ".");
+            match self.scan() {
+                Ok(()) if self.lost => {
+                    self.lost = false;
+                    self.outbox.push(Event::Healed(root));
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    self.scan_at = Some(now + LOOK_AGAIN);
+                    if !self.lost {
+                        self.lost = true;
+                        let message = format!("{error}; what it gave before stays");
+                        self.outbox.push(Event::Fault { origin: root, message });
+                    }
+                }
+            }
+        }
+        if self.lost {
+            return;
+        }
+        let due: Vec<PathBuf> = self.due.iter().filter(|(_, at)| **at <= now).map(|(path, _)| path.clone()).collect();
+        for path in due {
+            self.due.remove(&path);
+            self.read(&path);
+        }
+    }
+
+    /// Looks through the whole directory: reads what is new or has changed, and marks what is gone.
+    fn scan(&mut self) -> Result<(), SourceError> {
+        let found = self.disk.scan()?;
+        for path in found.changed {
+            if !self.due.contains_key(&path) {
+                self.read(&path);
+            }
+        }
+        let gone: Vec<PathBuf> =
+            self.tree.files().map(|name| self.disk.path(name)).filter(|path| !found.all.contains(path)).collect();
+        for path in gone {
+            self.due.entry(path).or_insert_with(|| Instant::now() + self.patience.gone);
+        }
+        Ok(())
+    }
+
+    /// Reads a file again.
+    fn read(&mut self, path: &Path) {
+        let name = self.disk.name(path);
+        let difference = match self.disk.read(path) {
+            Bytes::Unchanged => return,
+            Bytes::Gone => self.tree.remove(&name),
+            Bytes::Text(text) => self.tree.set(&name, C::parse(&name, &text)),
+            Bytes::Unreadable(why) => {
+                let fault = format!("{why}; what it gave before stays");
+                self.tree.set(
+                    &name,
+                    Parsed { items: Vec::new(), faults: vec![fault], unreadable: Vec::new(), keep_all: true },
+                )
+            }
+        };
+        let Difference { applied, removed, faults } = difference;
+        for (path, faults) in faults {
+            let origin = ObjectRef::new(FILE, "", &path);
+            if faults.is_empty() {
+                self.outbox.push(Event::Healed(origin));
+                continue;
+            }
+            self.outbox.extend(faults.into_iter().map(|message| Event::Fault { origin: origin.clone(), message }));
+        }
+        if self.listed {
+            self.outbox.extend(C::changed(applied, removed));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

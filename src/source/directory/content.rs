@@ -1,0 +1,108 @@
+//! The two things that a directory is read for.
+
+use std::sync::Arc;
+
+use super::tree::{Content, Parsed};
+use crate::snapshot::{Resource, ResourceType};
+use crate::source::decode::{flatten, from_value, join};
+use crate::source::objects::{Kind, Object, ObjectKey};
+use crate::source::yaml::documents;
+use crate::source::{Event, resources};
+
+const STAYS: &str = "what it gave before stays";
+
+impl Content for Object {
+    type Key = (Kind, ObjectKey);
+
+    fn key(&self) -> Self::Key {
+        (self.kind(), self.meta().key.clone())
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn describe((kind, key): &Self::Key) -> String {
+        crate::provenance::ObjectRef::new(kind.as_str(), &key.namespace, &key.name).to_string()
+    }
+
+    fn parse(path: &str, text: &str) -> Parsed<Self> {
+        let mut parsed = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: Vec::new(), keep_all: false };
+        for document in documents(text) {
+            let value = match &document.value {
+                Ok(value) => value.clone(),
+                Err(fault) => {
+                    parsed.faults.push(format!("{fault}; {STAYS}"));
+                    parsed.keep_all = true;
+                    continue;
+                }
+            };
+            for (outer, value) in flatten(value) {
+                let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned();
+                match from_value(value) {
+                    Ok(Some(object)) => parsed.items.push(object),
+                    Ok(None) => {
+                        tracing::debug!(file = path, document = document.index, kind, "this object is not read");
+                    }
+                    Err(fault) => {
+                        let named = fault.object.as_ref().map(|key| format!(" ({})", Self::describe(key)));
+                        let message = format!("{}{}; {STAYS}", fault.message, named.unwrap_or_default());
+                        parsed.faults.push(document.fault(&join(&outer, &fault.path), message).to_string());
+                        match fault.object {
+                            Some(key) => parsed.unreadable.push(key),
+                            None => parsed.keep_all = true,
+                        }
+                    }
+                }
+            }
+        }
+        parsed
+    }
+
+    fn listed(all: Vec<Self>) -> Vec<Event> {
+        let of = |kind: Kind| all.iter().filter(|object| object.kind() == kind).cloned().collect();
+        Kind::ALL.into_iter().map(|kind| Event::Listed(kind, of(kind))).collect()
+    }
+
+    fn changed(applied: Vec<Self>, removed: Vec<Self::Key>) -> Vec<Event> {
+        let removed = removed.into_iter().map(|(kind, key)| Event::Deleted(kind, key));
+        applied.into_iter().map(Event::Applied).chain(removed).collect()
+    }
+}
+
+impl Content for Resource {
+    type Key = (ResourceType, Arc<str>);
+
+    fn key(&self) -> Self::Key {
+        (self.kind(), self.name().clone())
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self.version() == other.version() && self.origins() == other.origins()
+    }
+
+    fn describe((kind, name): &Self::Key) -> String {
+        format!("{} \"{name}\"", kind.short_name())
+    }
+
+    fn parse(path: &str, text: &str) -> Parsed<Self> {
+        let (items, faults) = resources::parse(path, text);
+        Parsed {
+            items,
+            keep_all: !faults.is_empty(),
+            faults: faults.into_iter().map(|fault| format!("{fault}; {STAYS}")).collect(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    fn listed(all: Vec<Self>) -> Vec<Event> {
+        vec![Event::ResourcesListed(all)]
+    }
+
+    fn changed(applied: Vec<Self>, removed: Vec<Self::Key>) -> Vec<Event> {
+        match (applied.is_empty(), removed.is_empty()) {
+            (true, true) => Vec::new(),
+            _ => vec![Event::ResourcesChanged { applied, removed }],
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The files of a directory: which there are, what they hold, which directories are watched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Error, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+
+use crate::source::SourceError;
+
+/// What a file holds.
+pub enum Content {
+    /// The same as when it was last read.
+    Unchanged,
+    /// This text.
+    Text(String),
+    /// There is no such file.
+    Gone,
+    /// It is there and cannot be read, for this reason.
+    Unreadable(String),
+}
+
+/// What a look through the directory found.
+pub struct Found {
+    /// All files, sorted.
+    pub all: BTreeSet<PathBuf>,
+    /// Those that are new or differ from when they were last read, sorted.
+    pub changed: Vec<PathBuf>,
+}
+
+/// The directory.
+pub struct Disk {
+    root: PathBuf,
+    watcher: RecommendedWatcher,
+    watched: BTreeSet<PathBuf>,
+    seen: BTreeMap<PathBuf, Seen>,
+}
+
+/// What tells whether a file has changed: device, inode, size, modification time; and a hash of its content.
+struct Seen {
+    stamp: (u64, u64, u64, i64, i64),
+    hash: u64,
+}
+
+fn stamp(metadata: &fs::Metadata) -> (u64, u64, u64, i64, i64) {
+    (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// Whether `path` is a symbolic link, or a further name of a file.
+pub fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1)
+}
+
+impl Disk {
+    /// The directory `root`, whose directories `watcher` is told to watch.
+    pub fn new(root: PathBuf, watcher: RecommendedWatcher) -> Self {
+        Self { root, watcher, watched: BTreeSet::new(), seen: BTreeMap::new() }
+    }
+
+    /// The name of the file `path`, relative to the directory.
+    pub fn name(&self, path: &Path) -> Arc<str> {
+        path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().into()
+    }
+
+    /// The path of the file `name`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Whether `path` is read, going by its name: neither it nor a directory above it is hidden.
+    pub fn is_relevant(&self, path: &Path) -> bool {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let hidden = |path: &Path| path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'));
+        matches!(extension, Some("yaml" | "yml" | "json"))
+            && path
+                .strip_prefix(&self.root)
+                .is_ok_and(|path| !hidden(path) && !path.to_string_lossy().contains('\u{fffd}'))
+    }
+
+    /// Ends the watch of the directory `path`, which is gone from there. Returns whether it was watched.
+    pub fn unwatch(&mut self, path: &Path) -> bool {
+        let watched = self.watched.remove(path);
+        if watched {
+            // It fails if the system has ended the watch already.
+            let _ = self.watcher.unwatch(path);
+        }
+        watched
+    }
+
+    /// Looks through the directory and its subdirectories, and watches each of them before its files are read.
+    /// Errors: the directory itself cannot be read or watched.
+    pub fn scan(&mut self) -> Result<Found, SourceError> {
+        let mut found = Found { all: BTreeSet::new(), changed: Vec::new() };
+        let mut directories = vec![self.root.clone()];
+        while let Some(directory) = directories.pop() {
+            let is_root = directory == self.root;
+            match self.scan_one(&directory, &mut directories, &mut found) {
+                Err(error) if is_root => {
+                    self.unwatch(&directory);
+                    return Err(error);
+                }
+                // It was there a moment ago: another event follows.
+                Err(error) => tracing::warn!(%error, "a subdirectory cannot be read"),
+                Ok(()) => {}
+            }
+        }
+        let differs = |path: &&PathBuf| match (self.seen.get(*path), fs::metadata(path)) {
+            (Some(seen), Ok(metadata)) => seen.stamp != stamp(&metadata),
+            _ => true,
+        };
+        found.changed = found.all.iter().filter(differs).cloned().collect();
+        Ok(found)
+    }
+
+    fn scan_one(
+        &mut self,
+        directory: &Path,
+        directories: &mut Vec<PathBuf>,
+        found: &mut Found,
+    ) -> Result<(), SourceError> {
+        let unreadable = |error: Error| SourceError::Directory { path: directory.to_path_buf(), error };
+        // First, for the system's own words are clearer than the watcher's.
+        fs::read_dir(directory).map_err(unreadable)?;
+        if !self.watched.contains(directory) {
+            self.watcher
+                .watch(directory, RecursiveMode::NonRecursive)
+                .map_err(|error| SourceError::Watch { path: directory.to_path_buf(), error })?;
+            self.watched.insert(directory.to_path_buf());
+        }
+        for entry in fs::read_dir(directory).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
+                if !entry.file_name().to_string_lossy().starts_with('.') {
+                    directories.push(path);
+                }
+            } else if self.is_relevant(&path) {
+                found.all.insert(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the file `path` holds now.
+    pub fn read(&mut self, path: &Path) -> Content {
+        let read = || -> Result<(fs::Metadata, Vec<u8>), Error> {
+            let metadata = fs::metadata(path)?;
+            if !metadata.is_file() {
+                return Err(Error::new(ErrorKind::NotFound, "not a file"));
+            }
+            Ok((metadata, fs::read(path)?))
+        };
+        match read() {
+            Ok((metadata, bytes)) => {
+                let hash = xxhash_rust::xxh3::xxh3_64(&bytes);
+                let before = self.seen.insert(path.to_path_buf(), Seen { stamp: stamp(&metadata), hash });
+                if before.is_some_and(|before| before.hash == hash) {
+                    return Content::Unchanged;
+                }
+                match String::from_utf8(bytes) {
+                    Ok(text) => Content::Text(text),
+                    Err(error) => {
+                        let at = error.utf8_error().valid_up_to();
+                        let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+                        Content::Unreadable(format!("line {line}: not UTF-8"))
+                    }
+                }
+            }
+            Err(error) => {
+                self.seen.remove(path);
+                match error.kind() {
+                    ErrorKind::NotFound => Content::Gone,
+                    _ => Content::Unreadable(format!("cannot be read: {error}")),
+                }
+            }
+        }
+    }
+}
