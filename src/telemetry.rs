@@ -16,10 +16,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// Libraries whose lower levels tell nothing about us, and one that logs each failed request as an error, which its
-/// caller then tells with its reason; a filter that names them overrides this.
+/// Libraries whose lower levels tell nothing about us, and two that log each failed request, which its caller then
+/// tells with the object and what is done; a filter that names them overrides this.
 const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=info,\
-                     kube_client::client::builder=off";
+                     kube_client::client::builder=off,kube_runtime::watcher=error";
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
