@@ -21,7 +21,7 @@ lint: ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-golden: ## rewrite the expected files of the golden cases; read the difference before you commit it
+golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
 e2e: envoy lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
