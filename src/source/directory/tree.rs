@@ -1,5 +1,6 @@
 //! What the files of a directory hold together, and what changes when one of them does. No I/O.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -84,10 +85,13 @@ impl<C: Content> Tree<C> {
         let mut items = BTreeMap::new();
         for item in parsed.items {
             let key = item.key();
-            if items.contains_key(&key) {
-                faults.push(format!("{} is in this file twice; the first one is taken", C::describe(&key)));
-            } else {
-                items.insert(key, item);
+            match items.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(item);
+                }
+                Entry::Occupied(entry) => {
+                    faults.push(format!("{} is in this file twice; the first one is taken", C::describe(entry.key())));
+                }
             }
         }
         for (key, item) in &old {
