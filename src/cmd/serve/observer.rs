@@ -1,0 +1,93 @@
+//! What the log and the metrics learn of xDS streams.
+
+use std::sync::Arc;
+
+use crate::metrics::Metrics;
+use crate::xds::{Node, Notice, Observer, Registry, Response, StreamInfo};
+
+/// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
+const TALKATIVE: usize = 10;
+
+/// Logs and counts what happens on streams.
+pub(super) struct LogAndCount {
+    metrics: Metrics,
+    registry: Arc<Registry>,
+}
+
+impl LogAndCount {
+    pub fn new(metrics: Metrics, registry: Arc<Registry>) -> Self {
+        Self { metrics, registry }
+    }
+}
+
+/// Logs at info level while there are few streams, else at debug level.
+macro_rules! message {
+    ($self:ident, $($field:tt)*) => {
+        if $self.registry.len() <= TALKATIVE { tracing::info!($($field)*) } else { tracing::debug!($($field)*) }
+    };
+}
+
+impl Observer for LogAndCount {
+    fn opened(&self, stream: &StreamInfo) {
+        self.metrics.stream_opened(stream.variant.as_str());
+    }
+
+    fn introduced(&self, stream: &StreamInfo, node: &Node) {
+        let (variant, client) = (stream.variant.as_str(), &node.user_agent);
+        tracing::info!(node_id = node.id, peer = %stream.peer, stream = stream.id, variant, client, "stream opened");
+    }
+
+    fn sent(&self, stream: &StreamInfo, node: &Node, response: &Response, bytes: usize) {
+        let type_url = short(&response.type_url);
+        let (set, removed) = (response.resources.len(), response.removed.len());
+        if let Some(kind) = crate::snapshot::ResourceType::of_url(&response.type_url) {
+            self.metrics.pushed(kind.short_name(), set, bytes);
+        }
+        let (nonce, version) = (&response.nonce, &response.version);
+        message!(
+            self,
+            node_id = node.id,
+            stream = stream.id,
+            type_url,
+            nonce,
+            version,
+            set,
+            removed,
+            bytes,
+            "sent"
+        );
+    }
+
+    fn noticed(&self, stream: &StreamInfo, node: &Node, notice: &Notice) {
+        let (node_id, stream) = (&node.id, stream.id);
+        match notice {
+            Notice::Acked { kind, nonce, latency } => {
+                self.metrics.acked(kind.short_name(), *latency);
+                let (type_url, ms) = (kind.short_name(), (latency.as_secs_f64() * 1e4).round() / 10.0);
+                message!(self, node_id, stream, type_url, nonce, ms, "ACK");
+            }
+            Notice::Nacked { kind, nonce, message, suspects } => {
+                self.metrics.nacked(kind.short_name());
+                let type_url = kind.short_name();
+                let suspects = suspects.iter().take(5).map(|name| &**name).collect::<Vec<_>>().join(", ");
+                tracing::error!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
+            }
+            Notice::Unanswered { kind, nonce } => {
+                self.metrics.gate_timed_out(kind.short_name());
+                let type_url = kind.short_name();
+                tracing::warn!(node_id, stream, type_url, nonce, "no answer in time; going on without it");
+            }
+        }
+    }
+
+    fn closed(&self, stream: &StreamInfo, node: Option<&Node>, reason: &str) {
+        self.metrics.stream_closed(stream.variant.as_str());
+        let node_id = node.map_or("", |node| &node.id);
+        tracing::info!(node_id, peer = %stream.peer, stream = stream.id, reason, "stream closed");
+    }
+}
+
+/// `Cluster` of `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+fn short(type_url: &str) -> &str {
+    type_url.rsplit('.').next().unwrap_or(type_url)
+}

@@ -1,0 +1,64 @@
+//! What the loop tells the log: which objects changed, what is wrong with them, what was published.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Changes, Resource};
+use crate::translate::problem::Problem;
+
+/// More objects or resources than this in one pass are counted, not named.
+const NAMED: usize = 10;
+
+/// The objects that changed, one line each.
+pub(super) fn changed(objects: &[ObjectRef]) {
+    for object in objects.iter().take(NAMED) {
+        let ObjectRef { kind, namespace, name, generation } = object;
+        tracing::info!(kind, %namespace, %name, generation, "object changed");
+    }
+    if let Some(more) = objects.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        tracing::info!(more, "more objects changed");
+    }
+}
+
+/// The problems that are new, and those that are healed.
+pub(super) fn problems(before: &[Problem], now: &[Problem]) {
+    // Both are sorted.
+    for problem in now.iter().filter(|problem| before.binary_search(problem).is_err()) {
+        let ObjectRef { kind, namespace, name, .. } = &problem.object;
+        let Problem { field, message, consequence, .. } = problem;
+        let reason = problem.reason.as_str();
+        let separator = if field.is_empty() { "" } else { ": " };
+        tracing::warn!(kind, %namespace, %name, reason, "{field}{separator}{message}; {consequence}");
+    }
+    for problem in before.iter().filter(|problem| now.binary_search(problem).is_err()) {
+        let ObjectRef { kind, namespace, name, .. } = &problem.object;
+        tracing::info!(kind, %namespace, %name, reason = problem.reason.as_str(), "healed: {}", problem.message);
+    }
+}
+
+/// What was published: the resources by name if they are few.
+pub(super) fn published(changes: &Changes, took: Duration) {
+    if changes.is_empty() {
+        return;
+    }
+    let (generation, ms) = (changes.generation, took.as_secs_f64() * 1e3);
+    let ms = (ms * 100.0).round() / 100.0;
+    let all = changes.added.len() + changes.changed.len() + changes.removed.len();
+    if all > NAMED {
+        let count = |resources: &[std::sync::Arc<Resource>]| {
+            let mut kinds = BTreeMap::<_, usize>::new();
+            resources.iter().for_each(|resource| *kinds.entry(resource.kind().short_name()).or_default() += 1);
+            kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
+        };
+        let (added, changed, removed) = (count(&changes.added), count(&changes.changed), count(&changes.removed));
+        tracing::info!(generation, ms, added, changed, removed, "published");
+        return;
+    }
+    for (what, resources) in [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)] {
+        for resource in resources {
+            let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
+            tracing::info!(generation, ms, type_url, %name, %version, "published: {what}");
+        }
+    }
+}
