@@ -139,7 +139,7 @@ impl Controller {
                 pass.resources = Some(Resources::All(Update { set, remove: Vec::new() }));
             }
             Event::ResourcesChanged { applied, removed } => {
-                let (Some(Resources::All(update) | Resources::Some(update))) = &mut pass.resources else {
+                let Some(Resources::All(update) | Resources::Some(update)) = &mut pass.resources else {
                     pass.resources = Some(Resources::Some(Update { set: applied, remove: removed }));
                     return;
                 };

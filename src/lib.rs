@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod cmd;
+pub mod controller;
 pub mod envoy;
 #[cfg(test)]
 mod golden;

@@ -337,6 +337,11 @@ impl Objects {
         changed
     }
 
+    /// The Service that an EndpointSlice belongs to.
+    pub fn service_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
+        self.service_of_slice.get(slice).cloned()
+    }
+
     /// How many objects of `kind` there are.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
