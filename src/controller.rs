@@ -97,6 +97,7 @@ impl Controller {
     /// Applies one event.
     fn take(&mut self, event: Event, pass: &mut Pass) {
         match event {
+            Event::Together(events) => events.into_iter().for_each(|event| self.take(event, pass)),
             Event::Listed(kind, objects) => {
                 let services = |objects: &Objects| objects.endpoint_slices.keys().cloned().collect::<Vec<_>>();
                 let before = services(&self.objects);

@@ -46,6 +46,9 @@ pub enum Event {
     },
     /// An earlier fault of this origin is healed.
     Healed(ObjectRef),
+    /// What happened at one stroke, as a file that was saved: applied at one stroke too. An Ingress that was pointed to
+    /// another Service must not be served between the two.
+    Together(Vec<Event>),
 }
 
 /// Why a source ended, or could not start.

@@ -17,8 +17,8 @@ use crate::settings::{ServerOptions, Source, XdsTls};
 use crate::snapshot::Store;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
-use crate::xds::{self, Access, Registry, Timing};
 use crate::telemetry;
+use crate::xds::{self, Access, Registry, Timing};
 
 /// Events that the loop has not taken yet; a source that is faster waits.
 const EVENTS: usize = 4096;

@@ -104,10 +104,10 @@ fn run<C: Content>(
     directory.outbox.extend(C::listed(directory.tree.all()));
     directory.listed = true;
     loop {
-        for event in directory.outbox.drain(..) {
-            if events.blocking_send(event).is_err() {
-                return Ok(());
-            }
+        let mut news = std::mem::take(&mut directory.outbox);
+        let news = if news.len() > 1 { Some(Event::Together(news)) } else { news.pop() };
+        if news.is_some_and(|news| events.blocking_send(news).is_err()) {
+            return Ok(());
         }
         let next = directory.due.values().copied().chain(directory.scan_at).min();
         let mut message = match next {

@@ -44,18 +44,7 @@ impl Observer for LogAndCount {
             self.metrics.pushed(kind.short_name(), set, bytes);
         }
         let (nonce, version) = (&response.nonce, &response.version);
-        message!(
-            self,
-            node_id = node.id,
-            stream = stream.id,
-            type_url,
-            nonce,
-            version,
-            set,
-            removed,
-            bytes,
-            "sent"
-        );
+        message!(self, node_id = node.id, stream = stream.id, type_url, nonce, version, set, removed, bytes, "sent");
     }
 
     fn noticed(&self, stream: &StreamInfo, node: &Node, notice: &Notice) {

@@ -34,21 +34,24 @@ impl Lab {
         let mut lab = Self { dir, events, objects: Objects::default(), faults: Vec::new() };
         let mut listed = Vec::new();
         while listed.len() < Kind::ALL.len() {
-            if let Some(kind) = lab.step().await {
-                listed.push(kind);
-            }
+            listed.extend(lab.step().await);
         }
         assert_eq!(listed, Kind::ALL);
         lab
     }
 
-    /// Takes in one event; the kind that it lists.
-    async fn step(&mut self) -> Option<Kind> {
+    /// Takes in one event; the kinds that it lists.
+    async fn step(&mut self) -> Vec<Kind> {
         let event = timeout(Duration::from_secs(10), self.events.recv()).await.expect("no event").expect("ended");
+        self.take(event)
+    }
+
+    fn take(&mut self, event: Event) -> Vec<Kind> {
         match event {
+            Event::Together(events) => return events.into_iter().flat_map(|event| self.take(event)).collect(),
             Event::Listed(kind, objects) => {
                 self.objects.replace(kind, objects);
-                return Some(kind);
+                return vec![kind];
             }
             Event::Applied(object) => {
                 self.objects.apply(object);
@@ -60,7 +63,7 @@ impl Lab {
             Event::Healed(origin) => self.faults.push(format!("{origin}: healed")),
             other => panic!("{other:?}"),
         }
-        None
+        Vec::new()
     }
 
     fn services(&self) -> Vec<String> {
@@ -94,6 +97,16 @@ impl Lab {
 
 fn service(name: &str, port: u16) -> String {
     format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec: {{ports: [{{port: {port}}}]}}\n---\n")
+}
+
+#[tokio::test]
+async fn a_saved_file_is_one_event() {
+    let mut lab = Lab::with(&[("a.yaml", service("a", 1) + &service("b", 1))]).await;
+    lab.write("a.yaml", &(service("c", 1) + &service("d", 1)));
+    let event = lab.events.recv().await.unwrap();
+    assert!(matches!(&event, Event::Together(events) if events.len() == 4), "{event:?}");
+    lab.take(event);
+    assert_eq!(lab.services(), ["c:1", "d:1"]);
 }
 
 #[tokio::test]
