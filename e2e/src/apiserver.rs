@@ -37,7 +37,9 @@ impl ApiServer {
         write("ca.crt", &authority.pem());
         write("api.crt", &pair.certificate);
         write("api.key", &pair.key);
-        write("sa.key", &authority.issue(&["service-accounts"]).key);
+        let accounts = authority.issue(&["service-accounts"]);
+        write("sa.crt", &accounts.certificate);
+        write("sa.key", &accounts.key);
         write("tokens.csv", &format!("{ADMIN},admin,admin,\"system:masters\"\n{CONTROLLER},controller,controller\n"));
         for (user, token) in [("admin", ADMIN), ("controller", CONTROLLER)] {
             write(user, &kubeconfig(port, &path("ca.crt"), token));
@@ -61,7 +63,7 @@ impl ApiServer {
             format!("--secure-port={port}"),
             format!("--tls-cert-file={}", path("api.crt")),
             format!("--tls-private-key-file={}", path("api.key")),
-            format!("--service-account-key-file={}", path("sa.key")),
+            format!("--service-account-key-file={}", path("sa.crt")),
             format!("--service-account-signing-key-file={}", path("sa.key")),
             format!("--token-auth-file={}", path("tokens.csv")),
             format!("--cert-dir={}", path("certs")),

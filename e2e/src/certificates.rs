@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 
 /// A certificate authority.
 pub struct Authority {
@@ -72,4 +73,14 @@ impl Pair {
             BASE64_STANDARD.encode(&self.key)
         )
     }
+}
+
+/// The certificate in the manifest of a Secret.
+///
+/// # Panics
+/// If there is none.
+pub fn certificate_in(manifest: &str) -> CertificateDer<'static> {
+    let field = manifest.lines().find_map(|line| line.trim().strip_prefix("tls.crt: ")).expect("a field tls.crt");
+    let pem = BASE64_STANDARD.decode(field).expect("base64");
+    CertificateDer::from_pem_slice(&pem).expect("a certificate")
 }

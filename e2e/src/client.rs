@@ -59,13 +59,13 @@ impl Target {
         Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), tls: None }
     }
 
-    /// HTTPS with `host` as server name; only certificates of `authority` are accepted.
+    /// HTTPS with `host` as server name; only what `root` has signed is accepted.
     ///
     /// # Panics
-    /// If the authority's certificate cannot be used.
-    pub fn https(port: u16, host: &str, authority: &crate::Authority) -> Self {
+    /// If `root` is no certificate.
+    pub fn https(port: u16, host: &str, root: CertificateDer<'static>) -> Self {
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(authority.der()).expect("the authority's certificate");
+        roots.add(root).expect("a root certificate");
         let mut config = rustls::ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
             .expect("protocol versions")

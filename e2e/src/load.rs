@@ -38,9 +38,15 @@ impl Plan {
 
 /// Load that is under way, on a thread of its own.
 pub struct Load {
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
+    state: Arc<State>,
     thread: std::thread::JoinHandle<Report>,
+}
+
+#[derive(Default)]
+struct State {
+    stop: AtomicBool,
+    answered: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// What became of it.
@@ -62,24 +68,29 @@ impl Load {
     /// # Panics
     /// If no answer comes.
     pub async fn start(plan: Plan) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let answered = Arc::new(AtomicU64::new(0));
+        let state = Arc::new(State::default());
         let thread = std::thread::spawn({
-            let (stop, answered) = (stop.clone(), answered.clone());
+            let state = state.clone();
             move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-                runtime.block_on(run(plan, stop, answered))
+                runtime.block_on(run(plan, state))
             }
         });
-        let load = Self { stop, answered, thread };
+        let load = Self { state, thread };
         load.answers(1).await;
         load
     }
 
     /// Waits until this many more requests have been answered.
     pub async fn answers(&self, count: u64) {
-        let goal = self.answered.load(Ordering::Relaxed) + count;
-        crate::wait_until("answers to the load", async || self.answered.load(Ordering::Relaxed) >= goal).await;
+        let answered = || self.state.answered.load(Ordering::Relaxed);
+        let goal = answered() + count;
+        crate::wait_until("answers to the load", async || answered() >= goal).await;
+    }
+
+    /// Waits until this many requests have failed since the start.
+    pub async fn failures(&self, count: u64) {
+        crate::wait_until("failures of the load", async || self.state.failed.load(Ordering::Relaxed) >= count).await;
     }
 
     /// Ends it.
@@ -87,7 +98,7 @@ impl Load {
     /// # Panics
     /// If the generator itself failed.
     pub async fn stop(self) -> Report {
-        self.stop.store(true, Ordering::Relaxed);
+        self.state.stop.store(true, Ordering::Relaxed);
         tokio::task::spawn_blocking(|| self.thread.join()).await.expect("a thread").expect("the load generator")
     }
 }
@@ -119,13 +130,13 @@ impl fmt::Display for Report {
     }
 }
 
-async fn run(plan: Plan, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Report {
+async fn run(plan: Plan, state: Arc<State>) -> Report {
     let start = Instant::now();
     let interval = Duration::from_secs(1) * plan.connections / plan.rate;
     let workers: Vec<_> = (0..plan.connections)
         .map(|i| {
             let offset = interval * i / plan.connections;
-            tokio::spawn(worker(plan.clone(), start, offset, interval, stop.clone(), answered.clone()))
+            tokio::spawn(worker(plan.clone(), start, offset, interval, state.clone()))
         })
         .collect();
     let mut total = Report::default();
@@ -142,20 +153,13 @@ async fn run(plan: Plan, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Rep
     total
 }
 
-async fn worker(
-    plan: Plan,
-    start: Instant,
-    offset: Duration,
-    interval: Duration,
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-) -> Report {
+async fn worker(plan: Plan, start: Instant, offset: Duration, interval: Duration, state: Arc<State>) -> Report {
     let mut report = Report::default();
     let mut ticks = tokio::time::interval_at((start + offset).into(), interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut connection = None;
     let mut sent_on_it = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !state.stop.load(Ordering::Relaxed) {
         let due = ticks.tick().await.into_std();
         if plan.renew_after.is_some_and(|limit| sent_on_it >= limit) {
             connection = None;
@@ -167,10 +171,11 @@ async fn worker(
         match request(&plan, &mut connection, &mut report.connections).await {
             Ok(()) => {
                 report.latencies.push(due.elapsed());
-                answered.fetch_add(1, Ordering::Relaxed);
+                state.answered.fetch_add(1, Ordering::Relaxed);
             }
             Err(what) => {
                 connection = None;
+                state.failed.fetch_add(1, Ordering::Relaxed);
                 report.failures.entry(what).or_insert((0, start.elapsed().as_secs_f64())).0 += 1;
             }
         }

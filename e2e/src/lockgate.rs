@@ -48,7 +48,7 @@ impl Lockgate {
         lockgate
     }
 
-    /// Starts it.
+    /// Starts it. With the ports of Envoy's listeners among `flags`, [`Lockgate::http`] and its like are not the true ones.
     ///
     /// # Panics
     /// If it was not built.
@@ -64,7 +64,9 @@ impl Lockgate {
         args.extend(["--xds-address".to_owned(), format!("127.0.0.1:{xds}")]);
         args.extend(["--admin-address".to_owned(), format!("127.0.0.1:{admin}")]);
         for (flag, port) in [("--http-port", http), ("--https-port", https), ("--stats-port", stats)] {
-            args.extend([flag.to_owned(), port.to_string()]);
+            if !flags.contains(&flag) {
+                args.extend([flag.to_owned(), port.to_string()]);
+            }
         }
         args.extend(flags.iter().map(ToString::to_string));
         let process = Process::start("lockgate", &binary(), &args, &directory.path().join("lockgate.log"));
@@ -153,14 +155,23 @@ impl Lockgate {
             .collect()
     }
 
-    /// What `/debug/resources` shows.
-    ///
-    /// # Panics
-    /// If that is no JSON.
-    pub async fn resources(&self) -> Value {
-        let answer = self.get("/debug/resources").await;
-        serde_json::from_slice(&answer.body)
-            .unwrap_or_else(|error| panic!("/debug/resources: {error}: {}", answer.text()))
+    /// Version of every resource in the newest snapshot, by type and name: `Cluster default/shop/http`.
+    pub async fn resources(&self) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        let types = self.json("/debug/resources").await;
+        for kind in types["types"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            let list = self.json(&format!("/debug/resources?type={kind}")).await;
+            for resource in list.as_array().into_iter().flatten() {
+                let text = |field: &str| resource[field].as_str().unwrap_or_default();
+                versions.insert(format!("{kind} {}", text("name")), text("version").to_owned());
+            }
+        }
+        versions
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let answer = self.get(path).await;
+        serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.text()))
     }
 
     /// `lockgate bootstrap` for an Envoy of this controller.
