@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
-HTTP=${HTTP:-8080} HTTPS=${HTTPS:-8443} XDS=${XDS:-18000} ADMIN=${ADMIN:-8001} STATS=${STATS:-8002} ENVOY_ADMIN=${ENVOY_ADMIN:-9901}
+HTTP=${HTTP:-8080} HTTPS=${HTTPS:-8443} XDS=${XDS:-18000} ADMIN=${ADMIN:-18001} STATS=${STATS:-8002} ENVOY_ADMIN=${ENVOY_ADMIN:-9901}
 backends=(shop=9101 cart=9102 welcome=9103) # the ports in examples/services.yaml
 state=.lockgate/run
 
