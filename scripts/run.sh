@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make run`: the controller on examples/, the demo backend and a real Envoy. Ctrl-C ends all of it.
-# Addresses: HTTP, HTTPS, XDS, ADMIN (the controller's), STATS and ENVOY_ADMIN are ports, if one below is taken.
+# Ports, if one below is taken: HTTP, HTTPS, XDS, ADMIN (the controller's), STATS, ENVOY_ADMIN. LOCKGATE is a program
+# to run instead of building one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -8,8 +9,6 @@ HTTP=${HTTP:-8080} HTTPS=${HTTPS:-8443} XDS=${XDS:-18000} ADMIN=${ADMIN:-18001} 
 backends=(shop=9101 cart=9102 welcome=9103) # the ports in examples/services.yaml
 state=.lockgate/run
 
-need cargo "" "https://rustup.rs"
-need cc gcc
 need python3 python3
 
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
@@ -20,10 +19,14 @@ for use in "${backends[@]}"; do
   taken "${use#*=}" && die "port ${use#*=} is in use, and examples/services.yaml needs it for the demo backend \"${use%=*}\""
 done
 
-say "building the controller (the first time takes two minutes or so) ..."
-cargo build --workspace --bin lockgate
+if [[ -z ${LOCKGATE:-} ]]; then
+  need cargo "" "https://rustup.rs"
+  need cc gcc
+  say "building the controller (the first time takes two minutes or so) ..."
+  cargo build --workspace --bin lockgate
+  LOCKGATE=${CARGO_TARGET_DIR:-target}/debug/lockgate
+fi
 scripts/envoy.sh
-lockgate=${CARGO_TARGET_DIR:-target}/debug/lockgate
 mkdir -p "$state"
 
 names=() pids=()
@@ -70,10 +73,10 @@ answers() {
 }
 
 launch backend python3 examples/backend.py "${backends[@]}"
-launch lockgate "$lockgate" serve --manifests examples --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ADMIN" \
+launch lockgate "$LOCKGATE" serve --manifests examples --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ADMIN" \
   --http-port "$HTTP" --https-port "$HTTPS" --stats-port "$STATS"
 wait_for "the controller's /readyz" answers "$ADMIN" /readyz
-"$lockgate" bootstrap --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
+"$LOCKGATE" bootstrap --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
 launch envoy .venv/bin/envoy-bin --config-path "$state/bootstrap.yaml" --use-dynamic-base-id --log-level warning
 wait_for "Envoy" answers "$HTTP" /
 

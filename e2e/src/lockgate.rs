@@ -209,7 +209,10 @@ pub fn run(args: &[&str]) -> String {
 }
 
 /// The program: `$LOCKGATE`, else what cargo built beside this test.
-fn binary() -> PathBuf {
+///
+/// # Panics
+/// If it was not built.
+pub fn binary() -> PathBuf {
     let beside = || {
         let test = std::env::current_exe().expect("the path of this test");
         test.parent().and_then(Path::parent).expect("the target directory").join("lockgate")

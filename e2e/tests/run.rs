@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use e2e::process::{Process, repository};
-use e2e::{Target, ports, wait_until};
+use e2e::{Target, lockgate, ports, wait_until};
 
 /// The script behind `make run`, on ports of its own. (The backends' ports are those in `examples/services.yaml`.)
 fn start(http: u16, https: u16, log: &Path) -> Process {
     let mut args = vec![format!("HTTP={http}"), format!("HTTPS={https}")];
     args.extend(["XDS", "ADMIN", "STATS", "ENVOY_ADMIN"].map(|name| format!("{name}={}", ports::free())));
+    // Cargo inside of a test would build anew, for it sees other variables than outside.
+    args.push(format!("LOCKGATE={}", lockgate::binary().display()));
     args.push(repository().join("scripts/run.sh").display().to_string());
     Process::start("run.sh", Path::new("env"), &args, log)
 }
