@@ -1,7 +1,9 @@
 //! The same YAML, from a directory and from a real API server, becomes the same resources, byte for byte.
 
-use e2e::manifests::{documents, ingress_class};
-use e2e::{ApiServer, Authority, Lockgate, Manifests, Source};
+use std::collections::BTreeMap;
+
+use e2e::manifests::{documents, ingress, ingress_class};
+use e2e::{ApiServer, Authority, Lockgate, Manifests, Source, wait_until};
 
 /// Every kind of object that is read, with the fields that an API server fills in left out where YAML may leave them out.
 fn everything() -> String {
@@ -29,14 +31,39 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     let flags = ["--http-port", "8080", "--https-port", "8443", "--stats-port", "8002"];
     let offline = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
     let online = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &flags).await;
-    let (offline, online) = (offline.resources().await, online.resources().await);
-    for (name, version) in &offline {
+    let first = same(&offline, &online).await;
+    for (name, version) in &first {
         println!("{version} {name}");
     }
     for kind in ["Listener", "RouteConfiguration", "Cluster", "ClusterLoadAssignment", "Secret"] {
-        assert!(offline.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} to compare");
+        assert!(first.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} to compare");
     }
+
+    // Changed, new and gone: one by a watch, one by inotify.
+    let edited = yaml.replace("connect-timeout: 3s", "connect-timeout: 4s").replace("zone: b", "zone: c");
+    let late = ingress("late", "late.test", "headless", None).replace("name: http", "name: grpc");
+    let (kept, fallback) = edited.split_at(edited.rfind("---\n").expect("several documents"));
+    assert!(fallback.contains("name: fallback"), "{fallback}");
+    let edited = documents(&[kept.to_owned(), late]);
+    manifests.write("everything.yaml", &edited);
+    server.apply(&edited).await;
+    server.kubectl(&["delete", "ingress", "fallback", "--namespace", "shop"], "").await;
+    let time = wait_until("the change, and the same, from both", async || {
+        let (offline, online) = (offline.resources().await, online.resources().await);
+        let changed = ["Cluster shop/cart/http", "ClusterLoadAssignment shop/cart/http", "RouteConfiguration http"]
+            .iter()
+            .all(|name| offline.get(*name) != first.get(*name));
+        changed && offline == online
+    })
+    .await;
+    println!("the same again {} ms after a change of both", time.as_millis());
+}
+
+/// What both have.
+async fn same(offline: &Lockgate, online: &Lockgate) -> BTreeMap<String, String> {
+    let (offline, online) = (offline.resources().await, online.resources().await);
     let different: Vec<_> = offline.iter().filter(|(name, version)| online.get(*name) != Some(*version)).collect();
-    assert!(different.is_empty(), "another version from the API server: {different:?}");
+    assert!(different.is_empty(), "another version from the API server: {different:?}\n{online:?}");
     assert_eq!(offline.len(), online.len(), "{online:?}");
+    offline
 }
