@@ -7,7 +7,8 @@ use e2e::{Target, lockgate, ports, wait_until};
 
 /// The script behind `make run`, on ports of its own. (The backends' ports are those in `examples/services.yaml`.)
 fn start(http: u16, https: u16, log: &Path) -> Process {
-    let mut args = vec![format!("HTTP={http}"), format!("HTTPS={https}")];
+    // What starts tests in the background has them ignore Ctrl-C, and a shell cannot take that back.
+    let mut args = vec!["--default-signal=INT".to_owned(), format!("HTTP={http}"), format!("HTTPS={https}")];
     args.extend(["XDS", "ADMIN", "STATS", "ENVOY_ADMIN"].map(|name| format!("{name}={}", ports::free())));
     // Cargo inside of a test would build anew, for it sees other variables than outside.
     args.push(format!("LOCKGATE={}", lockgate::binary().display()));
