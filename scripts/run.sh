@@ -10,6 +10,7 @@ backends=(shop=9101 cart=9102 welcome=9103) # the ports in examples/services.yam
 state=.lockgate/run
 
 need python3 python3
+need setpriv util-linux
 
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 for use in HTTP="$HTTP" HTTPS="$HTTPS" XDS="$XDS" ADMIN="$ADMIN" STATS="$STATS" ENVOY_ADMIN="$ENVOY_ADMIN"; do
@@ -30,9 +31,10 @@ scripts/envoy.sh
 mkdir -p "$state"
 
 names=() pids=()
-# launch NAME COMMAND...: in a session of its own, so that Ctrl-C reaches this script alone, which ends them in order.
+# launch NAME COMMAND...: in a session of its own, so that Ctrl-C reaches this script alone, which ends them in order;
+# and even kill -9 of this script ends them.
 launch() {
-  setsid "${@:2}" </dev/null >"$state/$1.log" 2>&1 &
+  setsid setpriv --pdeathsig TERM "${@:2}" </dev/null >"$state/$1.log" 2>&1 &
   names+=("$1") pids+=($!)
 }
 stop() {
@@ -100,6 +102,6 @@ Then edit a file in examples/, shop.yaml say, and ask again. Beside it:
 The controller's log follows; Ctrl-C ends everything.
 
 TEXT
-tail -n +1 -f "$state/lockgate.log" &
+tail --pid=$$ -n +1 -f "$state/lockgate.log" &
 follower=$!
 while alive; do sleep 1 & wait $! || true; done
