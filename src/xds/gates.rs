@@ -108,6 +108,10 @@ impl Gates {
         self.kept.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
             match self.kept.get(&name) {
+                // One that was rejected is not there to be kept, and would be rejected again.
+                _ if types.get(&ResourceType::CLUSTER).is_none_or(|clusters| !clusters.holds(&name).exists()) => {
+                    self.kept.remove(&name);
+                }
                 Some(Kept::InUse) => {}
                 Some(Kept::Until(time)) if *time > now => {}
                 _ if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
@@ -141,13 +145,17 @@ impl Gates {
     }
 
     /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
-    /// has in its place, does not.
+    /// has in its place, does not. A listener leads there through routes that it newly asks for.
     pub fn leads_nowhere(&self, resource: &Resource, sent: &State, types: &Types) -> bool {
-        let unaccepted = types.get(&ResourceType::CLUSTER).into_iter().flat_map(Subscription::unaccepted);
-        unaccepted.into_iter().any(|cluster| {
-            resource.references().names_cluster(cluster)
-                && !sent.resource().is_some_and(|sent| sent.references().names_cluster(cluster))
-        })
+        let (view, sent) = (self.routes.as_ref(), sent.resource());
+        let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
+        let through = |name: &Arc<str>| view.and_then(|view| view.get(ResourceType::ROUTES, name));
+        let leads_to = |cluster: &str| {
+            let mut routes = resource.references().routes.iter().filter(newly).filter_map(through);
+            resource.references().names_cluster(cluster) && !sent.is_some_and(|s| s.references().names_cluster(cluster))
+                || routes.any(|routes| routes.references().names_cluster(cluster))
+        };
+        types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted().any(|name| leads_to(name)))
     }
 
     /// Whether a listener at the client asks for the route configuration `name`.
@@ -229,6 +237,11 @@ impl Gates {
             || self.replaced.iter().any(of_replaced)
             || self.awaits_routes(types)
             || order::before().any(|kind| {
+                // Also what is under way to a client that has just taken its interest back: it may want it anew.
+                let under_way = types.get(&kind).into_iter().flat_map(|subscription| &subscription.in_flight);
+                under_way.flat_map(|response| &response.content).any(|(_, state)| may_use(state))
+            })
+            || order::before().any(|kind| {
                 let known = types.get(&kind).into_iter().flat_map(|subscription| &subscription.known);
                 known.into_iter().any(|(name, known)| {
                     let reachable = kind != ResourceType::ROUTES
@@ -239,13 +252,12 @@ impl Gates {
             })
     }
 
-    /// Whether an Envoy that came back has yet to say which listeners and routes it has.
+    /// Whether an Envoy that came back has yet to say which listeners and routes it has. One whose routes it does not
+    /// have yet is not in use: in its place an older one, of which it says nothing, may be.
     fn awaits_routes(&self, types: &Types) -> bool {
-        let routes = types.get(&ResourceType::ROUTES);
-        let asked = |name: &Arc<str>| routes.is_some_and(|routes| routes.covers(name));
         self.introduces_itself_until.is_some()
             && types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
-                at_client(listeners).any(|listener| !listener.references().routes.iter().all(asked))
+                at_client(listeners).any(|l| !l.references().routes.iter().all(|name| accepted(types, name)))
             })
     }
 }

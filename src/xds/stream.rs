@@ -122,7 +122,7 @@ impl Stream {
             let deadline = |sent: Instant| sent + self.timing.gate_timeout;
             while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
                 let nonce = late.nonce.clone();
-                if let Some(response) = subscription.answered(&nonce) {
+                if let Some(response) = subscription.take(&nonce) {
                     subscription.accept(response);
                     self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
                 }
@@ -144,32 +144,38 @@ impl Stream {
             self.gates.introduced(node, request, &self.types, now + self.timing.gate_timeout);
         }
         let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url));
-        if self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce {
-            // Stale: it answers what was overtaken. The client will answer the newer response too.
-            subscription.let_go(request);
-            return;
-        }
+        let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
         let (mut accepted, mut replaced) = (false, Vec::new());
-        if let Some(response) = (!first).then(|| subscription.answered(&request.nonce)).flatten() {
-            let latency = now.saturating_duration_since(response.sent_at);
-            let nonce = response.nonce.clone();
-            self.outputs.push(Output::Notice(match &request.error {
+        if !first {
+            match &request.error {
                 None => {
-                    replaced = subscription.accept(response);
-                    accepted = true;
-                    subscription.rejection = None;
-                    Notice::Acked { kind, nonce, latency }
+                    for response in subscription.answered(&request.nonce) {
+                        let latency = now.saturating_duration_since(response.sent_at);
+                        let nonce = response.nonce.clone();
+                        replaced.extend(subscription.accept(response));
+                        accepted = true;
+                        subscription.rejection = None;
+                        self.outputs.push(Output::Notice(Notice::Acked { kind, nonce, latency }));
+                    }
                 }
                 Some(message) => {
-                    subscription.reject(&response);
-                    subscription.rejection = Some(message.clone());
-                    let set = response.content.iter().filter(|(_, state)| state.exists());
-                    let suspects = set.map(|(name, _)| name.clone()).collect();
-                    Notice::Nacked { kind, nonce, message: message.clone(), suspects }
+                    if let Some(response) = subscription.take(&request.nonce) {
+                        subscription.reject(&response);
+                        subscription.rejection = Some(message.clone());
+                        let set = response.content.iter().filter(|(_, state)| state.exists());
+                        let suspects = set.map(|(name, _)| name.clone()).collect();
+                        let (nonce, message) = (response.nonce, message.clone());
+                        self.outputs.push(Output::Notice(Notice::Nacked { kind, nonce, message, suspects }));
+                    }
                 }
-            }));
+            }
         }
-        subscription.request(self.variant, request, first, &self.newest);
+        if stale {
+            // It answers what was overtaken, so its names do not count. The client will answer the newer response too.
+            subscription.let_go(request);
+        } else {
+            subscription.request(self.variant, request, first, &self.newest);
+        }
         if kind == ResourceType::ENDPOINTS && first {
             for name in std::mem::take(&mut self.unfollowed) {
                 if subscription.covers(&name) {
@@ -251,7 +257,10 @@ impl Stream {
             let gone = clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none());
             gone.filter(|name| clusters.known.get(*name).is_some_and(|k| k.sent.exists())).cloned().collect()
         });
-        self.gates.retire(gone, &self.types, &self.newest, now, self.timing);
+        self.gates.retire(gone.clone(), &self.types, &self.newest, now, self.timing);
+        if let Some(clusters) = self.types.get_mut(&kind) {
+            gone.iter().filter(|name| self.gates.keeps(name)).for_each(|name| clusters.withdraw(name));
+        }
         let before = self.types.get(&kind).map(|clusters| clusters.last_nonce.clone());
         self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
             Some(resource) => Look::Send(resource.clone()),
@@ -419,7 +428,7 @@ impl Stream {
         }
         // What waits stays at the client as it is; what is new and waits is not there yet.
         for name in &push.waits {
-            let stays = at_client(name).and_then(State::resource);
+            let stays = subscription.holds(name).resource();
             let instead = match stays {
                 Some(old) => all.insert(name.clone(), old.clone()),
                 None => all.remove(name),
@@ -428,6 +437,14 @@ impl Stream {
                 push.mixed.insert(name.clone());
             }
         }
+        // What was rejected in an earlier response goes out again with this one: news to the client.
+        let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
+        let again = all.iter().filter(|(name, resource)| {
+            let sent = at_client(name).is_some_and(|sent| sent == *resource);
+            let has_it = sent && subscription.holds(name) == *resource;
+            !has_it && !changed.contains(*name)
+        });
+        push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
         all.into_values().collect()
     }
 
@@ -496,7 +513,12 @@ impl Push {
                     self.told_again.insert(name.clone());
                 }
                 let told = sent == Some(&State::Absent) && !again;
-                if !told && (subscription.named(name) || sent.is_some_and(State::exists)) {
+                // A removal that was rejected with something else left the client with what it had accepted before.
+                let has_it = subscription
+                    .known
+                    .get(name)
+                    .is_some_and(|known| known.sent.exists() || (again && known.accepted.exists()));
+                if !told && (subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
                     self.content.push((name.clone(), State::Absent));
                 }

@@ -358,9 +358,16 @@ impl Subscription {
     }
 
     /// Takes the response `nonce` out of those under way.
-    pub fn answered(&mut self, nonce: &str) -> Option<InFlight> {
+    pub fn take(&mut self, nonce: &str) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce)?;
         Some(self.in_flight.remove(at))
+    }
+
+    /// Takes the response `nonce`, which was accepted, out of those under way, and before it those that it overtook:
+    /// they will not be answered any more.
+    pub fn answered(&mut self, nonce: &str) -> Vec<InFlight> {
+        let at = self.in_flight.iter().position(|response| response.nonce == nonce);
+        at.map_or_else(Vec::new, |at| self.in_flight.drain(..=at).collect())
     }
 
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
@@ -391,14 +398,41 @@ impl Subscription {
                 self.known.remove(&name);
             }
         }
-        // What was rejected together with something that is now accepted was perhaps good: once more, without it.
+        self.try_again(&mended);
+        replaced
+    }
+
+    /// What was rejected together with something that is now accepted was perhaps good: once more, without it.
+    fn try_again(&mut self, mended: &BTreeSet<String>) {
         let again = self.rejected.iter().filter(|(_, nonce)| mended.contains(*nonce));
         let again: Vec<Arc<str>> = again.map(|(name, _)| name.clone()).collect();
         for name in again {
             self.rejected.remove(&name);
             self.touch(&name, Need::Again);
         }
-        replaced
+    }
+
+    /// Records that what was rejected of `name` is wanted no more: the client has what it had before.
+    pub fn withdraw(&mut self, name: &Arc<str>) {
+        if self.known.get(name).is_some_and(|known| *self.holds(name) == known.sent) {
+            return; // Something newer is on its way.
+        }
+        let Some(nonce) = self.rejected.remove(name) else { return };
+        if let Some(known) = self.known.get_mut(name) {
+            known.sent = known.accepted.clone();
+        }
+        self.unaccepted.remove(name);
+        self.try_again(&BTreeSet::from([nonce]));
+    }
+
+    /// What the client has of `name`: what is on its way, or what it accepted last.
+    pub fn holds(&self, name: &str) -> &State {
+        let on_its_way = || self.in_flight.iter().any(|r| r.content.iter().any(|(sent, _)| **sent == *name));
+        match self.known.get(name) {
+            None => &State::Unknown,
+            Some(known) if known.sent == known.accepted || on_its_way() => &known.sent,
+            Some(known) => &known.accepted,
+        }
     }
 
     /// Records that `resource` is the content of the version that the client came with.
@@ -413,8 +447,16 @@ impl Subscription {
 
     /// Records that the client did not take `response`. It is not sent again.
     pub fn reject(&mut self, response: &InFlight) {
-        let set = response.content.iter().filter(|_| !response.full);
-        self.rejected.extend(set.map(|(name, _)| (name.clone(), response.nonce.clone())));
+        if response.full {
+            return;
+        }
+        let names = || response.content.iter().map(|(name, _)| name);
+        let earlier: BTreeSet<String> = names().filter_map(|name| self.rejected.get(name).cloned()).collect();
+        // What waited for one of these to be mended waits on.
+        for nonce in self.rejected.values_mut().filter(|nonce| earlier.contains(*nonce)) {
+            nonce.clone_from(&response.nonce);
+        }
+        self.rejected.extend(names().map(|name| (name.clone(), response.nonce.clone())));
     }
 
     /// Names that were sent and of which no version was ever accepted: none, but while a response is under way or
