@@ -37,13 +37,17 @@ impl Envoy {
     }
 
     /// Starts it.
+    pub fn launch(lockgate: &Lockgate, mode: Mode) -> Self {
+        let admin = ports::free();
+        Self::launch_with(&lockgate.bootstrap(mode, admin, &format!("envoy-{admin}")), admin)
+    }
+
+    /// Starts it from a bootstrap with this admin port.
     ///
     /// # Panics
     /// If it cannot be started.
-    pub fn launch(lockgate: &Lockgate, mode: Mode) -> Self {
+    pub fn launch_with(bootstrap: &str, admin: u16) -> Self {
         let directory = tempfile::Builder::new().prefix("envoy-").tempdir().expect("a temporary directory");
-        let admin = ports::free();
-        let bootstrap = lockgate.bootstrap(mode, admin, &format!("envoy-{admin}"));
         std::fs::write(directory.path().join("bootstrap.yaml"), bootstrap).expect("a file written");
         let process = launch(&directory);
         Self { process, directory, admin }
@@ -51,11 +55,20 @@ impl Envoy {
 
     /// Waits until it is ready.
     pub async fn wait_ready(&mut self) -> Duration {
+        self.wait_status(|status| status == 200).await
+    }
+
+    /// Waits until its admin address answers, ready or not.
+    pub async fn wait_answering(&mut self) -> Duration {
+        self.wait_status(|_| true).await
+    }
+
+    async fn wait_status(&mut self, expected: impl Fn(u16) -> bool) -> Duration {
         let target = Target::http(self.admin, "localhost");
         let process = &mut self.process;
         wait_until("Envoy's /ready", async || {
             process.assert_running();
-            target.get("/ready").await.is_ok_and(|answer| answer.status == 200)
+            target.get("/ready").await.is_ok_and(|answer| expected(answer.status))
         })
         .await
     }

@@ -184,7 +184,12 @@ impl Lockgate {
             Mode::Delta => "delta",
             Mode::Sotw => "sotw",
         };
-        run(&["bootstrap", "--xds-address", &xds, "--admin-address", &admin, "--mode", mode, "--node-id", node])
+        let mut args =
+            vec!["bootstrap", "--xds-address", &xds, "--admin-address", &admin, "--mode", mode, "--node-id", node];
+        if let Some(at) = self.args.iter().position(|flag| flag == "--xds-tls") {
+            args.extend(["--xds-tls", &self.args[at + 1]]);
+        }
+        run(&args)
     }
 
     /// The directory of its log, removed with it.
