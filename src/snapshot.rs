@@ -8,5 +8,5 @@ mod resource;
 mod store;
 
 pub use references::References;
-pub use resource::{Resource, ResourceType, Version};
+pub use resource::{Lease, Resource, ResourceType, Version};
 pub use store::{Changes, Snapshot, Store, Update};

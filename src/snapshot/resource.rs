@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
 use super::References;
@@ -113,10 +115,22 @@ pub struct Resource {
     name: Arc<str>,
     version: Version,
     frame: Bytes,
+    wrapper_start: usize,
     any_start: usize,
     value_start: usize,
     references: References,
+    lease: Lease,
     origins: Arc<[ObjectRef]>,
+}
+
+/// What the protocol's `Resource` wrapper may say beyond the content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lease {
+    /// The client drops the resource after this time unless it is renewed. Off (`None`) unless its author asks for it:
+    /// Envoy 1.40 crashes when one of a state-of-the-world EDS resource runs out (envoy#24271).
+    pub ttl: Option<Duration>,
+    /// Other names under which a delta client may ask for it, sorted.
+    pub aliases: Vec<Arc<str>>,
 }
 
 impl Resource {
@@ -129,19 +143,42 @@ impl Resource {
     }
 
     /// The resource `name` of type `kind` whose message encodes to `message`; map entries may be in any order.
-    pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], mut origins: Vec<ObjectRef>) -> Self {
+    pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], origins: Vec<ObjectRef>) -> Self {
+        Self::with_lease(kind, name, message, Lease::default(), origins)
+    }
+
+    /// The same, with a time to live or aliases.
+    pub fn with_lease(
+        kind: ResourceType,
+        name: &str,
+        message: &[u8],
+        mut lease: Lease,
+        mut origins: Vec<ObjectRef>,
+    ) -> Self {
         origins.sort();
         origins.dedup();
+        lease.aliases.sort();
+        lease.aliases.dedup();
         let value = protobuf::canonical(kind.full_name(), message);
-        let version = Version(xxhash_rust::xxh3::xxh3_64(&value));
+        let mut extras = BytesMut::new();
+        lease.aliases.iter().for_each(|alias| put_field(&mut extras, 4, alias.as_bytes()));
+        if let Some(ttl) = lease.ttl {
+            put_field(&mut extras, 6, &duration(ttl));
+        }
+        let mut version = Version(xxhash_rust::xxh3::xxh3_64(&value));
+        if !extras.is_empty() {
+            version = Version(xxhash_rust::xxh3::xxh3_64_with_seed(&extras, version.0));
+        }
         let references = References::of(kind, name, &value);
         let any_len = field_len(kind.url().len()) + field_len(value.len());
         let version_text = version.to_string();
-        let resource_len = field_len(version_text.len()) + field_len(name.len()) + field_len(any_len);
+        let resource_len = field_len(version_text.len()) + field_len(name.len()) + extras.len() + field_len(any_len);
         let mut frame = BytesMut::with_capacity(field_len(resource_len));
         put_len(&mut frame, 2, resource_len);
+        let wrapper_start = frame.len();
         put_field(&mut frame, 1, version_text.as_bytes());
         put_field(&mut frame, 3, name.as_bytes());
+        frame.put_slice(&extras);
         let any_start = frame.len();
         put_len(&mut frame, 2, any_len);
         put_field(&mut frame, 1, kind.url().as_bytes());
@@ -153,9 +190,11 @@ impl Resource {
             name: name.into(),
             version,
             frame: frame.freeze(),
+            wrapper_start,
             any_start,
             value_start,
             references,
+            lease,
             origins: origins.into(),
         }
     }
@@ -190,6 +229,31 @@ impl Resource {
         self.frame.clone()
     }
 
+    /// Field `resources` of a `DiscoveryResponse` for clients that take the wrapper there: an `Any` of it.
+    pub fn wrapped_sotw_field(&self) -> Bytes {
+        any_of_wrapper(&self.frame[self.wrapper_start..])
+    }
+
+    /// The wrapper without content, which renews its time to live: as field `resources` of a delta response, or of a
+    /// state-of-the-world one.
+    pub fn heartbeat_field(&self, delta: bool) -> Bytes {
+        let mut wrapper = BytesMut::new();
+        put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
+        put_field(&mut wrapper, 3, self.name.as_bytes());
+        put_field(&mut wrapper, 6, &duration(self.lease.ttl.unwrap_or_default()));
+        if !delta {
+            return any_of_wrapper(&wrapper);
+        }
+        let mut field = BytesMut::new();
+        put_field(&mut field, 2, &wrapper);
+        field.freeze()
+    }
+
+    /// Its time to live and aliases.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
     /// The names of other resources that this one uses.
     pub fn references(&self) -> &References {
         &self.references
@@ -215,6 +279,22 @@ impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} @{}", self.kind, self.name, self.version)
     }
+}
+
+/// Field `resources` with an `Any` of an encoded `Resource` wrapper.
+fn any_of_wrapper(wrapper: &[u8]) -> Bytes {
+    let mut any = BytesMut::new();
+    put_field(&mut any, 1, b"type.googleapis.com/envoy.service.discovery.v3.Resource");
+    put_field(&mut any, 2, wrapper);
+    let mut field = BytesMut::new();
+    put_field(&mut field, 2, &any);
+    field.freeze()
+}
+
+/// An encoded `google.protobuf.Duration`.
+fn duration(duration: Duration) -> Vec<u8> {
+    let (seconds, nanos) = (duration.as_secs() as i64, duration.subsec_nanos() as i32);
+    prost_types::Duration { seconds, nanos }.encode_to_vec()
 }
 
 /// The encoded length of a length-delimited field with a one-byte tag.

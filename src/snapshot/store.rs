@@ -26,6 +26,8 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default)]
 struct Typed {
     resources: OrdMap<Arc<str>, Arc<Resource>>,
+    /// Alias and the name that it stands for.
+    aliases: OrdMap<Arc<str>, Arc<str>>,
     /// XOR over the resources, so that a change costs what it changes.
     digest: u64,
 }
@@ -39,6 +41,11 @@ impl Snapshot {
     /// The resource `name` of type `kind`.
     pub fn get(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
         self.types.get(&kind)?.resources.get(name)
+    }
+
+    /// The name of the resource of type `kind` that has the alias `name`.
+    pub fn name_of_alias(&self, kind: ResourceType, name: &str) -> Option<&Arc<str>> {
+        self.types.get(&kind)?.aliases.get(name)
     }
 
     /// All resources of a type, by name.
@@ -93,6 +100,11 @@ impl Changes {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    /// The resources that were set.
+    pub fn set(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.added.iter().chain(&self.changed)
     }
 
     /// Type and name of everything that changed.
@@ -155,6 +167,7 @@ impl Store {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*name) {
                 typed.digest ^= digest(&old);
+                old.lease().aliases.iter().for_each(|alias| drop(typed.aliases.remove(alias)));
                 for endpoints in old.references().endpoints.iter() {
                     next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
                 }
@@ -172,6 +185,7 @@ impl Store {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
                     typed.digest ^= digest(&old);
+                    old.lease().aliases.iter().for_each(|alias| drop(typed.aliases.remove(alias)));
                     for endpoints in old.references().endpoints.iter() {
                         next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
                     }
@@ -182,6 +196,9 @@ impl Store {
                 }
             }
             typed.digest ^= digest(&resource);
+            for alias in &resource.lease().aliases {
+                typed.aliases.insert(alias.clone(), resource.name().clone());
+            }
             for endpoints in resource.references().endpoints.iter() {
                 next.users_of_endpoints.insert((endpoints.clone(), resource.name().clone()));
             }

@@ -5,15 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use envoy_types::pb::google::protobuf as google;
 use prost::Message;
 use serde_json::Value;
 
 use super::yaml::{Document, Fault, documents};
 use crate::protobuf::{self, Encoded, JsonError};
 use crate::provenance::ObjectRef;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{Lease, Resource, ResourceType};
 
 /// The kind of the origin of what comes from a file.
 pub const FILE: &str = "File";
@@ -92,7 +94,7 @@ impl File {
             }
             _ => protobuf::from_json(value)?,
         };
-        let read = if read.full_name() == WRAPPER { unwrap(&read)? } else { read };
+        let (read, lease) = if read.full_name() == WRAPPER { unwrap(&read)? } else { (read, Lease::default()) };
         let fault = |path: &str, message: String| JsonError { path: path.to_owned(), message };
         let kind = ResourceType::of_url(read.type_url)
             .ok_or_else(|| fault("@type", format!("unknown type {:?}", read.type_url)))?;
@@ -100,20 +102,26 @@ impl File {
             Some(field) => fault(field, format!("{} needs a name", kind.short_name())),
             None => fault("", format!("{} has no name of its own: wrap it in {WRAPPER}", kind.full_name())),
         })?;
-        // Lifetimes and aliases are not served yet.
-        Ok(Resource::from_encoded(kind, name, &read.message, vec![self.origin.clone()]))
+        Ok(Resource::with_lease(kind, name, &read.message, lease, vec![self.origin.clone()]))
     }
 }
 
-/// What is in a wrapper, under the wrapper's name or else its own.
-fn unwrap(wrapper: &Encoded) -> Result<Encoded, JsonError> {
+/// What is in a wrapper, under the wrapper's name or else its own, and what else the wrapper says.
+fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
     let fault = |message: &str| JsonError { path: "resource".to_owned(), message: message.to_owned() };
     let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;
     let any = wrapper.resource.ok_or_else(|| fault("a wrapper needs a resource"))?;
     let type_url = protobuf::known_type_url(&any.type_url).ok_or_else(|| fault("a wrapper needs a resource"))?;
     let name = Some(wrapper.name).filter(|name| !name.is_empty());
     let name = name.or_else(|| protobuf::name_of(type_url, &any.value));
-    Ok(Encoded { type_url, message: any.value, name })
+    let duration =
+        |ttl: google::Duration| Some(Duration::new(ttl.seconds.try_into().ok()?, ttl.nanos.try_into().ok()?));
+    let ttl = match wrapper.ttl.map(duration) {
+        Some(None) => return Err(JsonError { path: "ttl".to_owned(), message: "is negative".to_owned() }),
+        ttl => ttl.flatten().filter(|ttl| !ttl.is_zero()),
+    };
+    let aliases = wrapper.aliases.into_iter().map(Arc::from).collect();
+    Ok((Encoded { type_url, message: any.value, name }, Lease { ttl, aliases }))
 }
 
 /// The field that holds the name of resources of this type.

@@ -20,10 +20,12 @@ const NOT_FOUND: u64 = 5;
 /// The encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`; `identifier` names this control plane.
 pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Bytes {
     let resources = response.resources.iter().map(|resource| match variant {
+        Variant::Sotw if response.leases && resource.lease().ttl.is_some() => resource.wrapped_sotw_field(),
         Variant::Sotw => resource.sotw_field(),
         Variant::Delta => resource.delta_field(),
     });
-    let resources: Vec<Bytes> = resources.collect();
+    let heartbeats = response.heartbeats.iter().map(|resource| resource.heartbeat_field(variant == Variant::Delta));
+    let resources: Vec<Bytes> = resources.chain(heartbeats).collect();
     let size: usize = resources.iter().map(Bytes::len).sum();
     let names: usize = response.removed.iter().chain(&response.missing).map(|name| name.len() + 64).sum();
     let mut buffer = BytesMut::with_capacity(size + names + 256);

@@ -46,6 +46,17 @@ impl Node {
     pub fn is_envoy(&self) -> bool {
         self.user_agent == "envoy"
     }
+
+    /// Whether times to live of resources of `kind` may be told to the client.
+    pub fn takes_leases(&self, variant: Variant, kind: ResourceType) -> bool {
+        let has = |feature: &str| self.features.iter().any(|own| own == feature);
+        match variant {
+            Variant::Delta => true,
+            // Envoy 1.40 crashes when one runs out (envoy#24271).
+            Variant::Sotw if self.is_envoy() && kind == ResourceType::ENDPOINTS => false,
+            Variant::Sotw => has("xds.config.supports-resource-ttl") && has("xds.config.resource-in-sotw"),
+        }
+    }
 }
 
 impl From<core_v3::Node> for Node {
@@ -117,6 +128,8 @@ pub struct Response {
     pub resources: Vec<Arc<Resource>>,
     /// Resources whose time to live is renewed without sending them again.
     pub heartbeats: Vec<Arc<Resource>>,
+    /// State of the world: whether times to live are told, for which each resource with one needs a wrapper.
+    pub leases: bool,
     /// Delta: what is gone, or does not exist.
     pub removed: Vec<Arc<str>>,
     /// State of the world: what was asked for and does not exist (`resource_errors`).

@@ -104,9 +104,16 @@ impl Stream {
     pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
         match snapshot.changes_since(self.newest.generation()) {
             Some(changes) => {
-                for (kind, name) in changes.flat_map(|changes| changes.names()) {
-                    if let Some(subscription) = self.types.get_mut(&kind) {
-                        subscription.changed(name);
+                for changes in changes {
+                    for resource in changes.set().filter(|resource| !resource.lease().aliases.is_empty()) {
+                        if let Some(subscription) = self.types.get_mut(&resource.kind()) {
+                            subscription.named_by(resource);
+                        }
+                    }
+                    for (kind, name) in changes.names() {
+                        if let Some(subscription) = self.types.get_mut(&kind) {
+                            subscription.changed(name);
+                        }
                     }
                 }
             }
@@ -129,13 +136,16 @@ impl Stream {
             }
         }
         self.gates.on_time(now);
-        self.advance(now)
+        let mut outputs = self.advance(now);
+        outputs.extend(self.renew(now));
+        outputs
     }
 
     /// When [`Stream::on_time`] has something to do; to be asked again after every event.
     pub fn deadline(&self) -> Option<Instant> {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
-        unanswered.chain(self.gates.deadline()).min()
+        let renewals = self.types.values().filter_map(Subscription::renewal);
+        unanswered.chain(self.gates.deadline()).chain(renewals).min()
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
@@ -203,9 +213,39 @@ impl Stream {
             version: String::new(),
             resources: Vec::new(),
             heartbeats: Vec::new(),
+            leases: false,
             removed,
             missing: Vec::new(),
         }));
+    }
+
+    /// Tells the client that what has a time to live lives on.
+    fn renew(&mut self, now: Instant) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        for kind in self.types.keys().copied().collect::<Vec<_>>() {
+            let Some(subscription) = self.types.get_mut(&kind) else { continue };
+            let heartbeats = subscription.renew(now);
+            if heartbeats.is_empty() || !self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)) {
+                continue;
+            }
+            self.nonces += 1;
+            let (nonce, version) = (self.nonces.to_string(), subscription.sent_version.clone());
+            let in_flight = InFlight { nonce: nonce.clone(), sent_at: now, content: Vec::new(), full: false };
+            let owed = subscription.answer_owed;
+            subscription.sent(&version, in_flight);
+            subscription.answer_owed = owed;
+            outputs.push(Output::Send(Response {
+                type_url: subscription.type_url.clone(),
+                nonce,
+                version,
+                resources: Vec::new(),
+                heartbeats,
+                leases: true,
+                removed: Vec::new(),
+                missing: Vec::new(),
+            }));
+        }
+        outputs
     }
 
     /// For a stream that fell so far behind that nobody remembers what changed.
@@ -385,6 +425,7 @@ impl Stream {
             version,
             resources: set,
             heartbeats: Vec::new(),
+            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
             removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
             missing: std::mem::take(&mut push.missing),
         });

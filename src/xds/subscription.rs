@@ -20,6 +20,8 @@ pub(super) struct Subscription {
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
     names: HashSet<Arc<str>>,
+    /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
+    aliases: HashMap<Arc<str>, Arc<str>>,
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
     /// has dropped and wants them anew.
     let_go: HashSet<Arc<str>>,
@@ -41,6 +43,8 @@ pub(super) struct Subscription {
     /// The newest NACK, until an ACK clears it.
     pub rejection: Option<String>,
     pub sent_version: String,
+    /// When the client must be told that a resource with a time to live lives on.
+    renewals: BTreeMap<Arc<str>, Instant>,
 }
 
 /// What a client has, or was told, of one name.
@@ -128,6 +132,7 @@ impl Subscription {
             wildcard: false,
             ever_named: false,
             names: HashSet::new(),
+            aliases: HashMap::new(),
             let_go: HashSet::new(),
             globs: HashSet::new(),
             known: HashMap::new(),
@@ -139,6 +144,7 @@ impl Subscription {
             last_nonce: String::new(),
             rejection: None,
             sent_version: String::new(),
+            renewals: BTreeMap::new(),
         }
     }
 
@@ -186,6 +192,31 @@ impl Subscription {
         if self.covers(name) || self.known.contains_key(name) {
             self.touch(name, Need::Changed);
         }
+    }
+
+    /// Notes that `resource` is new or has changed: an alias that was asked for may have got its name.
+    pub fn named_by(&mut self, resource: &Resource) {
+        for alias in &resource.lease().aliases {
+            if self.names.contains(alias) && alias != resource.name() {
+                self.forget(alias);
+                self.ask_by_alias(alias, resource.name());
+            }
+        }
+    }
+
+    fn ask_by_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
+        self.aliases.insert(alias.clone(), name.clone());
+        self.names.insert(name.clone());
+        self.touch(name, Need::Asked);
+    }
+
+    fn forget(&mut self, name: &Arc<str>) {
+        self.names.remove(name);
+        self.known.remove(name);
+        self.dirty.remove(name);
+        self.unaccepted.remove(name);
+        self.rejected.remove(name);
+        self.renewals.remove(name);
     }
 
     /// What was asked for, in `snapshot`: all resources that the client is to have, by name.
@@ -280,6 +311,10 @@ impl Subscription {
                 }
                 Asked::Name(name) => {
                     let name: Arc<str> = name.into();
+                    if let Some(stands_for) = snapshot.name_of_alias(self.kind, &name) {
+                        self.ask_by_alias(&name, stands_for);
+                        continue;
+                    }
                     self.names.insert(name.clone());
                     let has_it = first && self.known.contains_key(&name);
                     self.touch(&name, if has_it { Need::Changed } else { Need::Asked });
@@ -291,6 +326,9 @@ impl Subscription {
                 Asked::All => self.wildcard = false,
                 Asked::Glob(prefix) => drop(self.globs.remove(prefix)),
                 Asked::Name(name) => {
+                    let named = self.aliases.remove(name);
+                    let name = named.as_deref().unwrap_or(name);
+                    self.aliases.retain(|_, of| **of != *name);
                     // Still covered by the wildcard: the client cannot know whether it is, so it is told again.
                     if self.names.remove(name) && self.covers(name) {
                         self.touch(&name.into(), Need::Asked);
@@ -338,6 +376,7 @@ impl Subscription {
         let known = &self.known;
         self.unaccepted.retain(|name| known.contains_key(name));
         self.rejected.retain(|name, _| known.contains_key(name));
+        self.renewals.retain(|name, _| known.contains_key(name));
     }
 
     /// Records that `response` went out.
@@ -350,11 +389,37 @@ impl Subscription {
             } else if !state.exists() {
                 self.unaccepted.remove(name);
             }
+            match state.resource().and_then(|resource| resource.lease().ttl) {
+                // Twice in its life, so that one that is late does no harm.
+                Some(ttl) => drop(self.renewals.insert(name.clone(), response.sent_at + ttl / 2)),
+                None => drop(self.renewals.remove(name)),
+            }
         }
         self.answer_owed = false;
         self.last_nonce.clone_from(&response.nonce);
         self.sent_version = version.to_owned();
         self.in_flight.push(response);
+    }
+
+    /// When the next resource must be renewed.
+    pub fn renewal(&self) -> Option<Instant> {
+        self.renewals.values().min().copied()
+    }
+
+    /// The resources that must be renewed now.
+    pub fn renew(&mut self, now: Instant) -> Vec<Arc<Resource>> {
+        let due: Vec<Arc<str>> =
+            self.renewals.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone()).collect();
+        let mut renewed = Vec::new();
+        for name in due {
+            self.renewals.remove(&name);
+            let Some(resource) = self.known.get(&name).and_then(|known| known.sent.resource()) else { continue };
+            if let Some(ttl) = resource.lease().ttl {
+                renewed.push(resource.clone());
+                self.renewals.insert(name, now + ttl / 2);
+            }
+        }
+        renewed
     }
 
     /// Takes the response `nonce` out of those under way.

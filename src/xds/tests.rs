@@ -8,6 +8,7 @@ mod delta;
 mod envoy;
 mod grpc;
 mod harness;
+mod leases;
 mod order;
 mod random;
 mod sotw;
