@@ -8,6 +8,7 @@ mod gates;
 mod message;
 mod observer;
 mod order;
+mod push;
 mod server;
 mod service;
 mod stream;

@@ -73,6 +73,7 @@ fn s33_a_heartbeat_has_the_version_and_no_content() {
     let both = ["xds.config.supports-resource-ttl", "xds.config.resource-in-sotw"];
     let mut bench = Bench::sotw([leased("a", Some(TTL), &[])]);
     let first = ask_with(&mut bench, "gRPC", &both);
+    bench.set_names(ResourceType::ENDPOINTS, vec!["a".to_owned()]);
     bench.ack(&first);
     let heartbeat = sotw_message(bench.wait(TTL / 2).one());
     let wrapper = discovery_v3::Resource::decode(&*heartbeat.resources[0].value).unwrap();

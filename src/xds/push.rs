@@ -1,0 +1,128 @@
+//! The response that is being put together: what is set, what is gone, what waits.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::message::{Node, Variant};
+use super::subscription::{Need, State, Subscription};
+use crate::snapshot::{Resource, ResourceType, Snapshot};
+
+/// What a name should be at the client now.
+pub(super) enum Look {
+    /// This.
+    Send(Arc<Resource>),
+    /// This, and the name is looked at again later.
+    ForNow(Arc<Resource>),
+    /// Nothing.
+    Nothing,
+    /// As it is: something else comes first.
+    Wait,
+}
+
+impl Look {
+    /// As `snapshot` has it.
+    pub fn at(snapshot: &Snapshot, kind: ResourceType, name: &Arc<str>) -> Self {
+        snapshot.get(kind, name).map_or(Look::Nothing, |resource| Look::Send(resource.clone()))
+    }
+}
+
+/// The response that is being put together.
+#[derive(Default)]
+pub(super) struct Push {
+    pub set: Vec<Arc<Resource>>,
+    pub removed: Vec<Arc<str>>,
+    pub missing: Vec<Arc<str>>,
+    pub content: Vec<(Arc<str>, State)>,
+    pub done: Vec<Arc<str>>,
+    /// Done for now, but looked at again.
+    pub answered: Vec<Arc<str>>,
+    pub waits: BTreeSet<Arc<str>>,
+    /// What the client is found to have.
+    pub recognised: Vec<Arc<Resource>>,
+    /// Names told to be gone, or absent, although that is not new.
+    pub told_again: BTreeSet<Arc<str>>,
+    /// Names of a full state that are not as in the snapshot: its version is another one.
+    pub mixed: BTreeSet<Arc<str>>,
+}
+
+impl Push {
+    /// Decides what becomes of one dirty name.
+    pub fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
+        let sent = subscription.known.get(name).map(|known| &known.sent);
+        let resource = match look {
+            Look::Wait => {
+                self.waits.insert(name.clone());
+                return;
+            }
+            Look::Nothing => {
+                self.done.push(name.clone());
+                let again = need > Need::Changed;
+                if again {
+                    self.told_again.insert(name.clone());
+                }
+                let told = sent == Some(&State::Absent) && !again;
+                // A removal that was rejected with something else left the client with what it had accepted before.
+                let has_it = subscription
+                    .known
+                    .get(name)
+                    .is_some_and(|known| known.sent.exists() || (again && known.accepted.exists()));
+                if !told && (subscription.named(name) || has_it) {
+                    self.removed.push(name.clone());
+                    self.content.push((name.clone(), State::Absent));
+                }
+                return;
+            }
+            Look::Send(resource) => {
+                self.done.push(name.clone());
+                resource
+            }
+            Look::ForNow(resource) => {
+                self.answered.push(name.clone());
+                resource
+            }
+        };
+        if sent.is_some_and(|sent| *sent == resource) {
+            self.recognised.push(resource.clone());
+        }
+        if need > Need::Changed || sent.is_none_or(|sent| *sent != resource) {
+            self.content.push((name.clone(), State::Resource(resource.clone())));
+            self.set.push(resource);
+        }
+    }
+
+    /// Whether there is something to tell the client; fills in what its absence is told with.
+    pub fn changes(&mut self, variant: Variant, full: bool, subscription: &Subscription, node: Option<&Node>) -> bool {
+        if variant == Variant::Delta {
+            return !self.set.is_empty() || !self.removed.is_empty();
+        }
+        let is_envoy = node.is_some_and(Node::is_envoy);
+        let gone = self.removed.iter().any(|name| subscription.known.get(name).is_some_and(|k| k.sent.exists()));
+        for name in self.removed.iter().filter(|name| subscription.named(name)) {
+            let had_it = !self.told_again.contains(name)
+                && subscription.known.get(name).is_some_and(|known| known.sent.exists());
+            match is_envoy {
+                // Envoy warms a cluster for 15 s for want of an answer; it ignores the removal of live endpoints.
+                true if subscription.kind == ResourceType::ENDPOINTS && !had_it => self.set.push(no_endpoints(name)),
+                true => {}
+                // State of the world without full state has no word for deletion: silence (an empty answer is ignored).
+                false if had_it && !full => {}
+                false if !ERRORS_TOLD.contains(&subscription.kind) => {}
+                false => self.missing.push(name.clone()),
+            }
+        }
+        !self.set.is_empty() || !self.missing.is_empty() || (full && gone)
+    }
+}
+
+/// The types of which a state-of-the-world client is told that a name does not exist. Source: xRFC TP3.
+const ERRORS_TOLD: &[ResourceType] =
+    &[ResourceType::LISTENER, ResourceType::ROUTES, ResourceType::CLUSTER, ResourceType::ENDPOINTS];
+
+/// The load assignment of a name that has none.
+fn no_endpoints(name: &str) -> Arc<Resource> {
+    let message = envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment {
+        cluster_name: name.to_owned(),
+        ..Default::default()
+    };
+    Arc::new(Resource::new(name, &message, Vec::new()))
+}
