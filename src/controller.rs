@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::snapshot::{Changes, Store, Update};
 use crate::source::Event;
 use crate::source::objects::{Kind, Object, ObjectKey, Objects};
+use crate::source::resources::FILE;
 use crate::translate::problem::Problem;
 use crate::translate::{self, Translation};
 
@@ -150,7 +151,8 @@ impl Controller {
                 update.remove.extend(removed);
             }
             Event::Fault { origin, message } => {
-                tracing::error!(kind = origin.kind, name = %origin.name, "{message}");
+                let file = if origin.kind == FILE { format!("{}: ", origin.name) } else { String::new() };
+                tracing::error!(kind = origin.kind, name = %origin.name, "{file}{message}");
                 self.metrics.source_fault();
                 self.faults.insert(origin);
                 self.metrics.set_source_faulty(self.faults.len());

@@ -8,6 +8,9 @@ use crate::xds::{Node, Notice, Observer, Registry, Response, StreamInfo};
 /// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
 const TALKATIVE: usize = 10;
 
+/// More names than this are not written out.
+const NAMED: usize = 5;
+
 /// Logs and counts what happens on streams.
 pub(super) struct LogAndCount {
     metrics: Metrics,
@@ -44,7 +47,19 @@ impl Observer for LogAndCount {
             self.metrics.pushed(kind.short_name(), set, bytes);
         }
         let (nonce, version) = (&response.nonce, &response.version);
-        message!(self, node_id = node.id, stream = stream.id, type_url, nonce, version, set, removed, bytes, "sent");
+        message!(
+            self,
+            node_id = node.id,
+            stream = stream.id,
+            type_url,
+            nonce,
+            version,
+            set,
+            removed,
+            bytes,
+            names = names(response),
+            "sent"
+        );
     }
 
     fn noticed(&self, stream: &StreamInfo, node: &Node, notice: &Notice) {
@@ -73,6 +88,16 @@ impl Observer for LogAndCount {
         self.metrics.stream_closed(stream.variant.as_str());
         let node_id = node.map_or("", |node| &node.id);
         tracing::info!(node_id, peer = %stream.peer, stream = stream.id, reason, "stream closed");
+    }
+}
+
+/// The first names that a response is about: those set, then those removed.
+fn names(response: &Response) -> String {
+    let set = response.resources.iter().map(|resource| resource.name());
+    let names: Vec<&str> = set.chain(&response.removed).take(NAMED + 1).map(|name| &**name).collect();
+    match names.get(..NAMED).filter(|_| names.len() > NAMED) {
+        Some(first) => format!("{}, ...", first.join(", ")),
+        None => names.join(", "),
     }
 }
 
