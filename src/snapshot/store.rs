@@ -53,6 +53,13 @@ impl Snapshot {
         self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
     }
 
+    /// The resources of a type whose names begin with `prefix`, by name.
+    pub fn with_prefix(&self, kind: ResourceType, prefix: String) -> impl Iterator<Item = &Arc<Resource>> {
+        let resources = self.types.get(&kind).map(|typed| typed.resources.range(Arc::<str>::from(&*prefix)..));
+        let from_there = resources.into_iter().flatten();
+        from_there.take_while(move |(name, _)| name.starts_with(&*prefix)).map(|(_, resource)| resource)
+    }
+
     /// The clusters that use the load assignment `name`.
     pub fn clusters_of<'a>(&'a self, name: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
         let from = (name.clone(), Arc::from(""));

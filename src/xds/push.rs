@@ -36,6 +36,8 @@ pub(super) struct Push {
     pub done: Vec<Arc<str>>,
     /// Done for now, but looked at again.
     pub answered: Vec<Arc<str>>,
+    /// What is set because the client asked.
+    pub asked: Vec<Arc<str>>,
     pub waits: BTreeSet<Arc<str>>,
     /// What the client is found to have.
     pub recognised: Vec<Arc<Resource>>,
@@ -66,7 +68,7 @@ impl Push {
                     .known
                     .get(name)
                     .is_some_and(|known| known.sent.exists() || (again && known.accepted.exists()));
-                if !told && (subscription.named(name) || has_it) {
+                if !told && (need == Need::Asked || subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
                     self.content.push((name.clone(), State::Absent));
                 }
@@ -83,6 +85,9 @@ impl Push {
         };
         if sent.is_some_and(|sent| *sent == resource) {
             self.recognised.push(resource.clone());
+        }
+        if need == Need::Asked {
+            self.asked.push(name.clone());
         }
         if need > Need::Changed || sent.is_none_or(|sent| *sent != resource) {
             self.content.push((name.clone(), State::Resource(resource.clone())));

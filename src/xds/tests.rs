@@ -12,3 +12,4 @@ mod leases;
 mod order;
 mod random;
 mod sotw;
+mod virtual_hosts;

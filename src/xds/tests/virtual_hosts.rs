@@ -1,0 +1,85 @@
+//! Virtual hosts discovered on their own (VHDS): what Envoy was seen to need beyond the ordinary delta rules.
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+
+use super::harness::*;
+use crate::snapshot::{Resource, ResourceType};
+
+const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
+const ROUTES: ResourceType = ResourceType::ROUTES;
+
+fn host(name: &str, domain: &str) -> Resource {
+    let message = route_v3::VirtualHost {
+        name: name.to_owned(),
+        domains: vec![domain.to_owned()],
+        ..route_v3::VirtualHost::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+#[test]
+fn d27_the_wildcard_gets_every_host_and_then_what_changes() {
+    let mut bench = Bench::delta([routes("r", []), host("r/a", "a"), host("r/b", "b")]);
+    bench.settled(ROUTES, ["r"]);
+    assert_eq!(bench.settled(HOSTS, []), "VirtualHost{r/a,r/b}");
+    let changed = bench.set([host("r/a", "a.example")]);
+    assert_eq!(changed, "VirtualHost{r/a}");
+    bench.ack(changed.one());
+    assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}");
+}
+
+#[test]
+fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
+    let mut bench = Bench::delta([routes("r", [])]);
+    bench.settled(ROUTES, ["r"]);
+    assert_eq!(bench.start(HOSTS, []), "VirtualHost-{r/none}");
+}
+
+#[test]
+fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
+    let mut bench =
+        Bench::delta([routes("r", []), routes("r2", []), routes("r3", []), host("r/a", "a"), host("r2/b", "b")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.subscribe(ROUTES, ["r2"]), "RDS{r2} VirtualHost{r2/b}");
+    assert_eq!(bench.subscribe(ROUTES, ["r3"]), "RDS{r3} VirtualHost-{r3/none}");
+}
+
+#[test]
+fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked_for_again() {
+    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.unsubscribe(ROUTES, ["r"]), "");
+    assert_eq!(bench.subscribe(ROUTES, ["r"]), "RDS{r} VirtualHost{r/a}");
+}
+
+#[test]
+fn d27_an_update_of_the_route_configuration_keeps_its_hosts() {
+    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.set([routes_for("r", "other", &[])]), "RDS{r}");
+}
+
+#[test]
+fn d27_a_client_that_comes_back_is_told_what_is_gone() {
+    let mut bench = Bench::delta([routes("r", []), host("r/a", "a"), host("r/b", "b")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    let (r, a, b) = (bench.version(ROUTES, "r"), bench.version(HOSTS, "r/a"), bench.version(HOSTS, "r/b"));
+    bench.reconnect();
+    bench.store.update(crate::snapshot::Update { set: vec![], remove: vec![(HOSTS, "r/b".into())] });
+    bench.catch_up();
+    bench.settled(ResourceType::CLUSTER, []);
+    assert_eq!(bench.resume(ROUTES, &["r"], [("r", r)]), "");
+    assert_eq!(bench.resume(HOSTS, &[], [("r/a", a), ("r/b", b)]), "VirtualHost-{r/b}");
+}
+
+#[test]
+fn o15_virtual_hosts_go_after_their_route_configuration() {
+    let mut bench = Bench::delta([routes("r", [])]);
+    bench.settled(ROUTES, ["r", "r2"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.set([host("r2/a", "a"), routes("r2", [])]), "RDS{r2} VirtualHost{r2/a}");
+}
