@@ -172,8 +172,8 @@ impl Controller {
         match kind {
             Kind::EndpointSlice => pass.endpoints.extend(services),
             // Nothing of these is read yet.
-            Kind::ConfigMap | Kind::Namespace => {}
-            Kind::Ingress | Kind::IngressClass | Kind::Service | Kind::Secret => pass.routes = true,
+            Kind::ConfigMap => {}
+            Kind::Ingress | Kind::IngressClass | Kind::Service | Kind::Secret | Kind::Namespace => pass.routes = true,
         }
     }
 
@@ -251,3 +251,6 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

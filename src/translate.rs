@@ -15,7 +15,7 @@ mod tls;
 mod virtual_host;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 

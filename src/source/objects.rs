@@ -217,7 +217,7 @@ pub enum Object {
     Secret(Arc<Secret>),
     /// A ConfigMap: nothing of it is read yet.
     ConfigMap(Arc<Meta>),
-    /// A Namespace: nothing of it is read yet.
+    /// A Namespace: only that it exists is read.
     Namespace(Arc<Meta>),
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod envoy;
-mod fixtures;
+pub(crate) mod fixtures;
 mod fuzz;
 mod rules;
 mod services;

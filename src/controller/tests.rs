@@ -1,0 +1,176 @@
+//! Whatever happens, in whatever order: what was published bit by bit is what one translation of it all would give.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::snapshot::Snapshot;
+use crate::source::objects::{AddressType, Meta, SECRET_DELETED};
+use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
+
+fn controller(settings: &Settings) -> Controller {
+    let kinds = Kind::ALL.map(Kind::as_str);
+    let (inspection, _) = watch::channel(Arc::default());
+    Controller::new(settings.clone(), Arc::default(), Readiness::awaiting(kinds), Metrics::default(), inspection)
+}
+
+/// The objects as they are meant to be, kept in the simplest way.
+#[derive(Default)]
+struct Expected(BTreeMap<(Kind, ObjectKey), Object>);
+
+impl Expected {
+    fn apply(&mut self, object: Object) {
+        self.0.insert((object.kind(), object.meta().key.clone()), object);
+    }
+
+    fn delete(&mut self, kind: Kind, key: ObjectKey) {
+        match self.0.get_mut(&(kind, key.clone())) {
+            // Its pair is still served.
+            Some(Object::Secret(secret)) => Arc::make_mut(secret).fault = Some(SECRET_DELETED.to_owned()),
+            _ => drop(self.0.remove(&(kind, key))),
+        }
+    }
+
+    fn list(&mut self, kind: Kind, objects: &[Object]) {
+        let keys: Vec<_> = self.0.keys().filter(|(known, _)| *known == kind).cloned().collect();
+        keys.into_iter().for_each(|(kind, key)| self.delete(kind, key));
+        objects.iter().cloned().for_each(|object| self.apply(object));
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Object),
+    Delete(Object),
+    List(Kind, Vec<Object>),
+}
+
+fn any_ingress() -> impl Strategy<Value = Object> {
+    let to = select(vec!["a:80", "a:http", "a:web", "b:80", "e:443", "gone:80"]);
+    let tls = prop::option::of(select(vec!["one", "two"]));
+    (select(vec!["i1", "i2"]), select(vec!["x.com", "y.com"]), to, tls).prop_map(|(name, host, to, tls)| {
+        let builder = ingress(name).host(host).path("Prefix", "/", to);
+        tls.into_iter().fold(builder, |builder, secret| builder.tls(&[host], secret)).into()
+    })
+}
+
+fn any_service() -> impl Strategy<Value = Object> {
+    let port = select(vec![("http", 80), ("web", 80), ("", 80), ("http", 81)]);
+    let external = select(vec![None, None, Some("example.com"), Some("cart.shop")]);
+    (select(vec!["a", "b", "e"]), port, external).prop_map(|(name, (port, number), external)| {
+        let builder = service(name).port(port, number);
+        external.into_iter().fold(builder, |builder, external| builder.external(external)).into()
+    })
+}
+
+fn any_slice() -> impl Strategy<Value = Object> {
+    let family = select(vec![AddressType::Ipv4, AddressType::Ipv4, AddressType::Ipv4, AddressType::Fqdn]);
+    let endpoint = (select(vec!["10.0.0.1", "10.0.0.2", "10.0.0.3", "nonsense"]), any::<[bool; 3]>());
+    let endpoints = prop::collection::vec(endpoint, 0..3);
+    let (names, services) = (select(vec!["s1", "s2", "s3"]), select(vec!["a", "b", "e", ""]));
+    (names, services, select(vec!["http", "web", ""]), family, endpoints).prop_map(
+        |(name, service, port, family, endpoints)| {
+            let builder = slice(name, service).address_type(family).port(port, 8080);
+            endpoints.into_iter().fold(builder, |slice, (address, fitness)| slice.endpoint(address, fitness)).into()
+        },
+    )
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let secret = (select(vec!["one", "two"]), select(vec![["x.com"], ["y.com"]]));
+    let namespace = select(vec!["shop", "other"]).prop_map(|name| {
+        let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
+        Object::Namespace(Arc::new(Meta { key, generation: 0, created: 0, annotations }))
+    });
+    let object = prop_oneof![
+        3 => any_ingress(),
+        3 => any_service(),
+        5 => any_slice(),
+        1 => secret.prop_map(|(name, names)| self::secret(name, &names).into()),
+        1 => namespace,
+        1 => Just(class("ours").into()),
+    ];
+    (object, 1i64..3).prop_map(|(mut object, generation)| {
+        match &mut object {
+            Object::Ingress(object) => Arc::make_mut(object).meta.generation = generation,
+            Object::Service(object) => Arc::make_mut(object).meta.generation = generation,
+            Object::EndpointSlice(object) => Arc::make_mut(object).meta.generation = generation,
+            _ => {}
+        }
+        object
+    })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let list = (select(&Kind::ALL[..]), prop::collection::vec(any_object(), 0..12)).prop_map(|(kind, objects)| {
+        // A list has each object once.
+        let objects = objects.into_iter().filter(|object| object.kind() == kind);
+        let objects: BTreeMap<_, _> = objects.map(|object| (object.meta().key.clone(), object)).collect();
+        Step::List(kind, objects.into_values().collect())
+    });
+    prop_oneof![
+        12 => any_object().prop_map(Step::Apply),
+        3 => any_object().prop_map(Step::Delete),
+        1 => list,
+    ]
+}
+
+/// Everything of a snapshot that somebody could be served or shown.
+fn content(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let resources = snapshot.kinds().flat_map(|kind| snapshot.all(kind));
+    let resource = resources.map(|one| (format!("{one:?}"), format!("{:?} {:?}", one.delta_field(), one.origins())));
+    let digests = snapshot.kinds().filter(|kind| snapshot.len(*kind) > 0);
+    let digests = digests.map(|kind| (kind.short_name().to_owned(), snapshot.version(kind).to_string()));
+    resource.chain(digests).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_published_bit_by_bit_is_what_one_translation_gives(
+        first in prop::collection::vec(any_object(), 0..20),
+        passes in prop::collection::vec(prop::collection::vec(any_step(), 1..3), 1..20),
+    ) {
+        let settings = Settings { external_name_services: true, ..Settings::default() };
+        let mut controller = controller(&settings);
+        let mut expected = Expected::default();
+        let all = ["a", "b"].map(|name| service(name).port("http", 80).into()).into_iter().chain([class("ours").into()]);
+        let start = all.chain(first).map(Step::Apply).collect();
+        let listed = Kind::ALL.into_iter().map(|kind| Step::List(kind, Vec::new())).collect();
+        for steps in [listed, start].into_iter().chain(passes) {
+            let mut pass = Pass::default();
+            for step in &steps {
+                let event = match step.clone() {
+                    Step::Apply(object) => {
+                        expected.apply(object.clone());
+                        Event::Applied(object)
+                    }
+                    Step::Delete(object) => {
+                        let (kind, key) = (object.kind(), object.meta().key.clone());
+                        expected.delete(kind, key.clone());
+                        Event::Deleted(kind, key)
+                    }
+                    Step::List(kind, objects) => {
+                        expected.list(kind, &objects);
+                        Event::Listed(kind, objects)
+                    }
+                };
+                controller.take(event, &mut pass);
+            }
+            controller.pass(pass);
+            let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
+            let Translation { model, problems } = translate::translate(&whole, &settings);
+            let store = Store::default();
+            store.replace(envoy::build(&model, &settings));
+            let published = controller.store.newest().expect("all kinds are listed");
+            prop_assert_eq!(content(&published), content(&store.newest().unwrap()), "after {:?}", steps);
+            prop_assert_eq!(&controller.problems, &problems, "after {:?}", steps);
+        }
+    }
+}
