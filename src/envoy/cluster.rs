@@ -7,6 +7,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
 use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
+use envoy_types::pb::envoy::extensions::network::dns_resolver::cares::v3 as cares_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
@@ -78,7 +79,10 @@ fn discovered(message: cluster_v3::Cluster, discovery: &Discovery) -> cluster_v3
             load_assignment: Some(one_endpoint(&message.name, wire::socket_address(hostname, *port))),
             cluster_discovery_type: Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
                 name: "envoy.clusters.dns".to_owned(),
-                typed_config: Some(wire::any(&strict_dns())),
+                typed_config: Some(wire::any(&dns_v3::DnsCluster {
+                    typed_dns_resolver_config: Some(without_search_domains()),
+                    ..strict_dns()
+                })),
             })),
             ..message
         },
@@ -98,6 +102,19 @@ pub fn strict_dns() -> dns_v3::DnsCluster {
         respect_dns_ttl: true,
         dns_lookup_family: DnsLookupFamily::V4Preferred as i32,
         ..Default::default()
+    }
+}
+
+/// A resolver that takes every name as it stands.
+///
+/// A pod's search domains would make `cart.shop` a Service inside the Kubernetes cluster, which an external name must not
+/// reach. Kubernetes itself answers with a CNAME, which is absolute too. Source: Service v1, `spec.externalName`.
+fn without_search_domains() -> core_v3::TypedExtensionConfig {
+    let options = core_v3::DnsResolverOptions { no_default_search_domain: true, ..Default::default() };
+    let cares = cares_v3::CaresDnsResolverConfig { dns_resolver_options: Some(options), ..Default::default() };
+    core_v3::TypedExtensionConfig {
+        name: "envoy.network.dns_resolver.cares".to_owned(),
+        typed_config: Some(wire::any(&cares)),
     }
 }
 
@@ -235,7 +252,13 @@ mod tests {
     #[test]
     fn an_external_name_is_resolved_by_envoy_and_is_its_sni() {
         let cluster = external(UpstreamProtocol::H2);
-        assert!(matches!(cluster.cluster_discovery_type, Some(ClusterDiscoveryType::ClusterType(_))));
+        let Some(ClusterDiscoveryType::ClusterType(dns)) = &cluster.cluster_discovery_type else {
+            panic!("not by DNS")
+        };
+        let dns = dns_v3::DnsCluster::decode(&*dns.typed_config.as_ref().unwrap().value).unwrap();
+        let resolver = dns.typed_dns_resolver_config.unwrap().typed_config.unwrap();
+        let resolver = cares_v3::CaresDnsResolverConfig::decode(&*resolver.value).unwrap();
+        assert!(resolver.dns_resolver_options.unwrap().no_default_search_domain);
         assert!(cluster.typed_extension_protocol_options.contains_key(HTTP_OPTIONS));
         let context = tls_context(&cluster);
         assert_eq!(context.sni, "api.example.net");
