@@ -10,3 +10,6 @@ mod store;
 pub use references::References;
 pub use resource::{Lease, Resource, ResourceType, Version};
 pub use store::{Changes, Snapshot, Store, Update};
+
+#[cfg(test)]
+mod tests;

@@ -26,10 +26,23 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default)]
 struct Typed {
     resources: OrdMap<Arc<str>, Arc<Resource>>,
-    /// Alias and the name that it stands for.
-    aliases: OrdMap<Arc<str>, Arc<str>>,
+    /// Alias and the name that it stands for; of several names the first holds.
+    aliases: OrdSet<(Arc<str>, Arc<str>)>,
     /// XOR over the resources, so that a change costs what it changes.
     digest: u64,
+}
+
+impl Typed {
+    /// Takes out what was noted of `old`.
+    fn forget(&mut self, old: &Resource, users_of_endpoints: &mut OrdSet<(Arc<str>, Arc<str>)>) {
+        self.digest ^= digest(old);
+        for alias in &old.lease().aliases {
+            self.aliases.remove(&(alias.clone(), old.name().clone()));
+        }
+        for endpoints in old.references().endpoints.iter() {
+            users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
+        }
+    }
 }
 
 impl Snapshot {
@@ -45,7 +58,7 @@ impl Snapshot {
 
     /// The name of the resource of type `kind` that has the alias `name`.
     pub fn name_of_alias(&self, kind: ResourceType, name: &str) -> Option<&Arc<str>> {
-        self.types.get(&kind)?.aliases.get(name)
+        paired_with(&self.types.get(&kind)?.aliases, &name.into()).next()
     }
 
     /// All resources of a type, by name.
@@ -62,9 +75,7 @@ impl Snapshot {
 
     /// The clusters that use the load assignment `name`.
     pub fn clusters_of<'a>(&'a self, name: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
-        let from = (name.clone(), Arc::from(""));
-        let name = name.clone();
-        self.users_of_endpoints.range(from..).take_while(move |(used, _)| *used == name).map(|(_, cluster)| cluster)
+        paired_with(&self.users_of_endpoints, name)
     }
 
     /// How many resources of a type there are.
@@ -173,11 +184,7 @@ impl Store {
         for (kind, name) in update.remove {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*name) {
-                typed.digest ^= digest(&old);
-                old.lease().aliases.iter().for_each(|alias| drop(typed.aliases.remove(alias)));
-                for endpoints in old.references().endpoints.iter() {
-                    next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
-                }
+                typed.forget(&old, &mut next.users_of_endpoints);
                 changes.removed.push(old);
             }
         }
@@ -191,11 +198,7 @@ impl Store {
             match typed.resources.insert(resource.name().clone(), resource.clone()) {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
-                    typed.digest ^= digest(&old);
-                    old.lease().aliases.iter().for_each(|alias| drop(typed.aliases.remove(alias)));
-                    for endpoints in old.references().endpoints.iter() {
-                        next.users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
-                    }
+                    typed.forget(&old, &mut next.users_of_endpoints);
                     // Other origins alone (a new generation of the object) are kept, but are no change to a stream.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
@@ -204,7 +207,7 @@ impl Store {
             }
             typed.digest ^= digest(&resource);
             for alias in &resource.lease().aliases {
-                typed.aliases.insert(alias.clone(), resource.name().clone());
+                typed.aliases.insert((alias.clone(), resource.name().clone()));
             }
             for endpoints in resource.references().endpoints.iter() {
                 next.users_of_endpoints.insert((endpoints.clone(), resource.name().clone()));
@@ -227,6 +230,15 @@ impl Store {
         self.newest.send_replace(Some(Arc::new(next)));
         changes
     }
+}
+
+/// The second of every pair whose first is `first`, sorted.
+fn paired_with<'a>(
+    pairs: &'a OrdSet<(Arc<str>, Arc<str>)>,
+    first: &Arc<str>,
+) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
+    let (from, first) = ((first.clone(), Arc::from("")), first.clone());
+    pairs.range(from..).take_while(move |(one, _)| *one == first).map(|(_, other)| other)
 }
 
 fn digest(resource: &Resource) -> u64 {

@@ -1,0 +1,61 @@
+//! What the store keeps beside the resources is what the resources say, however they came in.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use prost::Message;
+
+use super::*;
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const ASSIGNMENTS: [&str; 2] = ["x", "y"];
+const ALIASES: [&str; 2] = ["p", "q"];
+
+/// A cluster `name` that uses the load assignment `endpoints` and has `aliases`.
+fn cluster(name: &str, endpoints: &str, aliases: &[&str]) -> Resource {
+    let eds = cluster_v3::cluster::EdsClusterConfig { service_name: endpoints.to_owned(), ..Default::default() };
+    let message = cluster_v3::Cluster { name: name.to_owned(), eds_cluster_config: Some(eds), ..Default::default() };
+    let lease = Lease { ttl: None, aliases: aliases.iter().map(|alias| Arc::from(*alias)).collect() };
+    Resource::with_lease(ResourceType::CLUSTER, name, &message.encode_to_vec(), lease, Vec::new())
+}
+
+/// Everything that can be asked of a snapshot by name.
+fn content(snapshot: &Snapshot) -> String {
+    let names = snapshot.all(ResourceType::CLUSTER).collect::<Vec<_>>();
+    let users = ASSIGNMENTS.map(|name| snapshot.clusters_of(&name.into()).cloned().collect::<Vec<_>>());
+    let aliases = ALIASES.map(|name| snapshot.name_of_alias(ResourceType::CLUSTER, name));
+    format!("{} {names:?} {users:?} {aliases:?}", snapshot.version(ResourceType::CLUSTER))
+}
+
+proptest! {
+    #[test]
+    fn many_updates_leave_what_one_replacement_gives(
+        updates in prop::collection::vec(
+            (
+                prop::collection::vec(
+                    (select(&NAMES[..]), select(&ASSIGNMENTS[..]), subsequence(&ALIASES[..], 0..=2)),
+                    0..4,
+                ),
+                subsequence(&NAMES[..], 0..=1),
+            ),
+            1..12,
+        ),
+    ) {
+        let (store, mut expected) = (Store::default(), BTreeMap::new());
+        for (set, remove) in updates {
+            remove.iter().for_each(|name| drop(expected.remove(name)));
+            set.iter().for_each(|one| drop(expected.insert(one.0, one.clone())));
+            let build = |(name, endpoints, aliases): &(&str, &str, Vec<&str>)| cluster(name, endpoints, aliases);
+            let remove = remove.into_iter().map(|name| (ResourceType::CLUSTER, name.into())).collect();
+            store.update(Update { set: set.iter().map(build).collect(), remove });
+            let whole = Store::default();
+            whole.replace(expected.values().map(build).collect());
+            prop_assert_eq!(content(&store.newest().unwrap()), content(&whole.newest().unwrap()));
+        }
+    }
+}
