@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use prost::Message;
-use serde_json::Value;
 
 pub use address::Address;
 pub use message::bootstrap;
@@ -136,26 +135,11 @@ fn write(file: &Path, content: &str) -> anyhow::Result<()> {
 
 /// `message` in proto3 JSON, or in YAML of the same structure, with the field names of the protos.
 pub fn text<M: Message + prost::Name>(message: &M, format: Format) -> anyhow::Result<String> {
-    let value = whole_numbers(protobuf::to_json(&M::full_name(), &message.encode_to_vec()));
+    let value = protobuf::to_json(&M::full_name(), &message.encode_to_vec());
     Ok(match format {
         Format::Json => serde_json::to_string_pretty(&value)? + "\n",
         Format::Yaml => serde_saphyr::to_string(&value)?,
     })
-}
-
-/// `1048576` where JSON's only number type made `1048576.0` of it, which Envoy takes for another thing in YAML.
-fn whole_numbers(value: Value) -> Value {
-    /// Up to here every whole number is a double of its own.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            Some(whole) if number.is_f64() && whole.fract() == 0.0 && whole.abs() < EXACT => (whole as i64).into(),
-            _ => number.into(),
-        },
-        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, whole_numbers(value))).collect(),
-        other => other,
-    }
 }
 
 fn hostname() -> anyhow::Result<String> {

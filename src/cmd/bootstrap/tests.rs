@@ -1,7 +1,9 @@
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use clap::Parser;
+use serde_json::Value;
+
+use super::*;
 
 #[derive(Parser)]
 struct Line {
