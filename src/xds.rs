@@ -1,7 +1,7 @@
 //! The xDS server: state of the world and delta, aggregated and by type, over one generic core.
 //!
 //! It knows resources, their versions and what they refer to, and nothing of Kubernetes. [`Stream`] is one stream's
-//! state without I/O; [`mod@order`] is the push plan as a table; the rest carries bytes.
+//! state without I/O; `order` is the push plan as a table; the rest carries bytes.
 
 mod encode;
 mod gates;
