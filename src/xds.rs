@@ -4,11 +4,13 @@
 //! state without I/O; `order` is the push plan as a table; the rest carries bytes.
 
 mod encode;
+mod fetch;
 mod gates;
 mod message;
 mod observer;
 mod order;
 mod push;
+mod rest;
 mod server;
 mod service;
 mod stream;

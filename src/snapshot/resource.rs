@@ -32,6 +32,11 @@ impl ResourceType {
     /// VHDS.
     pub const VIRTUAL_HOST: Self = Self("type.googleapis.com/envoy.config.route.v3.VirtualHost");
 
+    /// RTDS.
+    pub const RUNTIME: Self = Self("type.googleapis.com/envoy.service.runtime.v3.Runtime");
+    /// ECDS.
+    pub const EXTENSION: Self = Self("type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig");
+
     /// The type of this URL, if it is that of a message which the protos of this build define.
     pub fn of_url(url: &str) -> Option<Self> {
         protobuf::known_type_url(url).map(Self)

@@ -71,6 +71,14 @@ pub struct Peer {
     pub trusted: bool,
 }
 
+impl Peer {
+    /// The peer of a connection, if it may have anything; else why not.
+    pub(super) fn trusted(peer: Option<Self>) -> Result<Self, &'static str> {
+        let peer = peer.ok_or("the connection has no peer")?;
+        if peer.trusted { Ok(peer) } else { Err("no client certificate of ours: nothing is served") }
+    }
+}
+
 /// The TLS settings of `directory`: `tls.crt` and `tls.key` of this server, `ca.crt` that signs its clients.
 ///
 /// # Errors
@@ -101,7 +109,7 @@ pub fn tls_config(directory: &Path) -> Result<Arc<rustls::ServerConfig>, ServerE
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificates("tls.crt")?, key)
         .map_err(|error| fault("tls.crt", error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
@@ -129,6 +137,8 @@ pub async fn serve(listener: TcpListener, access: Access, service: Arc<Service>)
         .initial_connection_window_size(4 << 20)
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
         .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+        // For REST.
+        .accept_http1(true)
         .add_routes(service.routes().into())
         .serve_with_incoming_shutdown(ReceiverStream::new(connections), stopped)
         .await;

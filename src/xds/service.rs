@@ -1,6 +1,7 @@
 //! The discovery services over gRPC: a table of methods over one core.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -14,38 +15,41 @@ use tonic::server::{Grpc, StreamingService};
 use tonic::{Status, Streaming};
 
 use super::encode::{self, RequestCodec};
-use super::message::{Output, Request, Variant};
+use super::message::{Node, Output, Request, Response, Variant};
 use super::observer::{Observer, Registry, StreamInfo};
 use super::order::Timing;
 use super::server::Peer;
 use super::stream::Stream;
+use super::{fetch, rest};
 use crate::snapshot::{ResourceType, Snapshot};
 
 /// Largest request taken: an Envoy that comes back names everything that it has.
-const LARGEST_REQUEST: usize = 64 << 20;
+pub(super) const LARGEST_REQUEST: usize = 64 << 20;
 
-/// The streaming methods: path, variant, and the type that a service of one type implies.
-const METHODS: &[(&str, Variant, Option<ResourceType>)] = &[
-    ("envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources", Variant::Sotw, None),
-    ("envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources", Variant::Delta, None),
-    ("envoy.service.listener.v3.ListenerDiscoveryService/StreamListeners", Variant::Sotw, Some(ResourceType::LISTENER)),
-    ("envoy.service.listener.v3.ListenerDiscoveryService/DeltaListeners", Variant::Delta, Some(ResourceType::LISTENER)),
-    ("envoy.service.route.v3.RouteDiscoveryService/StreamRoutes", Variant::Sotw, Some(ResourceType::ROUTES)),
-    ("envoy.service.route.v3.RouteDiscoveryService/DeltaRoutes", Variant::Delta, Some(ResourceType::ROUTES)),
-    ("envoy.service.cluster.v3.ClusterDiscoveryService/StreamClusters", Variant::Sotw, Some(ResourceType::CLUSTER)),
-    ("envoy.service.cluster.v3.ClusterDiscoveryService/DeltaClusters", Variant::Delta, Some(ResourceType::CLUSTER)),
+/// The aggregated service.
+const AGGREGATED: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
+
+/// The services of one type: the service, what the names of its methods (`Stream…`, `Delta…`, `Fetch…`) end with, the
+/// name in REST (`/v3/discovery:…`), the type.
+const SERVICES: &[(&str, &str, &str, ResourceType)] = &[
+    ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", "listeners", ResourceType::LISTENER),
+    ("envoy.service.route.v3.RouteDiscoveryService", "Routes", "routes", ResourceType::ROUTES),
     (
-        "envoy.service.endpoint.v3.EndpointDiscoveryService/StreamEndpoints",
-        Variant::Sotw,
-        Some(ResourceType::ENDPOINTS),
+        "envoy.service.route.v3.ScopedRoutesDiscoveryService",
+        "ScopedRoutes",
+        "scoped-routes",
+        ResourceType::SCOPED_ROUTES,
     ),
+    ("envoy.service.cluster.v3.ClusterDiscoveryService", "Clusters", "clusters", ResourceType::CLUSTER),
+    ("envoy.service.endpoint.v3.EndpointDiscoveryService", "Endpoints", "endpoints", ResourceType::ENDPOINTS),
+    ("envoy.service.secret.v3.SecretDiscoveryService", "Secrets", "secrets", ResourceType::SECRET),
+    ("envoy.service.runtime.v3.RuntimeDiscoveryService", "Runtime", "runtime", ResourceType::RUNTIME),
     (
-        "envoy.service.endpoint.v3.EndpointDiscoveryService/DeltaEndpoints",
-        Variant::Delta,
-        Some(ResourceType::ENDPOINTS),
+        "envoy.service.extension.v3.ExtensionConfigDiscoveryService",
+        "ExtensionConfigs",
+        "extension_configs",
+        ResourceType::EXTENSION,
     ),
-    ("envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets", Variant::Sotw, Some(ResourceType::SECRET)),
-    ("envoy.service.secret.v3.SecretDiscoveryService/DeltaSecrets", Variant::Delta, Some(ResourceType::SECRET)),
 ];
 
 /// What every stream shares.
@@ -69,14 +73,42 @@ pub struct Service {
 impl Service {
     /// The routes of all services, to be mounted in a server.
     pub(super) fn routes(self: Arc<Self>) -> axum::Router {
-        METHODS.iter().fold(axum::Router::new(), |router, (path, variant, implied)| {
-            let method = Method { service: self.clone(), variant: *variant, implied: *implied };
-            let handler = move |request: http::Request<axum::body::Body>| {
+        let stream = |variant, implied| {
+            let method = Method { service: self.clone(), variant, implied };
+            axum::routing::post(move |request: http::Request<axum::body::Body>| {
                 let method = method.clone();
                 async move { method.handle(request).await.map(axum::body::Body::new) }
-            };
-            router.route(&format!("/{path}"), axum::routing::post(handler))
-        })
+            })
+        };
+        let mut router = axum::Router::new()
+            .route(&format!("/{AGGREGATED}/StreamAggregatedResources"), stream(Variant::Sotw, None))
+            .route(&format!("/{AGGREGATED}/DeltaAggregatedResources"), stream(Variant::Delta, None));
+        for &(path, suffix, rest, kind) in SERVICES {
+            let (fetch, discover) = (self.clone(), self.clone());
+            let fetch = move |request| fetch::unary(fetch.clone(), kind, request);
+            let discover = move |request| rest::discover(discover.clone(), kind, request);
+            router = router
+                .route(&format!("/{path}/Stream{suffix}"), stream(Variant::Sotw, Some(kind)))
+                .route(&format!("/{path}/Delta{suffix}"), stream(Variant::Delta, Some(kind)))
+                .route(&format!("/{path}/Fetch{suffix}"), axum::routing::post(fetch))
+                .route(&format!("/v3/discovery:{rest}"), axum::routing::post(discover));
+        }
+        router
+    }
+
+    /// The newest snapshot, once there is one; `None` if the server stops before.
+    pub(super) async fn newest(&self) -> Option<Arc<Snapshot>> {
+        let (mut stopping, mut snapshots) = (self.stopping.clone(), self.snapshots.clone());
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => None,
+            snapshot = snapshots.wait_for(Option::is_some) => snapshot.ok().and_then(|snapshot| snapshot.clone()),
+        }
+    }
+
+    /// Tells the observer of the answer to a request without a stream; `bytes` is its encoded size.
+    pub(super) fn answered(&self, peer: SocketAddr, node: &Node, response: &Response, bytes: usize) {
+        let id = self.streams.fetch_add(1, Ordering::Relaxed) + 1;
+        self.observer.sent(&StreamInfo { id, peer, variant: Variant::Sotw }, node, response, bytes);
     }
 }
 
@@ -111,10 +143,7 @@ impl<R: Into<Request> + Send + 'static> StreamingService<R> for Method {
         let method = self.clone();
         Box::pin(async move {
             let peer = request.extensions().get::<Peer>().cloned();
-            let peer = peer.ok_or_else(|| Status::internal("the connection has no peer"))?;
-            if !peer.trusted {
-                return Err(Status::unauthenticated("no client certificate of ours: nothing is served"));
-            }
+            let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
             let id = method.service.streams.fetch_add(1, Ordering::Relaxed) + 1;
             let info = StreamInfo { id, peer: peer.address, variant: method.variant };
             method.service.observer.opened(&info);
@@ -230,10 +259,8 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
 
     /// Nothing is answered before there is a first snapshot: an empty answer would delete everything.
     async fn first_snapshot(&mut self) -> Step {
-        let snapshot = tokio::select! {
-            _ = self.stopping.wait_for(|stopping| *stopping) => None,
-            snapshot = self.snapshots.wait_for(Option::is_some) => snapshot.ok().and_then(|snapshot| snapshot.clone()),
-        };
+        // The stream is shown it once more by its own receiver, and finds nothing new.
+        let snapshot = self.method.service.newest().await;
         let Some(snapshot) = snapshot else {
             self.reason = "the server stops";
             return Step::End(Ok(()));

@@ -44,13 +44,25 @@ pub enum Refusal {
     #[error("type_url is missing")]
     NoType,
     /// A stream of one type was asked for another.
-    #[error("this service has {served}, not {asked}")]
+    #[error("type_url: this service has {served}, not {asked}")]
     OtherType {
         /// What the service serves.
         served: &'static str,
         /// What was asked for.
         asked: String,
     },
+}
+
+/// The type URL of a request that says `asked`, to a service that has the type `implied` alone.
+pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<String, Refusal> {
+    match (asked, implied) {
+        ("", Some(kind)) => Ok(kind.url().to_owned()),
+        ("", None) => Err(Refusal::NoType),
+        (url, Some(kind)) if ResourceType::of_url(url) != Some(kind) => {
+            Err(Refusal::OtherType { served: kind.url(), asked: url.to_owned() })
+        }
+        (url, _) => Ok(url.to_owned()),
+    }
 }
 
 impl Stream {
@@ -89,14 +101,7 @@ impl Stream {
         if self.node.is_none() {
             self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
         }
-        let url = match (&*request.type_url, implied) {
-            ("", Some(kind)) => kind.url().to_owned(),
-            ("", None) => return Err(Refusal::NoType),
-            (url, Some(kind)) if ResourceType::of_url(url) != Some(kind) => {
-                return Err(Refusal::OtherType { served: kind.url(), asked: url.to_owned() });
-            }
-            (url, _) => url.to_owned(),
-        };
+        let url = type_url(&request.type_url, implied)?;
         match ResourceType::of_url(&url) {
             Some(kind) => self.known_type(kind, &url, &request, now),
             None => self.unknown_type(&url, &request),

@@ -1,15 +1,17 @@
 //! Protocol cases. A test bears the id of the case that it shows: A, all streams; S, state of the world; D, delta;
-//! O, order over an aggregated stream. All but [`grpc`] drive [`super::Stream`] without a socket and with a clock of
+//! O, order over an aggregated stream; R, REST. All but [`grpc`], [`fetch`] and [`rest`] drive [`super::Stream`] without a socket and with a clock of
 //! their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod all_streams;
 mod delta;
 mod envoy;
+mod fetch;
 mod grpc;
 mod harness;
 mod leases;
 mod order;
 mod random;
+mod rest;
 mod sotw;
 mod virtual_hosts;

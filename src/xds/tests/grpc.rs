@@ -1,7 +1,7 @@
 //! Where the transport matters: real clients over a loopback port.
 
 mod access;
-mod lab;
+pub mod lab;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -41,8 +41,8 @@ fn write_server_files(directory: &Path, authority: &Authority) {
     std::fs::write(directory.join("ca.crt"), authority.pem()).unwrap();
 }
 
-/// A client that trusts `authority`, with a certificate of its own or without.
-fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>) -> Channel {
+/// A client that trusts `authority`, with a certificate of its own or without, and speaks `protocol`.
+fn connector(authority: &Authority, own: Option<(String, String)>, protocol: &str) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -57,8 +57,12 @@ fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>
             config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
         }
     };
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let (connector, address) = (TlsConnector::from(Arc::new(config)), server.address);
+    config.alpn_protocols = vec![protocol.into()];
+    TlsConnector::from(Arc::new(config))
+}
+
+fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>) -> Channel {
+    let (connector, address) = (connector(authority, own, "h2"), server.address);
     let connect = tower::service_fn(move |_: Uri| {
         let connector = connector.clone();
         async move {
@@ -99,6 +103,21 @@ async fn a15_a_client_without_a_certificate_is_unauthenticated() {
     let status = Delta::open(&mut ads).await.err().unwrap();
     assert_eq!(status.code(), Code::Unauthenticated, "{status}");
     assert!(server.registry.is_empty());
+}
+
+#[tokio::test]
+async fn a15_rest_too_needs_a_certificate_of_ours() {
+    let authority = authority();
+    let server = secured(&authority).await;
+    for (own, expected) in [(None, 401), (Some(issued(&authority, "envoy")), 200)] {
+        let socket = TcpStream::connect(server.address).await.unwrap();
+        let connector = connector(&authority, own, "http/1.1");
+        let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap();
+        let request = http::Request::post("/v3/discovery:secrets").body(r#"{"resource_names": ["s"]}"#.to_owned());
+        let answer = exchange(stream, request.unwrap()).await;
+        assert_eq!(answer.status(), expected);
+        assert_eq!(answer.body().contains("first"), expected == 200, "{}", answer.body());
+    }
 }
 
 #[tokio::test]

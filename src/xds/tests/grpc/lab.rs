@@ -9,6 +9,9 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::google::rpc;
+use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
@@ -93,6 +96,12 @@ impl Server {
         Self { store, registry, recorder, address, stop, task }
     }
 
+    /// A resource that it serves.
+    pub fn resource(&self, kind: ResourceType, name: &str) -> Arc<Resource> {
+        let snapshot = self.store.subscribe().borrow().clone().unwrap();
+        snapshot.get(kind, name).unwrap().clone()
+    }
+
     /// A connection of its own.
     pub fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect_lazy()
@@ -105,6 +114,19 @@ impl Server {
     pub async fn delta(&self) -> Delta {
         Delta::open(&mut AdsClient::new(self.channel())).await.unwrap()
     }
+}
+
+/// One request over HTTP/1.1, and the answer.
+pub async fn exchange(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: http::Request<String>,
+) -> http::Response<String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io)).await.unwrap();
+    tokio::spawn(connection);
+    let answer = soon(sender.send_request(request)).await.unwrap();
+    let (head, body) = answer.into_parts();
+    let body = soon(body.collect()).await.unwrap().to_bytes();
+    http::Response::from_parts(head, String::from_utf8(body.to_vec()).unwrap())
 }
 
 pub fn node() -> Option<Node> {

@@ -1,0 +1,117 @@
+//! One-shot answers for clients that ask again and again instead of keeping a stream: the unary methods, and REST.
+//!
+//! Each request stands for itself: no nonce, no order between types, nothing remembered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
+use futures::future::BoxFuture;
+use tonic::Status;
+use tonic::server::{Grpc, UnaryService};
+
+use super::encode::{self, RequestCodec};
+use super::message::{Node, Request, Response, Variant};
+use super::server::Peer;
+use super::service::{LARGEST_REQUEST, Service};
+use super::stream::{Refusal, type_url};
+use super::subscription::Subscription;
+use crate::snapshot::{ResourceType, Snapshot, Version};
+
+/// What one request asks for.
+pub(super) struct Fetch {
+    subscription: Subscription,
+    /// What the names alone make of the version.
+    asked: Version,
+    /// Who asks; nobody has to say so.
+    pub node: Node,
+    /// The version that the client has.
+    has: String,
+}
+
+impl Fetch {
+    /// What `request` asks of resources of type `kind`.
+    ///
+    /// # Errors
+    /// [`Refusal::OtherType`].
+    pub fn new(kind: ResourceType, request: Request) -> Result<Self, Refusal> {
+        let url = type_url(&request.type_url, Some(kind))?;
+        let mut subscription = Subscription::new(kind, &url);
+        // Only the names matter here, so there is no need to compare anything.
+        subscription.request(Variant::Sotw, &request, true, &Snapshot::default());
+        let mut names = request.subscribe;
+        names.sort_unstable();
+        names.dedup();
+        let asked = names.iter().fold(Version::default(), |version, name| version.marked(name));
+        Ok(Self { subscription, asked, node: request.node.unwrap_or_default(), has: request.version })
+    }
+
+    /// Whether the client has what `snapshot` would give it.
+    pub fn is_current(&self, snapshot: &Snapshot) -> bool {
+        !self.has.is_empty() && Version::parse(&self.has) == Some(self.version(snapshot))
+    }
+
+    /// The version of what is asked for: the same as long as neither that nor the names change. Of everything, it is
+    /// the one that streams have too.
+    fn version(&self, snapshot: &Snapshot) -> Version {
+        if self.subscription.is_wildcard() {
+            return snapshot.version(self.subscription.kind);
+        }
+        let wanted = self.subscription.wanted(snapshot);
+        wanted
+            .iter()
+            .fold(self.asked, |version, resource| Version(version.0 ^ resource.version().0).marked(resource.name()))
+    }
+
+    /// All that is asked for and exists.
+    pub fn response(&self, snapshot: &Snapshot) -> Response {
+        let resources: Vec<_> = self.subscription.wanted(snapshot).into_iter().cloned().collect();
+        Response {
+            type_url: self.subscription.type_url.clone(),
+            nonce: "1".to_owned(),
+            version: self.version(snapshot).to_string(),
+            resources,
+            heartbeats: Vec::new(),
+            leases: self.node.takes_leases(Variant::Sotw, self.subscription.kind),
+            removed: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// Answers a unary method for resources of type `kind`: at once, and with all that is asked for also if the client has
+/// that version already, for gRPC has no word for "not modified" that is not an error.
+pub(super) async fn unary(
+    service: Arc<Service>,
+    kind: ResourceType,
+    request: http::Request<axum::body::Body>,
+) -> http::Response<axum::body::Body> {
+    let grpc = Grpc::new(RequestCodec::<DiscoveryRequest>::default());
+    let method = Unary { service, kind };
+    grpc.max_decoding_message_size(LARGEST_REQUEST).unary(method, request).await.map(axum::body::Body::new)
+}
+
+struct Unary {
+    service: Arc<Service>,
+    kind: ResourceType,
+}
+
+impl UnaryService<DiscoveryRequest> for Unary {
+    type Response = Bytes;
+    type Future = BoxFuture<'static, Result<tonic::Response<Bytes>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<DiscoveryRequest>) -> Self::Future {
+        let (service, kind) = (self.service.clone(), self.kind);
+        Box::pin(async move {
+            let peer = request.extensions().get::<Peer>().cloned();
+            let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
+            let fetch = Fetch::new(kind, request.into_inner().into());
+            let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
+            let snapshot = service.newest().await.ok_or_else(|| Status::unavailable("the server stops"))?;
+            let response = fetch.response(&snapshot);
+            let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
+            service.answered(peer.address, &fetch.node, &response, bytes.len());
+            Ok(tonic::Response::new(bytes))
+        })
+    }
+}
