@@ -9,7 +9,7 @@ mod store;
 
 pub use references::References;
 pub use resource::{Lease, Resource, ResourceType, Version};
-pub use store::{Changes, Snapshot, Store, Update};
+pub use store::{Changes, Key, Snapshot, Store, Update};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,9 @@ use super::{Resource, ResourceType, Version};
 /// How many publications back a stream can ask what changed; one that is further behind compares everything.
 const JOURNAL: usize = 256;
 
+/// Type and name of a resource.
+pub type Key = (ResourceType, Arc<str>);
+
 /// All resources at one moment. Immutable; a clone of the `Arc` is all that a stream holds.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -19,8 +22,9 @@ pub struct Snapshot {
     types: BTreeMap<ResourceType, Typed>,
     /// Load assignment and the cluster that uses it.
     users_of_endpoints: OrdSet<(Arc<str>, Arc<str>)>,
-    /// The last publications, oldest first; the newest is the one that made this snapshot.
-    journal: imbl::Vector<Arc<Changes>>,
+    /// What the last publications changed, oldest first; the newest is the one that made this snapshot. Names alone:
+    /// with the resources, every version of a route configuration of megabytes would outlive it by all these changes.
+    journal: imbl::Vector<Arc<[Key]>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -93,11 +97,11 @@ impl Snapshot {
         Version(self.types.get(&kind).map_or(0, |typed| typed.digest))
     }
 
-    /// What changed after `generation`; `None` if that is too long ago to tell.
-    pub fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Arc<Changes>>> {
-        let known = self.generation - self.journal.len() as u64;
-        (generation >= known && generation <= self.generation)
-            .then(|| self.journal.iter().filter(move |changes| changes.generation > generation))
+    /// What changed after `generation`, a name perhaps several times; `None` if that is too long ago to tell.
+    pub fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Key> + Clone> {
+        let publications = usize::try_from(self.generation.checked_sub(generation)?).ok()?;
+        let known = self.journal.len().checked_sub(publications)?;
+        Some(self.journal.iter().skip(known).flat_map(|names| names.iter()))
     }
 }
 
@@ -120,14 +124,10 @@ impl Changes {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 
-    /// The resources that were set.
-    pub fn set(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.added.iter().chain(&self.changed)
-    }
-
     /// Type and name of everything that changed.
-    pub fn names(&self) -> impl Iterator<Item = (ResourceType, &Arc<str>)> {
-        self.added.iter().chain(&self.changed).chain(&self.removed).map(|resource| (resource.kind(), resource.name()))
+    pub fn names(&self) -> impl Iterator<Item = Key> {
+        let all = self.added.iter().chain(&self.changed).chain(&self.removed);
+        all.map(|resource| (resource.kind(), resource.name().clone()))
     }
 }
 
@@ -137,7 +137,7 @@ pub struct Update {
     /// New or possibly changed resources.
     pub set: Vec<Resource>,
     /// Names that are gone; unknown ones are ignored.
-    pub remove: Vec<(ResourceType, Arc<str>)>,
+    pub remove: Vec<Key>,
 }
 
 /// The store: holds the newest snapshot and tells the streams. Nothing is served before the first publication.
@@ -167,7 +167,7 @@ impl Store {
     pub fn replace(&self, resources: Vec<Resource>) -> Arc<Changes> {
         let current = self.newest().unwrap_or_default();
         let mut update = Update { set: resources, remove: Vec::new() };
-        let kept: std::collections::HashSet<(ResourceType, Arc<str>)> =
+        let kept: std::collections::HashSet<Key> =
             update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
         for kind in current.kinds() {
             let gone = current.all(kind).map(|resource| (kind, resource.name().clone()));
@@ -223,7 +223,7 @@ impl Store {
         }
         let changes = Arc::new(changes);
         next.generation = changes.generation;
-        next.journal.push_back(changes.clone());
+        next.journal.push_back(changes.names().collect());
         if next.journal.len() > JOURNAL {
             next.journal.pop_front();
         }

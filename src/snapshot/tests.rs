@@ -1,4 +1,4 @@
-//! What the store keeps beside the resources is what the resources say, however they came in.
+//! What the store keeps beside the resources is what the resources say, however they came in; and no longer than needed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,6 +30,37 @@ fn content(snapshot: &Snapshot) -> String {
     let users = ASSIGNMENTS.map(|name| snapshot.clusters_of(&name.into()).cloned().collect::<Vec<_>>());
     let aliases = ALIASES.map(|name| snapshot.name_of_alias(ResourceType::CLUSTER, name));
     format!("{} {names:?} {users:?} {aliases:?}", snapshot.version(ResourceType::CLUSTER))
+}
+
+fn publish(store: &Store, resource: Resource) -> Arc<Snapshot> {
+    store.update(Update { set: vec![resource], remove: Vec::new() });
+    store.newest().unwrap()
+}
+
+#[test]
+fn what_changed_is_told_by_name_as_long_as_it_is_remembered() {
+    let store = Store::default();
+    (0..299).for_each(|i| drop(publish(&store, cluster(&format!("c{i}"), "x", &[]))));
+    let snapshot = publish(&store, cluster("c299", "x", &[]));
+    let names = |since| {
+        let keys = snapshot.changes_since(since)?.map(|(_, name)| name.to_string());
+        Some(keys.collect::<Vec<_>>())
+    };
+    assert_eq!(names(300), Some(vec![]));
+    assert_eq!(names(298), Some(vec!["c298".to_owned(), "c299".to_owned()]));
+    assert_eq!(names(44).map(|names| names.len()), Some(256));
+    assert_eq!(names(43), None, "too long ago");
+    assert_eq!(names(301), None, "not there yet");
+}
+
+#[test]
+fn a_replaced_resource_is_freed_with_its_last_snapshot() {
+    let store = Store::default();
+    let snapshot = publish(&store, cluster("a", "x", &[]));
+    let old = Arc::downgrade(snapshot.get(ResourceType::CLUSTER, "a").unwrap());
+    drop(snapshot);
+    publish(&store, cluster("a", "y", &[]));
+    assert!(old.upgrade().is_none());
 }
 
 proptest! {

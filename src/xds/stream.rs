@@ -113,16 +113,15 @@ impl Stream {
     pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
         match snapshot.changes_since(self.newest.generation()) {
             Some(changes) => {
-                for changes in changes {
-                    for resource in changes.set().filter(|resource| !resource.lease().aliases.is_empty()) {
-                        if let Some(subscription) = self.types.get_mut(&resource.kind()) {
-                            subscription.named_by(resource);
-                        }
+                for (kind, name) in changes.clone() {
+                    if let (Some(subscription), Some(resource)) = (self.types.get_mut(kind), snapshot.get(*kind, name))
+                    {
+                        subscription.named_by(resource);
                     }
-                    for (kind, name) in changes.names() {
-                        if let Some(subscription) = self.types.get_mut(&kind) {
-                            subscription.changed(name);
-                        }
+                }
+                for (kind, name) in changes {
+                    if let Some(subscription) = self.types.get_mut(kind) {
+                        subscription.changed(name);
                     }
                 }
             }
