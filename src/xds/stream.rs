@@ -323,7 +323,10 @@ impl Stream {
         let before = self.types.get(&kind).map(|clusters| clusters.last_nonce.clone());
         self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
             Some(resource) => Look::Send(resource.clone()),
-            None if stream.gates.keeps(name) => Look::Wait,
+            None if stream.gates.keeps(name) => match stream.rejected_while_in_use(name) {
+                Some(old) => Look::ForNow(old),
+                None => Look::Wait,
+            },
             None => Look::Nothing,
         });
         let Some(clusters) = self.types.get(&kind) else { return };
@@ -333,6 +336,14 @@ impl Stream {
         if before.as_ref() != Some(&clusters.last_nonce) {
             self.follow_with_endpoints();
         }
+    }
+
+    /// What the client has of a cluster that is kept for its routes, if newer content of it was rejected: going back to
+    /// it is news, with which everything goes out that was rejected beside the other.
+    fn rejected_while_in_use(&self, name: &Arc<str>) -> Option<Arc<Resource>> {
+        let clusters = self.types.get(&ResourceType::CLUSTER)?;
+        let holds = clusters.holds(name).resource()?;
+        (clusters.known.get(name)?.sent != *holds).then(|| holds.clone())
     }
 
     /// Every cluster that was just sent needs its endpoints again, even unchanged ones: Envoy warms it with them.
@@ -525,6 +536,10 @@ impl Stream {
             if instead.as_ref() != stays {
                 push.mixed.insert(name.clone());
             }
+        }
+        for resource in push.set.iter().filter(|resource| !all.contains_key(resource.name())).collect::<Vec<_>>() {
+            push.mixed.insert(resource.name().clone());
+            all.insert(resource.name().clone(), resource.clone());
         }
         // What was rejected in an earlier response goes out again with this one: news to the client.
         let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();

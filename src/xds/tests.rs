@@ -12,6 +12,7 @@ mod harness;
 mod leases;
 mod order;
 mod random;
+mod rejections;
 mod rest;
 mod sotw;
 mod virtual_hosts;
