@@ -183,10 +183,10 @@ impl Controller {
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
-                Resources::All(update) => self.store.replace(update.set),
-                Resources::Some(update) => self.store.update(update),
+                Resources::All(update) => self.store.replace_announced(update.set, announce(start)),
+                Resources::Some(update) => self.store.update_announced(update, announce(start)),
             };
-            self.published(&changes, start);
+            self.published(&changes);
             return;
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
@@ -195,12 +195,13 @@ impl Controller {
         }
         let start = Instant::now();
         let changes = match self.endpoints_only(&pass) {
-            Some(update) => self.store.update(update),
+            Some(update) => self.store.update_announced(update, announce(start)),
             None => {
                 let Translation { model, problems } = translate::translate(&self.objects, &self.settings);
                 self.model = model;
                 self.metrics.translated(start.elapsed());
-                let changes = self.store.replace(envoy::build(&self.model, &self.settings));
+                let resources = envoy::build(&self.model, &self.settings);
+                let changes = self.store.replace_announced(resources, announce(start));
                 report::problems(&self.problems, &problems);
                 self.problems = problems;
                 changes
@@ -209,7 +210,7 @@ impl Controller {
         let mut reasons = std::collections::BTreeMap::<_, usize>::new();
         self.problems.iter().for_each(|problem| *reasons.entry(problem.reason.as_str()).or_default() += 1);
         self.metrics.set_problems(reasons);
-        self.published(&changes, start);
+        self.published(&changes);
         let (objects, problems) = (self.objects.clone(), self.problems.clone().into());
         self.inspection.send_replace(Arc::new(Inspection { objects, problems }));
     }
@@ -238,8 +239,7 @@ impl Controller {
         Some(update)
     }
 
-    fn published(&self, changes: &Changes, start: Instant) {
-        report::published(changes, start.elapsed());
+    fn published(&self, changes: &Changes) {
         if changes.is_empty() {
             return;
         }
@@ -250,6 +250,11 @@ impl Controller {
             }
         }
     }
+}
+
+/// Tells the log what a pass that began at `start` publishes.
+fn announce(start: Instant) -> impl FnOnce(&Changes) {
+    move |changes| report::published(changes, start.elapsed())
 }
 
 #[cfg(test)]

@@ -165,6 +165,11 @@ impl Store {
 
     /// Publishes `resources` as all there is. Streams are told only of real differences.
     pub fn replace(&self, resources: Vec<Resource>) -> Arc<Changes> {
+        self.replace_announced(resources, |_| ())
+    }
+
+    /// The same; `announce` learns of the changes before any stream does, so that a log tells them in this order.
+    pub fn replace_announced(&self, resources: Vec<Resource>, announce: impl FnOnce(&Changes)) -> Arc<Changes> {
         let current = self.newest().unwrap_or_default();
         let mut update = Update { set: resources, remove: Vec::new() };
         let kept: std::collections::HashSet<Key> =
@@ -173,11 +178,16 @@ impl Store {
             let gone = current.all(kind).map(|resource| (kind, resource.name().clone()));
             update.remove.extend(gone.filter(|key| !kept.contains(key)));
         }
-        self.update(update)
+        self.update_announced(update, announce)
     }
 
     /// Publishes a difference. Cost: what changes, not what there is.
     pub fn update(&self, update: Update) -> Arc<Changes> {
+        self.update_announced(update, |_| ())
+    }
+
+    /// The same; `announce` learns of the changes before any stream does.
+    pub fn update_announced(&self, update: Update, announce: impl FnOnce(&Changes)) -> Arc<Changes> {
         let previous = self.newest();
         let mut next = previous.as_deref().cloned().unwrap_or_default();
         let mut changes = Changes { generation: next.generation + 1, ..Changes::default() };
@@ -227,6 +237,7 @@ impl Store {
         if next.journal.len() > JOURNAL {
             next.journal.pop_front();
         }
+        announce(&changes);
         self.newest.send_replace(Some(Arc::new(next)));
         changes
     }
