@@ -12,7 +12,6 @@ mod harness;
 mod leases;
 mod order;
 mod random;
-mod rejections;
 mod rest;
 mod sotw;
 mod virtual_hosts;

@@ -1,0 +1,100 @@
+//! ACKs, NACKs, and answers to something else.
+
+use super::*;
+
+#[test]
+fn d13_an_ack_that_changes_names_is_both() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b", "c"]) {
+            let first = bench.subscribe(kind, ["a", "c"]);
+            let mut ack = bench.ack_request(first.one());
+            (ack.subscribe, ack.unsubscribe) = (vec!["b".into()], vec!["c".into()]);
+            let second = bench.request(ack);
+            assert_eq!(second, says(kind, "{b}"));
+            assert_eq!(bench.notices.len(), 1, "it was an ACK: {:?}", bench.notices);
+            assert_eq!(bench.set(changed(kind, "c", 1)), "");
+            assert_eq!(bench.subscribe(kind, ["c"]), says(kind, "{c}"), "a message of its own, while one is in flight");
+            assert_eq!(bench.notices.len(), 1, "which answers nothing");
+        }
+    }
+}
+
+#[test]
+fn d13_a_nack_that_changes_names_is_both() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            let first = bench.subscribe(kind, ["a"]);
+            let mut nack = bench.nack_request(first.one(), "bad");
+            nack.subscribe = vec!["b".into()];
+            assert_eq!(bench.request(nack), says(kind, "{b}"));
+            assert_eq!(bench.nacks(), 1);
+        }
+    }
+}
+
+#[test]
+fn d15_what_was_rejected_is_sent_again_only_when_it_changes_or_is_asked_for() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            let sent = bench.set(changed(kind, "a", 1));
+            assert_eq!(bench.nack(sent.one(), "bad a"), "");
+            assert_eq!(bench.wait(ms(60_000)), "");
+            assert_eq!(bench.stream.describe()[kind.short_name()]["rejection"], "bad a");
+            assert_eq!(bench.set(changed(kind, "b", 0)), "", "others do not bring it back");
+            let again = bench.subscribe(kind, ["a"]);
+            assert_eq!(again, says(kind, "{a}"));
+            assert_eq!(bench.nack(again.one(), "bad a"), "");
+            assert_eq!(bench.set(changed(kind, "a", 2)), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn d15_a_way_back_to_what_was_accepted_is_sent() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            let sent = bench.set(changed(kind, "a", 1));
+            bench.nack(sent.one(), "bad a");
+            let back = bench.set(changed(kind, "a", 0));
+            assert_eq!(back, says(kind, "{a}"));
+            assert_eq!(bench.ack(back.one()), "");
+            assert!(bench.stream.describe()[kind.short_name()]["rejection"].is_null());
+        }
+    }
+}
+
+#[test]
+fn d15_what_was_rejected_beside_the_culprit_follows_when_the_culprit_is_mended_or_gone() {
+    for kind in KINDS {
+        for gone in [false, true] {
+            for mut bench in streams(kind, ["a", "b", "c"]) {
+                bench.settled(kind, ["a", "b", "c"]);
+                let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
+                bench.nack(sent.one(), "bad a");
+                let other = bench.set(changed(kind, "c", 1));
+                assert_eq!(other, says(kind, "{c}"), "what has nothing to do with it");
+                assert_eq!(bench.ack(other.one()), "", "changes nothing about it");
+                let mended = if gone { bench.remove([(kind, "a")]) } else { bench.set(changed(kind, "a", 2)) };
+                assert_eq!(mended, says(kind, if gone { "-{a}" } else { "{a}" }));
+                let rest = bench.ack(mended.one());
+                assert_eq!(rest, says(kind, "{b}"));
+                assert_eq!(bench.nack(rest.one(), "b too"), "", "and then there is no end of it");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_to_what_was_never_sent_is_no_answer() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a"]);
+            let before = bench.notices.len();
+            let stray = Request { nonce: "999".into(), error: Some("no".into()), ..delta_request(kind, &["b"], &[]) };
+            assert_eq!(bench.request(stray), says(kind, "{b}"), "its names count: each message is a difference");
+            assert_eq!(bench.notices.len(), before);
+        }
+    }
+}

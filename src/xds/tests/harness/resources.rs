@@ -1,0 +1,160 @@
+//! Resources, as real Envoy messages.
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::google::protobuf::Any;
+use prost::{Message, Name};
+
+use super::{CLUSTER, ENDPOINTS, LISTENER, ROUTES};
+use crate::snapshot::{Resource, ResourceType};
+
+fn ads() -> core_v3::ConfigSource {
+    let specifier = core_v3::config_source::ConfigSourceSpecifier::Ads(core_v3::AggregatedConfigSource {});
+    core_v3::ConfigSource { config_source_specifier: Some(specifier), ..Default::default() }
+}
+
+/// The cluster `name`, with endpoints by EDS.
+pub fn cluster(name: &str) -> Resource {
+    cluster_at(name, 5)
+}
+
+/// The same with other content: a connect timeout of `seconds`.
+pub fn cluster_at(name: &str, seconds: i64) -> Resource {
+    let message = cluster_v3::Cluster {
+        name: name.into(),
+        cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(
+            cluster_v3::cluster::DiscoveryType::Eds.into(),
+        )),
+        eds_cluster_config: Some(cluster_v3::cluster::EdsClusterConfig {
+            eds_config: Some(ads()),
+            ..Default::default()
+        }),
+        connect_timeout: Some(envoy_types::pb::google::protobuf::Duration { seconds, nanos: 0 }),
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The endpoints of cluster `name`.
+pub fn endpoints(name: &str) -> Resource {
+    endpoints_at(name, 8080)
+}
+
+/// The same with one endpoint at `port`.
+pub fn endpoints_at(name: &str, port: u32) -> Resource {
+    let address = core_v3::Address {
+        address: Some(core_v3::address::Address::SocketAddress(core_v3::SocketAddress {
+            address: "192.0.2.1".into(),
+            port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(port)),
+            ..Default::default()
+        })),
+    };
+    let endpoint = endpoint_v3::Endpoint { address: Some(address), ..Default::default() };
+    let endpoint = endpoint_v3::LbEndpoint {
+        host_identifier: Some(endpoint_v3::lb_endpoint::HostIdentifier::Endpoint(endpoint)),
+        ..Default::default()
+    };
+    let locality = endpoint_v3::LocalityLbEndpoints { lb_endpoints: vec![endpoint], ..Default::default() };
+    let message = endpoint_v3::ClusterLoadAssignment {
+        cluster_name: name.into(),
+        endpoints: vec![locality],
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The route configuration `name`, which leads to `clusters`, by path or, if several, by weight.
+pub fn routes<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
+    routes_for(name, "*", &clusters)
+}
+
+/// The same for the host `domain`.
+pub fn routes_for(name: &str, domain: &str, clusters: &[&str]) -> Resource {
+    use route_v3::route_action::ClusterSpecifier;
+    let weighted = |cluster: &&str| route_v3::weighted_cluster::ClusterWeight {
+        name: (*cluster).into(),
+        weight: Some(envoy_types::pb::google::protobuf::UInt32Value { value: 1 }),
+        ..Default::default()
+    };
+    let specifier = match clusters {
+        [one] => ClusterSpecifier::Cluster((*one).into()),
+        several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
+            clusters: several.iter().map(weighted).collect(),
+            ..Default::default()
+        }),
+    };
+    let action = route_v3::RouteAction { cluster_specifier: Some(specifier), ..Default::default() };
+    let route = route_v3::Route {
+        r#match: Some(route_v3::RouteMatch {
+            path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix("/".into())),
+            ..Default::default()
+        }),
+        action: Some(route_v3::route::Action::Route(action)),
+        ..Default::default()
+    };
+    let host = route_v3::VirtualHost {
+        name: "host".into(),
+        domains: vec![domain.into()],
+        routes: if clusters.is_empty() { Vec::new() } else { vec![route] },
+        ..Default::default()
+    };
+    let message = route_v3::RouteConfiguration { name: name.into(), virtual_hosts: vec![host], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The listener `name`, which asks for the route configuration `routes`.
+pub fn listener(name: &str, routes: &str) -> Resource {
+    listener_at(name, routes, "ingress")
+}
+
+/// The same with other content: a prefix for its statistics.
+pub fn listener_at(name: &str, routes: &str, stat_prefix: &str) -> Resource {
+    let rds = hcm_v3::Rds { config_source: Some(ads()), route_config_name: routes.into() };
+    let manager = hcm_v3::HttpConnectionManager {
+        stat_prefix: stat_prefix.into(),
+        route_specifier: Some(hcm_v3::http_connection_manager::RouteSpecifier::Rds(rds)),
+        ..Default::default()
+    };
+    let filter = listener_v3::Filter {
+        name: "http".into(),
+        config_type: Some(listener_v3::filter::ConfigType::TypedConfig(Any {
+            type_url: hcm_v3::HttpConnectionManager::type_url(),
+            value: manager.encode_to_vec(),
+        })),
+    };
+    let chain = listener_v3::FilterChain { filters: vec![filter], ..Default::default() };
+    let message = listener_v3::Listener { name: name.into(), filter_chains: vec![chain], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The secret `name`.
+pub fn secret(name: &str) -> Resource {
+    secret_at(name, "first")
+}
+
+/// The same with other content.
+pub fn secret_at(name: &str, content: &str) -> Resource {
+    let source = core_v3::DataSource {
+        specifier: Some(core_v3::data_source::Specifier::InlineString(content.into())),
+        ..Default::default()
+    };
+    let certificate = tls_v3::TlsCertificate { certificate_chain: Some(source), ..Default::default() };
+    let message = tls_v3::Secret { name: name.into(), r#type: Some(tls_v3::secret::Type::TlsCertificate(certificate)) };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// A resource of `kind` that says `variation`.
+pub fn any_kind(kind: ResourceType, name: &str, variation: u32) -> Resource {
+    match kind {
+        CLUSTER => cluster_at(name, i64::from(variation) + 1),
+        ENDPOINTS => endpoints_at(name, variation + 1),
+        LISTENER => listener_at(name, "routes", &format!("{variation}")),
+        ROUTES => routes_for(name, &format!("host-{variation}"), &["somewhere"]),
+        _ => secret_at(name, &format!("{variation}")),
+    }
+}

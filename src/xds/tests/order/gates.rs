@@ -1,0 +1,188 @@
+//! Listeners and routes wait for what lies behind them.
+
+use super::*;
+
+#[test]
+fn o7_a_route_waits_until_its_new_cluster_is_acked() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("d"), endpoints("d"), routes("r", ["d"])]);
+        assert_eq!(behind, either(variant, "CDS{a,d} EDS{d}", "CDS{d} EDS{d}"));
+        assert_eq!(bench.ack(&behind[ENDPOINTS]), "", "endpoints are not the sign");
+        assert_eq!(bench.ack(&behind[CLUSTER]), "RDS{r}");
+    }
+}
+
+#[test]
+fn o7_a_new_listener_waits_too() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("d"), endpoints("d"), routes("r2", ["d"]), listener("l2", "r2")]);
+        assert_eq!(behind, either(variant, "CDS{a,d} EDS{d}", "CDS{d} EDS{d}"));
+        assert_eq!(bench.ack(&behind[CLUSTER]), either(variant, "LDS{l,l2}", "LDS{l2}"));
+    }
+}
+
+#[test]
+fn o7_no_request_is_lost() {
+    for variant in VARIANTS {
+        let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
+        envoy.run();
+        for to in ["d", "a", "e"] {
+            envoy.publish(world_to(["a", "d", "e"], &[to]));
+            envoy.run();
+        }
+        envoy.assert_current();
+        assert_eq!(envoy.failures, [""; 0]);
+    }
+}
+
+#[test]
+fn o8_a_rename_makes_before_it_breaks() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let make = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
+        assert_eq!(make, either(variant, "CDS{a,b} EDS{b}", "CDS{b} EDS{b}"));
+        assert_eq!(bench.ack(&make[ENDPOINTS]), "");
+        let turn = bench.ack(&make[CLUSTER]);
+        assert_eq!(turn, "RDS{r}");
+        assert_eq!(bench.ack(turn.one()), "");
+        let destroy = bench.wait(GRACE);
+        assert_eq!(destroy, either(variant, "CDS{b}", "CDS-{a}"));
+        assert_eq!(
+            bench.ack(destroy.one()).iter().filter(|response| *response.type_url != *ENDPOINTS.url()).count(),
+            0
+        );
+    }
+}
+
+#[test]
+fn o8_renames_one_after_the_other_lose_no_request() {
+    for variant in VARIANTS {
+        let mut envoy = Envoy::start(settled_store(variant, world(["n0"])));
+        envoy.run();
+        for round in 1..100u64 {
+            envoy.publish(world([&*format!("n{round}")]));
+            for _ in 0..round % 7 {
+                envoy.step_server();
+                envoy.step_client();
+            }
+            envoy.wait(ms(round % 5 * 300));
+        }
+        for _ in 0..30 {
+            envoy.run();
+            envoy.wait(GRACE);
+        }
+        envoy.assert_current();
+        assert_eq!(envoy.failures, [""; 0]);
+        assert_eq!(envoy.fetch_timeouts, 0);
+    }
+}
+
+#[test]
+fn o9_nothing_of_a_newer_state_overtakes_an_open_gate() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let first = bench.set([cluster("b"), endpoints("b"), routes("r", ["b"])]);
+        assert_eq!(bench.set([cluster("c"), endpoints("c"), routes("r", ["c"]), listener_at("l", "r", "new")]), "");
+        assert_eq!(bench.ack(&first[ENDPOINTS]), "");
+        // The routes of the first state may go now: what they lead to is there. Those of the second wait.
+        let next = bench.ack(&first[CLUSTER]);
+        assert_eq!(next, either(variant, "CDS{a,b,c} EDS{c} RDS{r}", "CDS{c} EDS{c} RDS{r}"));
+        assert!(next[ROUTES].resources[0].references().names_cluster("b"));
+        assert_eq!(bench.ack(&next[ROUTES]), "");
+        assert_eq!(bench.ack(&next[ENDPOINTS]), "");
+        let last = bench.ack(&next[CLUSTER]);
+        assert_eq!(last, "LDS{l} RDS{r}");
+        assert!(last[ROUTES].resources[0].references().names_cluster("c"));
+    }
+}
+
+#[test]
+fn o9_routes_rise_even_if_clusters_never_rest() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let mut sent = bench.set([cluster("n0"), endpoints("n0"), routes("r", ["n0"])]);
+        let mut routed = 0;
+        for round in 1..20 {
+            // Each ACK comes after the next change.
+            let name = format!("n{round}");
+            bench.set([cluster(&name), endpoints(&name), routes_for("r", "*", &[&name])]);
+            sent = bench.ack_all(&sent);
+            routed += sent.iter().filter(|response| *response.type_url == *ROUTES.url()).count();
+        }
+        assert!(routed > 10, "{variant:?}: {routed}");
+    }
+}
+
+#[test]
+fn o11_a_listener_with_the_same_routes_brings_no_routes() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let sent = bench.set([listener_at("l", "r", "new")]);
+        assert_eq!(sent, "LDS{l}");
+        assert_eq!(bench.ack(sent.one()), "");
+    }
+}
+
+/// The part that is served now: virtual hosts come after the routes that they belong to, scopes likewise.
+#[test]
+fn o15_scopes_come_after_routes() {
+    use envoy_types::pb::envoy::config::route::v3::ScopedRouteConfiguration;
+    let scope = |host: &str| {
+        let message =
+            ScopedRouteConfiguration { name: "s".into(), route_configuration_name: host.into(), ..Default::default() };
+        Resource::new("s", &message, Vec::new())
+    };
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [routes("r", [])]);
+        bench.store.update(crate::snapshot::Update { set: vec![scope("r")], remove: Vec::new() });
+        bench.catch_up();
+        bench.settled(ResourceType::SCOPED_ROUTES, []);
+        let sent = bench.set([scope("other"), routes_for("r", "new", &[])]);
+        assert_eq!(sent, "RDS{r} ScopedRouteConfiguration{s}");
+    }
+}
+
+#[test]
+fn o21_weights_move_when_the_canary_is_acked() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("c2"), endpoints("c2"), routes("r", ["a", "c2"])]);
+        assert_eq!(behind, either(variant, "CDS{a,c2} EDS{c2}", "CDS{c2} EDS{c2}"));
+        let moved = bench.ack(&behind[CLUSTER]);
+        assert_eq!(moved, "RDS{r}");
+        bench.ack(moved.one());
+        assert_eq!(bench.set([routes("r", ["c2", "a"])]), "RDS{r}", "between clusters that are there, at once");
+    }
+}
+
+#[test]
+fn routes_to_clusters_that_do_not_exist_are_sent_and_hold_nothing() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let sent = bench.set([routes("r", ["a", "ghost"])]);
+        assert_eq!(sent, "RDS{r}");
+        bench.ack(sent.one());
+        let ghost = bench.set([cluster("ghost"), endpoints("ghost")]);
+        assert_eq!(ghost, either(variant, "CDS{a,ghost} EDS{ghost}", "CDS{ghost} EDS{ghost}"));
+        bench.ack_all(&ghost);
+        assert_eq!(bench.wait(ms(60_000)), "");
+    }
+}
+
+#[test]
+fn a_client_that_names_its_clusters_follows_the_same_plan() {
+    let mut bench =
+        Bench::sotw([cluster("c"), cluster("d"), endpoints("c"), endpoints("d"), routes("r", ["c"])]).into_grpc();
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(CLUSTER, ["c"]);
+    bench.settled(ENDPOINTS, ["c"]);
+    let turn = bench.set([routes("r", ["d"])]);
+    assert_eq!(turn, "RDS{r}");
+    bench.ack(turn.one());
+    let both = bench.ask(CLUSTER, ["c", "d"]);
+    assert_eq!(both, "CDS{c,d}", "it asks for the endpoints itself");
+    bench.ack(both.one());
+    assert_eq!(bench.ask(ENDPOINTS, ["c", "d"]), "EDS{d}");
+}

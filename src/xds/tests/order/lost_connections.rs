@@ -1,0 +1,57 @@
+//! What a connection that was lost leaves behind.
+
+use super::*;
+
+#[test]
+fn a_cluster_that_routes_may_still_use_outlives_a_lost_connection() {
+    let mut envoy = Envoy::start(settled_store(Variant::Delta, world(["a"])));
+    envoy.run();
+    envoy.reconnect();
+    envoy.wire();
+    // Renamed while nobody was connected: the new stream knows of the old cluster only what the client says.
+    envoy.publish(world(["b"]));
+    envoy.run();
+    assert_eq!(envoy.wire(), "CDS{b} EDS{b} RDS{r}");
+    envoy.wait(GRACE);
+    envoy.run();
+    assert_eq!(envoy.wire(), "CDS-{a}");
+    envoy.assert_current();
+    assert_eq!(envoy.failures, [""; 0]);
+}
+
+#[test]
+fn a_cluster_that_changed_while_the_connection_was_lost_gets_its_endpoints() {
+    for variant in VARIANTS {
+        let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
+        envoy.run();
+        let mut changed = world(["a"]);
+        changed[0] = cluster_at("a", 1);
+        envoy.publish(changed);
+        envoy.reconnect();
+        envoy.run();
+        envoy.assert_current();
+        envoy.wait(ms(16_000));
+        assert_eq!(envoy.fetch_timeouts, 0);
+    }
+}
+
+#[test]
+fn a_connection_lost_while_a_cluster_is_warming_does_not_leave_it_so() {
+    for variant in VARIANTS {
+        for with_endpoints in [true, false] {
+            let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
+            envoy.run();
+            let mut two = world(["a"]);
+            two.push(cluster("b"));
+            if with_endpoints {
+                two.push(endpoints("b"));
+            }
+            envoy.publish(two);
+            envoy.step_client();
+            envoy.reconnect();
+            envoy.run();
+            envoy.assert_current();
+            assert_eq!(envoy.fetch_timeouts, 0);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a rejection, or no answer at all, holds up, and what it does not.
+
+use super::*;
+
+#[test]
+fn o18_a_rejected_cluster_holds_what_leads_to_it_and_nothing_else() {
+    for variant in VARIANTS {
+        let mut bench = settled(
+            variant,
+            [
+                cluster("a"),
+                endpoints("a"),
+                routes("r", ["a"]),
+                routes("other", ["a"]),
+                listener("l", "r"),
+                listener("o", "other"),
+            ],
+        );
+        let behind = bench.publish([
+            cluster("bad"),
+            endpoints("bad"),
+            routes("r", ["bad"]),
+            routes_for("other", "new", &[]),
+            listener("l", "r"),
+            listener_at("o", "other", "new"),
+        ]);
+        assert_eq!(behind, either(variant, "CDS{a,bad} EDS{bad}", "CDS{bad} EDS{bad}"));
+        let rest = bench.nack(&behind[CLUSTER], "bad");
+        assert_eq!(rest, either(variant, "LDS{l,o} RDS{other}", "LDS{o} RDS{other}"), "r stays as it was");
+        bench.ack_all(&rest);
+        assert_eq!(bench.wait(ms(60_000)), "", "a is still referenced, so it stays");
+        let mended = bench.set([cluster_at("bad", 1)]);
+        assert_eq!(mended, either(variant, "CDS{a,bad} EDS{bad}", "CDS{bad} EDS{bad}"));
+        bench.ack(&mended[ENDPOINTS]);
+        let turn = bench.ack(&mended[CLUSTER]);
+        assert_eq!(turn, "RDS{r}");
+        bench.ack(turn.one());
+        assert_eq!(bench.wait(GRACE), either(variant, "CDS{bad}", "CDS-{a}"));
+    }
+}
+
+#[test]
+fn o18_a_cluster_rejected_beside_a_good_one_frees_the_good_one_when_mended() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("bad"), cluster("good"), routes("r", ["good"])]);
+        assert_eq!(bench.nack(&behind[CLUSTER], "bad"), "", "nobody knows which is at fault: routes to both wait");
+        let mended = bench.set([cluster_at("bad", 1)]);
+        let mut queue = mended.0;
+        let mut wire = Vec::new();
+        while let Some(response) = queue.pop() {
+            wire.push(line(&response));
+            queue.extend(bench.ack(&response).0);
+        }
+        assert_eq!(wire.last().map(String::as_str), Some("RDS{r}"), "{wire:?}");
+        assert!(variant == Variant::Sotw || wire.contains(&"CDS{good}".into()), "{wire:?}");
+    }
+}
+
+#[test]
+fn o18_a_route_to_a_rejected_cluster_that_it_had_already_is_not_held() {
+    for variant in VARIANTS {
+        let mut bench = Bench::new(variant, None, [cluster("bad"), routes("r", ["bad"]), listener("l", "r")]);
+        let clusters = bench.start(CLUSTER, []);
+        bench.nack(clusters.one(), "bad");
+        bench.settled(LISTENER, []);
+        bench.settled(ROUTES, ["r"]);
+        assert_eq!(bench.set([routes_for("r", "new", &["bad"])]), "RDS{r}", "it gets no worse by it");
+    }
+}
+
+#[test]
+fn o18_a_rejected_route_keeps_the_clusters_of_the_accepted_one() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let make = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
+        bench.ack(&make[ENDPOINTS]);
+        let turn = bench.ack(&make[CLUSTER]);
+        assert_eq!(bench.nack(turn.one(), "bad routes"), "");
+        assert_eq!(bench.wait(ms(60_000)), "", "a stays");
+        let mended = bench.set([routes_for("r", "new", &["b"])]);
+        assert_eq!(mended, "RDS{r}");
+        bench.ack(mended.one());
+        assert_eq!(bench.wait(GRACE), either(variant, "CDS{b}", "CDS-{a}"));
+    }
+}
+
+#[test]
+fn o19_a_gate_without_answer_is_passed_after_its_time() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
+        bench.ack(&behind[ENDPOINTS]);
+        assert_eq!(bench.wait(GATE_TIMEOUT - ms(1)), "");
+        assert_eq!(bench.wait(ms(1)), "RDS{r}");
+        let late = bench.notices.iter().filter(|notice| matches!(notice, Notice::Unanswered { kind: CLUSTER, .. }));
+        assert_eq!(late.count(), 1);
+        // Nor are the routes answered: what they no longer use goes all the same, after its grace.
+        assert_eq!(bench.wait(GATE_TIMEOUT), "");
+        assert_eq!(bench.wait(GRACE), either(variant, "CDS{b}", "CDS-{a}"));
+        assert_eq!(bench.ack(&behind[CLUSTER]), "", "a late ACK does no harm");
+    }
+}
+
+#[test]
+fn o19_a_silent_client_leaves_the_stream_asleep() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        bench.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r2"), routes("r2", ["b"])]);
+        bench.wait(ms(300_000));
+        assert_eq!(bench.stream.deadline(), None);
+    }
+}
+
+#[test]
+fn o25_a_client_that_hangs_or_rejects_holds_up_no_other() {
+    for variant in VARIANTS {
+        for hangs in [true, false] {
+            let mut good = settled_world(variant);
+            let mut bad = Bench::over(good.store.clone(), variant, None);
+            for (kind, names) in [(CLUSTER, &[][..]), (ENDPOINTS, &["a"]), (LISTENER, &[]), (ROUTES, &["r"])] {
+                bad.settled_list(kind, names);
+            }
+            let make = good.publish([cluster("b"), endpoints("b"), routes("r", ["b"]), listener("l", "r")]);
+            let other = bad.catch_up();
+            if !hangs {
+                bad.nack(&other[CLUSTER], "no");
+            }
+            good.ack(&make[ENDPOINTS]);
+            let turn = good.ack(&make[CLUSTER]);
+            assert_eq!(turn, "RDS{r}");
+            good.ack(turn.one());
+            assert_eq!(good.wait(GRACE), either(variant, "CDS{b}", "CDS-{a}"));
+        }
+    }
+}
+
+#[test]
+fn o18_a_rejected_change_of_a_cluster_in_use_that_is_withdrawn_frees_what_was_rejected_with_it() {
+    let before = || [cluster("d"), endpoints("d"), routes("r", ["d"]), listener("l", "r")];
+    let mut bench = Bench::sotw(before());
+    bench.settled(ResourceType::CLUSTER, []);
+    bench.settled(ResourceType::ENDPOINTS, ["d"]);
+    bench.settled(ResourceType::LISTENER, []);
+    bench.settled(ResourceType::ROUTES, ["r"]);
+
+    let bad = bench.set([cluster("a"), endpoints("a"), cluster_at("d", 99)]);
+    bench.nack(bad.of(ResourceType::CLUSTER), "d is bad");
+    // d goes, but the client's routes still use it: it goes back to what the client has, and takes a along.
+    let after = bench.publish([cluster("a"), endpoints("a"), routes("r", ["a"]), listener("l", "r")]);
+    let clusters = after.of(ResourceType::CLUSTER);
+    assert_eq!(names(clusters), ["a", "d"]);
+    assert_eq!(clusters.resources[1].version(), cluster("d").version());
+}

@@ -1,0 +1,128 @@
+//! What changes, and what does not.
+
+use super::*;
+
+#[test]
+fn s13_only_what_changed_is_sent() {
+    for kind in PARTIAL {
+        for mut bench in streams(kind, ["a", "b", "c"]) {
+            bench.settled(kind, ["a", "b", "c"]);
+            assert_eq!(bench.set(changed(kind, "b", 1)), says(kind, "{b}"));
+        }
+    }
+}
+
+#[test]
+fn s14_clusters_and_listeners_come_all_together() {
+    for kind in FULL {
+        for mut bench in streams(kind, ["a", "b", "c"]) {
+            bench.settled(kind, []);
+            assert_eq!(bench.set(changed(kind, "b", 1)), says(kind, "{a,b,c}"));
+        }
+        for mut bench in streams(kind, ["a", "b", "c"]) {
+            bench.settled(kind, ["a", "b"]);
+            assert_eq!(bench.set(changed(kind, "b", 1)), says(kind, "{a,b}"), "of those asked for");
+        }
+    }
+}
+
+#[test]
+fn s15_the_last_one_deleted_is_an_empty_response() {
+    for kind in FULL {
+        for mut bench in streams(kind, ["a"]) {
+            let first = bench.settled(kind, []);
+            let sent = bench.remove([(kind, "a")]);
+            assert_eq!(sent, says(kind, "{}"));
+            assert_ne!(sent.one().version, first.one().version);
+            assert_eq!(bench.ack(sent.one()), "");
+        }
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            assert_eq!(bench.remove([(kind, "a")]), says(kind, "{}"));
+        }
+    }
+}
+
+#[test]
+fn s16_a_deleted_endpoint_set_or_route_configuration_is_silence() {
+    for kind in PARTIAL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            assert_eq!(bench.remove([(kind, "a")]), "");
+            assert_eq!(bench.set(changed(kind, "b", 1)), says(kind, "{b}"));
+        }
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            assert_eq!(bench.remove([(kind, "a")]), "");
+            assert_eq!(bench.set(changed(kind, "a", 0)), says(kind, "{a}"), "created again, as it was");
+        }
+    }
+}
+
+#[test]
+fn s16_endpoints_deleted_while_their_cluster_lives_are_silence() {
+    let mut bench = Bench::sotw([cluster("a"), endpoints("a")]);
+    bench.settled(CLUSTER, []);
+    bench.settled(ENDPOINTS, ["a"]);
+    assert_eq!(bench.remove([(ENDPOINTS, "a")]), "");
+    assert_eq!(bench.set([endpoints_at("a", 1)]), "EDS{a}");
+}
+
+#[test]
+fn s17_nothing_new_is_silence() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            assert_eq!(bench.publish(["b", "a"].map(|name| any_kind(kind, name, 0))), "");
+        }
+    }
+}
+
+#[test]
+fn s18_versions_are_per_type_and_of_the_content() {
+    let mut bench = Bench::sotw([cluster("a"), endpoints("a")]);
+    let before = bench.settled(CLUSTER, []).one().version.clone();
+    let endpoints_before = bench.settled(ENDPOINTS, ["a"]).one().version.clone();
+    let sent = bench.set([endpoints_at("a", 1)]);
+    assert_eq!(sent, "EDS{a}");
+    assert_ne!(sent.one().version, endpoints_before);
+    bench.ack(sent.one());
+    assert_eq!(bench.ask(CLUSTER, ["*", "a"])[CLUSTER].version, before, "clusters did not change");
+
+    let mut replica = Bench::sotw([endpoints_at("a", 1), cluster("a")]);
+    assert_eq!(replica.settled(CLUSTER, []).one().version, before);
+    assert_eq!(replica.settled(ENDPOINTS, ["a"]).one().version, sent.one().version);
+    replica.set([endpoints("a")]);
+    assert_eq!(replica.newest().version(ENDPOINTS).to_string(), endpoints_before, "a way back");
+}
+
+#[test]
+fn s28_many_updates_while_one_is_in_flight_are_one_further_response() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            let first = bench.set(changed(kind, "a", 1));
+            for variation in 2..12 {
+                assert_eq!(bench.set(changed(kind, "a", variation)), "");
+            }
+            let second = bench.ack(first.one());
+            assert_eq!(second, says(kind, "{a}"));
+            assert_eq!(second.one().resources[0].version().to_string(), bench.version(kind, "a"));
+            assert_eq!(bench.ack(second.one()), "");
+        }
+    }
+}
+
+#[test]
+fn s28_an_answer_that_holds_everything_is_not_followed_by_what_it_held() {
+    for kind in FULL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a"]);
+            let first = bench.set(changed(kind, "a", 1));
+            assert_eq!(bench.set(changed(kind, "a", 2)), "");
+            let second = bench.ack_asking(first.one(), ["a", "b"]);
+            assert_eq!(second, says(kind, "{a,b}"));
+            assert_eq!(bench.ack(second.one()), "");
+        }
+    }
+}
