@@ -2,6 +2,8 @@
 
 pub mod bootstrap;
 mod completions;
+mod object_args;
+mod pipeline;
 pub mod serve;
 mod serve_args;
 mod values;
