@@ -30,24 +30,25 @@ pub(super) const LARGEST_REQUEST: usize = 64 << 20;
 const AGGREGATED: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 
 /// The services of one type: the service, what the names of its methods (`Stream…`, `Delta…`, `Fetch…`) end with, the
-/// name in REST (`/v3/discovery:…`), the type.
-const SERVICES: &[(&str, &str, &str, ResourceType)] = &[
-    ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", "listeners", ResourceType::LISTENER),
-    ("envoy.service.route.v3.RouteDiscoveryService", "Routes", "routes", ResourceType::ROUTES),
+/// name in REST (`/v3/discovery:…`), the type. Where there is no such name, `Delta…` is the only method.
+const SERVICES: &[(&str, &str, Option<&str>, ResourceType)] = &[
+    ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", Some("listeners"), ResourceType::LISTENER),
+    ("envoy.service.route.v3.RouteDiscoveryService", "Routes", Some("routes"), ResourceType::ROUTES),
     (
         "envoy.service.route.v3.ScopedRoutesDiscoveryService",
         "ScopedRoutes",
-        "scoped-routes",
+        Some("scoped-routes"),
         ResourceType::SCOPED_ROUTES,
     ),
-    ("envoy.service.cluster.v3.ClusterDiscoveryService", "Clusters", "clusters", ResourceType::CLUSTER),
-    ("envoy.service.endpoint.v3.EndpointDiscoveryService", "Endpoints", "endpoints", ResourceType::ENDPOINTS),
-    ("envoy.service.secret.v3.SecretDiscoveryService", "Secrets", "secrets", ResourceType::SECRET),
-    ("envoy.service.runtime.v3.RuntimeDiscoveryService", "Runtime", "runtime", ResourceType::RUNTIME),
+    ("envoy.service.route.v3.VirtualHostDiscoveryService", "VirtualHosts", None, ResourceType::VIRTUAL_HOST),
+    ("envoy.service.cluster.v3.ClusterDiscoveryService", "Clusters", Some("clusters"), ResourceType::CLUSTER),
+    ("envoy.service.endpoint.v3.EndpointDiscoveryService", "Endpoints", Some("endpoints"), ResourceType::ENDPOINTS),
+    ("envoy.service.secret.v3.SecretDiscoveryService", "Secrets", Some("secrets"), ResourceType::SECRET),
+    ("envoy.service.runtime.v3.RuntimeDiscoveryService", "Runtime", Some("runtime"), ResourceType::RUNTIME),
     (
         "envoy.service.extension.v3.ExtensionConfigDiscoveryService",
         "ExtensionConfigs",
-        "extension_configs",
+        Some("extension_configs"),
         ResourceType::EXTENSION,
     ),
 ];
@@ -84,12 +85,13 @@ impl Service {
             .route(&format!("/{AGGREGATED}/StreamAggregatedResources"), stream(Variant::Sotw, None))
             .route(&format!("/{AGGREGATED}/DeltaAggregatedResources"), stream(Variant::Delta, None));
         for &(path, suffix, rest, kind) in SERVICES {
+            router = router.route(&format!("/{path}/Delta{suffix}"), stream(Variant::Delta, Some(kind)));
+            let Some(rest) = rest else { continue };
             let (fetch, discover) = (self.clone(), self.clone());
             let fetch = move |request| fetch::unary(fetch.clone(), kind, request);
             let discover = move |request| rest::discover(discover.clone(), kind, request);
             router = router
                 .route(&format!("/{path}/Stream{suffix}"), stream(Variant::Sotw, Some(kind)))
-                .route(&format!("/{path}/Delta{suffix}"), stream(Variant::Delta, Some(kind)))
                 .route(&format!("/{path}/Fetch{suffix}"), axum::routing::post(fetch))
                 .route(&format!("/v3/discovery:{rest}"), axum::routing::post(discover));
         }
