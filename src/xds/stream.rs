@@ -202,9 +202,7 @@ impl Stream {
             }
         }
         if first && kind == ResourceType::VIRTUAL_HOST {
-            let routes = self.types.get(&ResourceType::ROUTES).into_iter().flat_map(|routes| &routes.known);
-            let at_client = routes.filter(|(_, known)| known.sent.exists()).map(|(name, _)| name.clone());
-            let without: Vec<Arc<str>> = at_client.filter(|name| !self.has_hosts(name)).collect();
+            let without: Vec<Arc<str>> = self.routes_at_client().filter(|name| !self.has_hosts(name)).collect();
             self.asked_routes.extend(without);
         }
         if accepted && order::place(kind).1 == Side::Before {
@@ -284,16 +282,14 @@ impl Stream {
             self.gates.raise(&self.types);
         }
         for kind in kinds {
+            if kind == ResourceType::VIRTUAL_HOST {
+                self.follow_with_virtual_hosts();
+            }
             match order::place(kind).1 {
                 _ if !self.aggregated => self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name)),
                 Side::Behind if kind == ResourceType::CLUSTER => {}
                 Side::Behind if kind == ResourceType::ENDPOINTS => self.push(kind, now, Self::endpoints),
-                Side::Before => {
-                    if kind == ResourceType::VIRTUAL_HOST {
-                        self.follow_with_virtual_hosts();
-                    }
-                    self.push(kind, now, |stream, name| stream.before_the_gate(kind, name));
-                }
+                Side::Before => self.push(kind, now, |stream, name| stream.before_the_gate(kind, name)),
                 Side::Behind | Side::Apart => {
                     self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name));
                 }
@@ -385,6 +381,16 @@ impl Stream {
     fn hosts(&self, routes: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let prefix = format!("{routes}/");
         self.newest.with_prefix(ResourceType::VIRTUAL_HOST, prefix)
+    }
+
+    /// The route configurations that the client has. On a stream of virtual hosts alone it does not say which: any.
+    fn routes_at_client(&self) -> Box<dyn Iterator<Item = Arc<str>> + '_> {
+        let kind = ResourceType::ROUTES;
+        if !self.aggregated {
+            return Box::new(self.newest.all(kind).map(|routes| routes.name().clone()));
+        }
+        let known = self.types.get(&kind).into_iter().flat_map(|routes| &routes.known);
+        Box::new(known.filter(|(_, known)| known.sent.exists()).map(|(name, _)| name.clone()))
     }
 
     fn has_hosts(&self, routes: &str) -> bool {

@@ -2,8 +2,14 @@
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::grpc::lab::{Server, differ, exchange, soon};
 use super::harness::*;
 use crate::snapshot::{Resource, ResourceType};
+use crate::xds::Variant;
 
 const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
 const ROUTES: ResourceType = ResourceType::ROUTES;
@@ -33,6 +39,32 @@ fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
     let mut bench = Bench::delta([routes("r", [])]);
     bench.settled(ROUTES, ["r"]);
     assert_eq!(bench.start(HOSTS, []), "VirtualHost-{r/none}");
+}
+
+#[test]
+fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_none() {
+    // It does not say whose hosts it waits for, and without a word about these its listener warms for 15 s.
+    let mut bench = Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), host("r2/b", "b")]);
+    assert_eq!(bench.start(HOSTS, []), "VirtualHost{r2/b}-{r/none}");
+}
+
+#[tokio::test]
+async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
+    use envoy_types::pb::envoy::service::route::v3::virtual_host_discovery_service_client::VirtualHostDiscoveryServiceClient;
+    let server = Server::start([routes("r", []), host("r/a", "a")]).await;
+    let (requests, outgoing) = mpsc::channel(8);
+    let mut client = VirtualHostDiscoveryServiceClient::new(server.channel());
+    let mut responses = soon(client.delta_virtual_hosts(ReceiverStream::new(outgoing))).await.unwrap().into_inner();
+    requests.send(DeltaDiscoveryRequest { type_url: String::new(), ..differ(HOSTS, &[]) }).await.unwrap();
+    let response = soon(responses.message()).await.unwrap().unwrap();
+    assert_eq!((&*response.type_url, &*response.resources[0].name), (HOSTS.url(), "r/a"));
+    for method in
+        ["/envoy.service.route.v3.VirtualHostDiscoveryService/StreamVirtualHosts", "/v3/discovery:virtual-hosts"]
+    {
+        let request = http::Request::post(method).body(String::new()).unwrap();
+        let connection = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        assert_eq!(exchange(connection, request).await.status(), 404, "{method}");
+    }
 }
 
 #[test]
