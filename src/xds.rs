@@ -3,6 +3,7 @@
 //! It knows resources, their versions and what they refer to, and nothing of Kubernetes. [`Stream`] is one stream's
 //! state without I/O; `order` is the push plan as a table; the rest carries bytes.
 
+mod connection;
 mod encode;
 mod fetch;
 mod gates;
@@ -21,6 +22,6 @@ mod tests;
 pub use message::{Node, Notice, Output, Request, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
-pub use server::{Access, Peer, ServerError, listen, serve, tls_config};
+pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within, tls_config};
 pub use service::Service;
 pub use stream::{Refusal, Stream};

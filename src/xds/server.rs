@@ -3,29 +3,33 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore};
-use tokio_rustls::server::TlsStream;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::server::Connected;
 
+use super::connection::{Io, Places, Shared};
+pub use super::connection::{Limits, Peer};
 use super::service::Service;
 
 /// A TLS handshake that takes longer is given up.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-/// Connections with a handshake behind them that wait to be served.
-const BACKLOG: usize = 1024;
+/// Clients at a time that are told why they are refused; more are just refused.
+const REFUSALS: usize = 64;
+/// A client that is refused has this long to read why.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
+/// One line in the log for all refusals of this long.
+const REFUSAL_LOG: Duration = Duration::from_secs(10);
+/// HTTP/2 for "go away": an empty SETTINGS frame, then GOAWAY with the code ENHANCE_YOUR_CALM, and room for the reason.
+const GO_AWAY: [u8; 26] = *b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
 /// Who may connect in what way.
 #[derive(Clone)]
@@ -57,26 +61,6 @@ pub enum ServerError {
         /// What is wrong.
         problem: String,
     },
-    /// The HTTP/2 server failed.
-    #[error("the xDS server failed: {0}")]
-    Serve(#[from] tonic::transport::Error),
-}
-
-/// The client's side of a connection.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
-    /// Whether it may have anything, secrets included.
-    pub trusted: bool,
-}
-
-impl Peer {
-    /// The peer of a connection, if it may have anything; else why not.
-    pub(super) fn trusted(peer: Option<Self>) -> Result<Self, &'static str> {
-        let peer = peer.ok_or("the connection has no peer")?;
-        if peer.trusted { Ok(peer) } else { Err("no client certificate of ours: nothing is served") }
-    }
 }
 
 /// The TLS settings of `directory`: `tls.crt` and `tls.key` of this server, `ca.crt` that signs its clients.
@@ -124,39 +108,30 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
 /// Serves `service` until it is stopping and its streams have ended.
 ///
 /// # Errors
-/// [`ServerError::Serve`].
+/// [`ServerError`].
 pub async fn serve(listener: TcpListener, access: Access, service: Arc<Service>) -> Result<(), ServerError> {
-    let (ready, connections) = mpsc::channel(BACKLOG);
-    let mut stopping = service.stopping.clone();
-    let accept = tokio::spawn(accept(listener, access, ready, stopping.clone()));
-    let stopped = async move {
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
-    let served = tonic::transport::Server::builder()
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20)
-        .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(20)))
-        // For REST.
-        .accept_http1(true)
-        .add_routes(service.routes().into())
-        .serve_with_incoming_shutdown(ReceiverStream::new(connections), stopped)
-        .await;
-    accept.abort();
-    Ok(served?)
+    serve_within(Limits::default(), listener, access, service).await
 }
 
-/// Accepts connections; handshakes go on beside each other, so that a slow client holds up nobody.
-async fn accept(
+/// As [`serve`], with `limits` of one's own.
+///
+/// # Errors
+/// [`ServerError`].
+pub async fn serve_within(
+    limits: Limits,
     listener: TcpListener,
     access: Access,
-    ready: mpsc::Sender<io::Result<Connection>>,
-    mut stopping: watch::Receiver<bool>,
-) {
+    service: Arc<Service>,
+) -> Result<(), ServerError> {
+    let mut stopping = service.stopping.clone();
+    let shared = Arc::new(Shared::new(service.routes(), limits, stopping.clone()));
+    let places = Arc::new(Places::default());
+    let (mut connections, mut refusals) = (JoinSet::new(), Refusals::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            _ = stopping.wait_for(|stopping| *stopping) => return,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            _ = stopping.wait_for(|stopping| *stopping) => break,
         };
         let (socket, address) = match accepted {
             Ok(accepted) => accepted,
@@ -167,22 +142,37 @@ async fn accept(
                 continue;
             }
         };
+        let place = match places.take(address.ip(), &limits) {
+            Ok(place) => place,
+            Err(reason) => {
+                refusals.count(address, reason);
+                if connections.len() < limits.connections + REFUSALS && !matches!(access, Access::Tls(_)) {
+                    connections.spawn(refuse(socket, reason));
+                }
+                continue;
+            }
+        };
         let _ = socket.set_nodelay(true);
-        let (access, ready) = (access.clone(), ready.clone());
-        tokio::spawn(async move {
+        let (access, shared) = (access.clone(), shared.clone());
+        // Handshakes go on beside each other, so that a slow client holds up nobody.
+        connections.spawn(async move {
             match admit(socket, address, access).await {
-                Ok(connection) => drop(ready.send(Ok(connection)).await),
+                Ok((io, trusted)) => shared.serve(io, address, trusted).await,
                 Err(reason) => tracing::warn!(peer = %address, "xDS connection refused: {reason}"),
             }
+            drop(place);
         });
     }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+    Ok(())
 }
 
-pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result<Connection, String> {
-    let plain = |socket| Connection { io: Io::Plain(socket), peer: Peer { address, trusted: true } };
+/// Whether a client may connect, and then whether it may have anything.
+pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result<(Io, bool), String> {
     match access {
-        Access::PlainFromEverywhere => Ok(plain(socket)),
-        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => Ok(plain(socket)),
+        Access::PlainFromEverywhere => Ok((Io::Plain(socket), true)),
+        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => Ok((Io::Plain(socket), true)),
         Access::PlainFromLoopback => {
             Err("plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear".into())
         }
@@ -192,71 +182,40 @@ pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access
             let stream = stream.map_err(|_| "the TLS handshake took too long".to_owned())?;
             let stream = stream.map_err(|error| format!("the TLS handshake failed: {error}"))?;
             let trusted = stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
-            Ok(Connection { io: Io::Tls(Box::new(stream)), peer: Peer { address, trusted } })
+            Ok((Io::Tls(Box::new(stream)), trusted))
         }
     }
 }
 
-/// A connection that may be served.
-pub(super) struct Connection {
-    io: Io,
-    peer: Peer,
-}
-
-enum Io {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
+/// Tells an HTTP/2 client why it is not served.
+async fn refuse(mut socket: TcpStream, reason: &'static str) {
+    let mut frames = GO_AWAY.to_vec();
+    if let Some(length) = frames.get_mut(11) {
+        *length += u8::try_from(reason.len()).unwrap_or_default();
     }
-}
-
-/// Forwards to the kind of connection that it is.
-macro_rules! forward {
-    ($self:ident.$method:ident($($argument:expr),*)) => {
-        match &mut $self.get_mut().io {
-            Io::Plain(io) => Pin::new(io).$method($($argument),*),
-            Io::Tls(io) => Pin::new(io).$method($($argument),*),
-        }
+    frames.extend(reason.as_bytes());
+    let told = async {
+        socket.write_all(&frames).await?;
+        socket.shutdown().await?;
+        // Closed with something unread, the connection would be reset, and the reason lost.
+        tokio::io::copy(&mut socket, &mut tokio::io::sink()).await
     };
+    let _ = tokio::time::timeout(REFUSAL_LIMIT, told).await;
 }
 
-impl AsyncRead for Connection {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        forward!(self.poll_read(cx, buf))
-    }
+/// Connections that were refused, for the log.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    logged: Option<Instant>,
 }
 
-impl AsyncWrite for Connection {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        forward!(self.poll_write(cx, buf))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        forward!(self.poll_write_vectored(cx, bufs))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.io {
-            Io::Plain(io) => io.is_write_vectored(),
-            Io::Tls(io) => io.is_write_vectored(),
+impl Refusals {
+    fn count(&mut self, address: SocketAddr, reason: &str) {
+        self.count += 1;
+        if self.logged.is_none_or(|logged| logged.elapsed() > REFUSAL_LOG) {
+            tracing::warn!(peer = %address, count = self.count, "xDS connections refused: {reason}");
+            *self = Self { count: 0, logged: Some(Instant::now()) };
         }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        forward!(self.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        forward!(self.poll_shutdown(cx))
     }
 }

@@ -150,6 +150,7 @@ impl<R: Into<Request> + Send + 'static> StreamingService<R> for Method {
             let info = StreamInfo { id, peer: peer.address, variant: method.variant };
             method.service.observer.opened(&info);
             let session = Session {
+                peer,
                 snapshots: method.service.snapshots.clone(),
                 stopping: method.service.stopping.clone(),
                 requests: request.into_inner(),
@@ -170,6 +171,7 @@ impl<R: Into<Request> + Send + 'static> StreamingService<R> for Method {
 struct Session<R> {
     method: Method,
     info: StreamInfo,
+    peer: Peer,
     requests: Streaming<R>,
     snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
     stopping: watch::Receiver<bool>,
@@ -184,6 +186,7 @@ enum Event<R> {
     Snapshot,
     Due,
     Stopping,
+    Leaving,
 }
 
 /// How a session goes on.
@@ -243,6 +246,7 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
             request = self.requests.message() => Event::Request(request),
             changed = self.snapshots.changed() => changed.map_or(Event::Stopping, |()| Event::Snapshot),
             () = due => Event::Due,
+            () = self.peer.going_away() => Event::Leaving,
         };
         match event {
             Event::Request(request) => self.request(&stream, request),
@@ -254,6 +258,10 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
             Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
             Event::Stopping => {
                 self.reason = "the server stops";
+                Step::End(Ok(()))
+            }
+            Event::Leaving => {
+                self.reason = "its connection is to be closed";
                 Step::End(Ok(()))
             }
         }

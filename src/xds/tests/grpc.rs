@@ -1,7 +1,9 @@
 //! Where the transport matters: real clients over a loopback port.
 
 mod access;
+mod connections;
 pub mod lab;
+mod raw;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -20,7 +20,9 @@ use tonic::{Status, Streaming};
 
 use super::super::harness::*;
 use crate::snapshot::{Resource, ResourceType, Store};
-use crate::xds::{Access, Observer, Registry, Response, ServerError, Service, StreamInfo, Timing, listen, serve};
+use crate::xds::{
+    Access, Limits, Observer, Registry, Response, ServerError, Service, StreamInfo, Timing, listen, serve_within,
+};
 
 pub use discovery_v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient as AdsClient;
 
@@ -78,7 +80,18 @@ impl Server {
         Self::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await
     }
 
+    /// Serves `resources` in plain text, to clients that stay within `limits`.
+    pub async fn within<const N: usize>(limits: Limits, resources: [Resource; N]) -> Self {
+        let store = Arc::new(Store::default());
+        store.replace(resources.into());
+        Self::launch(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback, limits).await
+    }
+
     pub async fn over(store: Arc<Store>, address: SocketAddr, access: Access) -> Self {
+        Self::launch(store, address, access, Limits::default()).await
+    }
+
+    async fn launch(store: Arc<Store>, address: SocketAddr, access: Access, limits: Limits) -> Self {
         let listener = listen(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = watch::channel(false);
@@ -92,7 +105,7 @@ impl Server {
             registry: registry.clone(),
             streams: AtomicU64::new(0),
         };
-        let task = tokio::spawn(serve(listener, access, Arc::new(service)));
+        let task = tokio::spawn(serve_within(limits, listener, access, Arc::new(service)));
         Self { store, registry, recorder, address, stop, task }
     }
 
