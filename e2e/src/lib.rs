@@ -15,6 +15,7 @@ pub mod lockgate;
 pub mod manifests;
 pub mod ports;
 pub mod process;
+pub mod resources;
 pub mod wait;
 
 pub use apiserver::ApiServer;
@@ -26,4 +27,5 @@ pub use figures::Durations;
 pub use load::Load;
 pub use lockgate::{Lockgate, Source};
 pub use manifests::Manifests;
+pub use resources::Fetch;
 pub use wait::{PATIENCE, wait_for, wait_until};

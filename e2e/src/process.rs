@@ -41,6 +41,17 @@ impl Process {
         self.child.id()
     }
 
+    /// How much memory it has resident, in bytes.
+    ///
+    /// # Panics
+    /// If the system does not say.
+    pub fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.id());
+        let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kB") * 1024
+    }
+
     /// # Panics
     /// If it has ended, with the last of what it wrote.
     pub fn assert_running(&mut self) {
