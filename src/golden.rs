@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::model::TlsVersion;
 use crate::settings::Settings;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{ApiVersion, Resource, ResourceType};
 use crate::source::objects::{Object, Objects};
 use crate::source::{decode, yaml};
 use crate::translate::translate;
@@ -109,7 +109,12 @@ fn run(objects: &[Object], settings: &Settings) -> (Vec<String>, Vec<Resource>) 
 /// What two runs must have in common: every byte.
 fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8>)> {
     let one = |resource: &Resource| {
-        (resource.kind(), resource.name().to_string(), resource.version().0, resource.delta_field().to_vec())
+        (
+            resource.kind(),
+            resource.name().to_string(),
+            resource.version().0,
+            resource.delta_field(ApiVersion::V3).to_vec(),
+        )
     };
     resources.iter().map(one).collect()
 }

@@ -5,6 +5,7 @@ mod canonical;
 mod json;
 mod strings;
 mod types;
+mod versions;
 mod wire;
 
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use prost_reflect::DescriptorPool;
 pub use canonical::canonical;
 pub use json::{Encoded, JsonError, from_json, name_of, to_json, to_json_redacted};
 pub use strings::StringFields;
+pub use versions::{in_v2, is_v2_url, v2_url};
 
 /// The start of a type URL as the pool spells it.
 const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
@@ -29,8 +31,8 @@ pub fn pool() -> &'static DescriptorPool {
     &POOL
 }
 
-/// The URL as the descriptor pool spells it, if it names a message of the pool. Whatever stands before its last `/`
-/// counts for nothing.
+/// The URL as the descriptor pool spells it, if it names a message of the pool, also by its name in version 2 of the API.
+/// Whatever stands before its last `/` counts for nothing.
 pub fn known_type_url(url: &str) -> Option<&'static str> {
     let types = types::types();
     Some(types.get(types.index_of_url(url.as_bytes())?).url)

@@ -8,7 +8,7 @@ mod resource;
 mod store;
 
 pub use references::References;
-pub use resource::{Lease, Resource, ResourceType, Version};
+pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version};
 pub use store::{Changes, Key, Snapshot, Store, Update};
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod stream;
 mod subscription;
 #[cfg(test)]
 mod tests;
+mod v2;
 
 pub use message::{Node, Notice, Output, Request, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ApiVersion, Snapshot};
 use crate::source::objects::{AddressType, Meta, SECRET_DELETED};
 use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
 
@@ -123,7 +123,8 @@ fn any_step() -> impl Strategy<Value = Step> {
 /// Everything of a snapshot that somebody could be served or shown.
 fn content(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let resources = snapshot.kinds().flat_map(|kind| snapshot.all(kind));
-    let resource = resources.map(|one| (format!("{one:?}"), format!("{:?} {:?}", one.delta_field(), one.origins())));
+    let resource =
+        resources.map(|one| (format!("{one:?}"), format!("{:?} {:?}", one.delta_field(ApiVersion::V3), one.origins())));
     let digests = snapshot.kinds().filter(|kind| snapshot.len(*kind) > 0);
     let digests = digests.map(|kind| (kind.short_name().to_owned(), snapshot.version(kind).to_string()));
     resource.chain(digests).collect()

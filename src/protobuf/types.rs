@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::TYPE_URL_PREFIX;
+use super::{TYPE_URL_PREFIX, versions};
 
 /// The index of a message type in the table.
 pub(super) type Index = u32;
@@ -32,6 +32,8 @@ pub(super) struct Types {
 pub(super) struct Type {
     /// Its type URL.
     pub(super) url: &'static str,
+    /// The type URL that it had in version 2 of the API.
+    pub(super) v2: Option<&'static str>,
     /// Whether it is `google.protobuf.Any`.
     pub(super) any: bool,
     /// Whether equal messages may have different encodings: there is a map or an `Any` in it, at any depth.
@@ -69,14 +71,15 @@ impl Types {
     fn new(messages: impl Iterator<Item = MessageDescriptor>) -> Self {
         let messages: Vec<_> = messages.filter(|message| !message.is_map_entry()).collect();
         // One allocation a type for the life of the process: type URLs are compared and kept everywhere.
-        let url = |message: &MessageDescriptor| -> &'static str {
-            Box::leak(format!("{TYPE_URL_PREFIX}{}", message.full_name()).into_boxed_str())
-        };
-        let urls: Vec<_> = messages.iter().map(url).collect();
-        let names = urls.iter().map(|url| &url.as_bytes()[TYPE_URL_PREFIX.len()..]);
-        let by_name: HashMap<&'static [u8], Index> = names.zip(0..).collect();
+        let url = |name: &str| -> &'static str { Box::leak(format!("{TYPE_URL_PREFIX}{name}").into_boxed_str()) };
+        let urls: Vec<_> = messages.iter().map(|message| url(message.full_name())).collect();
+        let v2: Vec<_> = versions::v2_names(&messages).into_iter().map(|name| name.map(|name| url(&name))).collect();
+        let name = |url: &'static str| &url.as_bytes()[TYPE_URL_PREFIX.len()..];
+        let v2_names = v2.iter().zip(0..).filter_map(|(url, index)| Some((name((*url)?), index)));
+        let mut by_name: HashMap<&'static [u8], Index> = v2_names.collect();
+        by_name.extend(urls.iter().map(|url| name(url)).zip(0..));
         let index = |message: &MessageDescriptor| by_name.get(message.full_name().as_bytes()).copied();
-        let all = messages.iter().zip(urls).map(|(message, url)| {
+        let all = messages.iter().zip(urls).zip(v2).map(|((message, url), v2)| {
             let any = message.full_name() == "google.protobuf.Any";
             let fields = message.fields().filter_map(|field| {
                 let Kind::Message(inner) = field.kind() else { return None };
@@ -89,7 +92,7 @@ impl Types {
             let mut fields: Box<[_]> = fields.collect();
             fields.sort_by_key(|(number, _)| *number);
             let unstable = any || fields.iter().any(|(_, field)| matches!(field, FieldType::Map(_)));
-            Type { url, any, unstable, fields }
+            Type { url, v2, any, unstable, fields }
         });
         let mut types = Self { all: all.collect(), by_name: HashMap::new() };
         let unstable = types.reaching(|index| types.get(index).unstable);
@@ -111,7 +114,7 @@ impl Types {
         &self.all[index as usize]
     }
 
-    /// The type `full_name`.
+    /// The type `full_name`, which may be its name in version 2 of the API.
     #[inline]
     pub(super) fn index_of(&self, full_name: &[u8]) -> Option<Index> {
         self.by_name.get(full_name).copied()

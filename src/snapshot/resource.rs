@@ -1,7 +1,7 @@
 //! One Envoy resource: encoded once, hashed once, shared by every stream.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -37,7 +37,8 @@ impl ResourceType {
     /// ECDS.
     pub const EXTENSION: Self = Self("type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig");
 
-    /// The type of this URL, if it is that of a message which the protos of this build define.
+    /// The type of this URL, of either version of the API, if it is that of a message which the protos of this build
+    /// define.
     pub fn of_url(url: &str) -> Option<Self> {
         protobuf::known_type_url(url).map(Self)
     }
@@ -45,6 +46,14 @@ impl ResourceType {
     /// The type URL.
     pub fn url(self) -> &'static str {
         self.0
+    }
+
+    /// The type URL in `api`; a type that is new in version 3 has no other.
+    pub fn url_in(self, api: ApiVersion) -> &'static str {
+        match api {
+            ApiVersion::V2 => protobuf::v2_url(self.0).unwrap_or(self.0),
+            ApiVersion::V3 => self.0,
+        }
     }
 
     /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
@@ -77,6 +86,22 @@ impl ResourceType {
 impl fmt::Debug for ResourceType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.short_name())
+    }
+}
+
+/// A version of Envoy's API. Version 3 is the canonical one: a resource is the same one in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApiVersion {
+    /// `envoy.api.v2` and its neighbours: Envoy before 1.18, gRPC clients whose bootstrap has no `xds_v3`.
+    V2,
+    /// `envoy.config.….v3`.
+    V3,
+}
+
+impl ApiVersion {
+    /// The version that `url` names a type of.
+    pub fn of_url(url: &str) -> Self {
+        if protobuf::is_v2_url(url) { Self::V2 } else { Self::V3 }
     }
 }
 
@@ -119,13 +144,21 @@ pub struct Resource {
     kind: ResourceType,
     name: Arc<str>,
     version: Version,
-    frame: Bytes,
-    wrapper_start: usize,
-    any_start: usize,
-    value_start: usize,
+    frame: Frame,
+    /// The same in version 2 of the API, once a client has asked for it.
+    v2: OnceLock<Box<Frame>>,
     references: References,
     lease: Lease,
     origins: Arc<[ObjectRef]>,
+}
+
+/// The bytes of a resource in one version of the API.
+#[derive(Clone)]
+struct Frame {
+    bytes: Bytes,
+    wrapper_start: u32,
+    any_start: u32,
+    value_start: u32,
 }
 
 /// What the protocol's `Resource` wrapper may say beyond the content.
@@ -136,6 +169,40 @@ pub struct Lease {
     pub ttl: Option<Duration>,
     /// Other names under which a delta client may ask for it, sorted.
     pub aliases: Vec<Arc<str>>,
+}
+
+impl Lease {
+    /// Its fields of an encoded `Resource` wrapper.
+    fn extras(&self) -> BytesMut {
+        let mut extras = BytesMut::new();
+        self.aliases.iter().for_each(|alias| put_field(&mut extras, 4, alias.as_bytes()));
+        if let Some(ttl) = self.ttl {
+            put_field(&mut extras, 6, &duration(ttl));
+        }
+        extras
+    }
+}
+
+impl Frame {
+    /// The resource `name` with the content `value` of the type `url`. `extras`: more fields of the wrapper.
+    fn new(url: &str, name: &str, version: Version, extras: &[u8], value: &[u8]) -> Self {
+        let any_len = field_len(url.len()) + field_len(value.len());
+        let version_text = version.to_string();
+        let resource_len = field_len(version_text.len()) + field_len(name.len()) + extras.len() + field_len(any_len);
+        let mut bytes = BytesMut::with_capacity(field_len(resource_len));
+        put_len(&mut bytes, 2, resource_len);
+        let wrapper_start = bytes.len() as u32;
+        put_field(&mut bytes, 1, version_text.as_bytes());
+        put_field(&mut bytes, 3, name.as_bytes());
+        bytes.put_slice(extras);
+        let any_start = bytes.len() as u32;
+        put_len(&mut bytes, 2, any_len);
+        put_field(&mut bytes, 1, url.as_bytes());
+        put_len(&mut bytes, 2, value.len());
+        let value_start = bytes.len() as u32;
+        bytes.put_slice(value);
+        Self { bytes: bytes.freeze(), wrapper_start, any_start, value_start }
+    }
 }
 
 impl Resource {
@@ -165,43 +232,35 @@ impl Resource {
         lease.aliases.sort();
         lease.aliases.dedup();
         let value = protobuf::canonical(kind.full_name(), message);
-        let mut extras = BytesMut::new();
-        lease.aliases.iter().for_each(|alias| put_field(&mut extras, 4, alias.as_bytes()));
-        if let Some(ttl) = lease.ttl {
-            put_field(&mut extras, 6, &duration(ttl));
-        }
+        let extras = lease.extras();
         let mut version = Version(xxhash_rust::xxh3::xxh3_64(&value));
         if !extras.is_empty() {
             version = Version(xxhash_rust::xxh3::xxh3_64_with_seed(&extras, version.0));
         }
         let references = References::of(kind, name, &value);
-        let any_len = field_len(kind.url().len()) + field_len(value.len());
-        let version_text = version.to_string();
-        let resource_len = field_len(version_text.len()) + field_len(name.len()) + extras.len() + field_len(any_len);
-        let mut frame = BytesMut::with_capacity(field_len(resource_len));
-        put_len(&mut frame, 2, resource_len);
-        let wrapper_start = frame.len();
-        put_field(&mut frame, 1, version_text.as_bytes());
-        put_field(&mut frame, 3, name.as_bytes());
-        frame.put_slice(&extras);
-        let any_start = frame.len();
-        put_len(&mut frame, 2, any_len);
-        put_field(&mut frame, 1, kind.url().as_bytes());
-        put_len(&mut frame, 2, value.len());
-        let value_start = frame.len();
-        frame.put_slice(&value);
+        let frame = Frame::new(kind.url(), name, version, &extras, &value);
         Self {
             kind,
             name: name.into(),
             version,
-            frame: frame.freeze(),
-            wrapper_start,
-            any_start,
-            value_start,
+            frame,
+            v2: OnceLock::new(),
             references,
             lease,
             origins: origins.into(),
         }
+    }
+
+    /// Its bytes in `api`. Those of version 2 are made when the first client asks for them, and shared from then on.
+    fn frame(&self, api: ApiVersion) -> &Frame {
+        if api == ApiVersion::V3 {
+            return &self.frame;
+        }
+        self.v2.get_or_init(|| {
+            let value = protobuf::in_v2(self.kind.full_name(), &self.message());
+            let extras = self.lease.extras();
+            Box::new(Frame::new(self.kind.url_in(api), &self.name, self.version, &extras, &value))
+        })
     }
 
     /// The type.
@@ -221,33 +280,35 @@ impl Resource {
 
     /// The message, in its canonical encoding.
     pub fn message(&self) -> Bytes {
-        self.frame.slice(self.value_start..)
+        self.frame.bytes.slice(self.frame.value_start as usize..)
     }
 
     /// Field `resources` of a `DiscoveryResponse`, with its tag.
-    pub fn sotw_field(&self) -> Bytes {
-        self.frame.slice(self.any_start..)
+    pub fn sotw_field(&self, api: ApiVersion) -> Bytes {
+        let frame = self.frame(api);
+        frame.bytes.slice(frame.any_start as usize..)
     }
 
     /// Field `resources` of a `DeltaDiscoveryResponse`, with its tag.
-    pub fn delta_field(&self) -> Bytes {
-        self.frame.clone()
+    pub fn delta_field(&self, api: ApiVersion) -> Bytes {
+        self.frame(api).bytes.clone()
     }
 
     /// Field `resources` of a `DiscoveryResponse` for clients that take the wrapper there: an `Any` of it.
-    pub fn wrapped_sotw_field(&self) -> Bytes {
-        any_of_wrapper(&self.frame[self.wrapper_start..])
+    pub fn wrapped_sotw_field(&self, api: ApiVersion) -> Bytes {
+        let frame = self.frame(api);
+        any_of_wrapper(&frame.bytes[frame.wrapper_start as usize..], api)
     }
 
     /// The wrapper without content, which renews its time to live: as field `resources` of a delta response, or of a
     /// state-of-the-world one.
-    pub fn heartbeat_field(&self, delta: bool) -> Bytes {
+    pub fn heartbeat_field(&self, delta: bool, api: ApiVersion) -> Bytes {
         let mut wrapper = BytesMut::new();
         put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
         put_field(&mut wrapper, 3, self.name.as_bytes());
         put_field(&mut wrapper, 6, &duration(self.lease.ttl.unwrap_or_default()));
         if !delta {
-            return any_of_wrapper(&wrapper);
+            return any_of_wrapper(&wrapper, api);
         }
         let mut field = BytesMut::new();
         put_field(&mut field, 2, &wrapper);
@@ -286,10 +347,13 @@ impl fmt::Debug for Resource {
     }
 }
 
+/// The wrapper's own type.
+const WRAPPER: ResourceType = ResourceType("type.googleapis.com/envoy.service.discovery.v3.Resource");
+
 /// Field `resources` with an `Any` of an encoded `Resource` wrapper.
-fn any_of_wrapper(wrapper: &[u8]) -> Bytes {
+fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
     let mut any = BytesMut::new();
-    put_field(&mut any, 1, b"type.googleapis.com/envoy.service.discovery.v3.Resource");
+    put_field(&mut any, 1, WRAPPER.url_in(api).as_bytes());
     put_field(&mut any, 2, wrapper);
     let mut field = BytesMut::new();
     put_field(&mut field, 2, &any);

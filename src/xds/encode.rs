@@ -13,18 +13,20 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 use super::message::{Response, Variant};
+use crate::snapshot::ApiVersion;
 
 /// `google.rpc.Code.NOT_FOUND`.
 const NOT_FOUND: u64 = 5;
 
 /// The encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`; `identifier` names this control plane.
 pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Bytes {
+    let (api, delta) = (ApiVersion::of_url(&response.type_url), variant == Variant::Delta);
     let resources = response.resources.iter().map(|resource| match variant {
-        Variant::Sotw if response.leases && resource.lease().ttl.is_some() => resource.wrapped_sotw_field(),
-        Variant::Sotw => resource.sotw_field(),
-        Variant::Delta => resource.delta_field(),
+        Variant::Sotw if response.leases && resource.lease().ttl.is_some() => resource.wrapped_sotw_field(api),
+        Variant::Sotw => resource.sotw_field(api),
+        Variant::Delta => resource.delta_field(api),
     });
-    let heartbeats = response.heartbeats.iter().map(|resource| resource.heartbeat_field(variant == Variant::Delta));
+    let heartbeats = response.heartbeats.iter().map(|resource| resource.heartbeat_field(delta, api));
     let resources: Vec<Bytes> = resources.chain(heartbeats).collect();
     let size: usize = resources.iter().map(Bytes::len).sum();
     let names: usize = response.removed.iter().chain(&response.missing).map(|name| name.len() + 64).sum();

@@ -16,7 +16,8 @@ use super::server::Peer;
 use super::service::{LARGEST_REQUEST, Service};
 use super::stream::{Refusal, type_url};
 use super::subscription::Subscription;
-use crate::snapshot::{ResourceType, Snapshot, Version};
+use super::v2;
+use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Version};
 
 /// What one request asks for.
 pub(super) struct Fetch {
@@ -84,16 +85,18 @@ impl Fetch {
 pub(super) async fn unary(
     service: Arc<Service>,
     kind: ResourceType,
+    api: ApiVersion,
     request: http::Request<axum::body::Body>,
 ) -> http::Response<axum::body::Body> {
     let grpc = Grpc::new(RequestCodec::<DiscoveryRequest>::default());
-    let method = Unary { service, kind };
+    let method = Unary { service, kind, api };
     grpc.max_decoding_message_size(LARGEST_REQUEST).unary(method, request).await.map(axum::body::Body::new)
 }
 
 struct Unary {
     service: Arc<Service>,
     kind: ResourceType,
+    api: ApiVersion,
 }
 
 impl UnaryService<DiscoveryRequest> for Unary {
@@ -101,11 +104,11 @@ impl UnaryService<DiscoveryRequest> for Unary {
     type Future = BoxFuture<'static, Result<tonic::Response<Bytes>, Status>>;
 
     fn call(&mut self, request: tonic::Request<DiscoveryRequest>) -> Self::Future {
-        let (service, kind) = (self.service.clone(), self.kind);
+        let (service, kind, api) = (self.service.clone(), self.kind, self.api);
         Box::pin(async move {
             let peer = request.extensions().get::<Peer>().cloned();
             let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
-            let fetch = Fetch::new(kind, request.into_inner().into());
+            let fetch = Fetch::new(kind, v2::complete(request.into_inner().into(), Some(kind), api));
             let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
             let snapshot = service.newest().await.ok_or_else(|| Status::unavailable("the server stops"))?;
             let response = fetch.response(&snapshot);

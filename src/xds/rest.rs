@@ -19,8 +19,9 @@ use super::fetch::Fetch;
 use super::message::{Node, Request, Variant};
 use super::server::Peer;
 use super::service::Service;
+use super::v2;
 use crate::protobuf;
-use crate::snapshot::ResourceType;
+use crate::snapshot::{ApiVersion, ResourceType};
 
 /// Largest request taken: enough for the names of 100,000 resources.
 const LARGEST_REQUEST: usize = 16 << 20;
@@ -37,14 +38,24 @@ const EXPECTED_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
 type Failure = (StatusCode, String);
 
 /// Answers a `DiscoveryRequest` in JSON for resources of type `kind`.
-pub(super) async fn discover(service: Arc<Service>, kind: ResourceType, request: http::Request<Body>) -> Response {
-    match answer(&service, kind, request).await {
+pub(super) async fn discover(
+    service: Arc<Service>,
+    kind: ResourceType,
+    api: ApiVersion,
+    request: http::Request<Body>,
+) -> Response {
+    match answer(&service, kind, api, request).await {
         Ok(response) => response,
         Err((status, message)) => (status, message + "\n").into_response(),
     }
 }
 
-async fn answer(service: &Service, kind: ResourceType, request: http::Request<Body>) -> Result<Response, Failure> {
+async fn answer(
+    service: &Service,
+    kind: ResourceType,
+    api: ApiVersion,
+    request: http::Request<Body>,
+) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().cloned();
     let peer = Peer::trusted(peer).map_err(|problem| (StatusCode::UNAUTHORIZED, problem.to_owned()))?;
     // Only browsers send it. Some web page must not get at secrets through a browser on this machine.
@@ -60,7 +71,8 @@ async fn answer(service: &Service, kind: ResourceType, request: http::Request<Bo
         let what = format!("the body cannot be read, or has more than {} MiB: {error}", LARGEST_REQUEST >> 20);
         (StatusCode::PAYLOAD_TOO_LARGE, what)
     })?;
-    let fetch = Fetch::new(kind, parse(&body).map_err(bad_request)?).map_err(bad_request)?;
+    let request = v2::complete(parse(&body).map_err(bad_request)?, Some(kind), api);
+    let fetch = Fetch::new(kind, request).map_err(bad_request)?;
     respond(service, peer.address, fetch, deadline).await
 }
 

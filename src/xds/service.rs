@@ -20,8 +20,8 @@ use super::observer::{Observer, Registry, StreamInfo};
 use super::order::Timing;
 use super::server::Peer;
 use super::stream::Stream;
-use super::{fetch, rest};
-use crate::snapshot::{ResourceType, Snapshot};
+use super::{fetch, rest, v2};
+use crate::snapshot::{ApiVersion, ResourceType, Snapshot};
 
 /// Largest request taken: an Envoy that comes back names everything that it has.
 pub(super) const LARGEST_REQUEST: usize = 64 << 20;
@@ -31,7 +31,7 @@ const AGGREGATED: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 
 /// The services of one type: the service, what the names of its methods (`Stream…`, `Delta…`, `Fetch…`) end with, the
 /// name in REST (`/v3/discovery:…`), the type. Where there is no such name, `Delta…` is the only method.
-const SERVICES: &[(&str, &str, Option<&str>, ResourceType)] = &[
+const SERVICES: &[v2::Row] = &[
     ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", Some("listeners"), ResourceType::LISTENER),
     ("envoy.service.route.v3.RouteDiscoveryService", "Routes", Some("routes"), ResourceType::ROUTES),
     (
@@ -74,26 +74,31 @@ pub struct Service {
 impl Service {
     /// The routes of all services, to be mounted in a server.
     pub(super) fn routes(self: Arc<Self>) -> axum::Router {
-        let stream = |variant, implied| {
-            let method = Method { service: self.clone(), variant, implied };
+        let stream = |variant, implied, api| {
+            let method = Method { service: self.clone(), variant, implied, api };
             axum::routing::post(move |request: http::Request<axum::body::Body>| {
                 let method = method.clone();
                 async move { method.handle(request).await.map(axum::body::Body::new) }
             })
         };
-        let mut router = axum::Router::new()
-            .route(&format!("/{AGGREGATED}/StreamAggregatedResources"), stream(Variant::Sotw, None))
-            .route(&format!("/{AGGREGATED}/DeltaAggregatedResources"), stream(Variant::Delta, None));
-        for &(path, suffix, rest, kind) in SERVICES {
-            router = router.route(&format!("/{path}/Delta{suffix}"), stream(Variant::Delta, Some(kind)));
+        let mut router = axum::Router::new();
+        for (path, api) in [(AGGREGATED, ApiVersion::V3), (v2::AGGREGATED, ApiVersion::V2)] {
+            router = router
+                .route(&format!("/{path}/StreamAggregatedResources"), stream(Variant::Sotw, None, api))
+                .route(&format!("/{path}/DeltaAggregatedResources"), stream(Variant::Delta, None, api));
+        }
+        let v3 = SERVICES.iter().map(|service| (service, ApiVersion::V3));
+        let v2 = v2::SERVICES.iter().map(|service| (service, ApiVersion::V2));
+        for (&(path, suffix, rest, kind), api) in v3.chain(v2) {
+            router = router.route(&format!("/{path}/Delta{suffix}"), stream(Variant::Delta, Some(kind), api));
             let Some(rest) = rest else { continue };
             let (fetch, discover) = (self.clone(), self.clone());
-            let fetch = move |request| fetch::unary(fetch.clone(), kind, request);
-            let discover = move |request| rest::discover(discover.clone(), kind, request);
+            let fetch = move |request| fetch::unary(fetch.clone(), kind, api, request);
+            let discover = move |request| rest::discover(discover.clone(), kind, api, request);
             router = router
-                .route(&format!("/{path}/Stream{suffix}"), stream(Variant::Sotw, Some(kind)))
+                .route(&format!("/{path}/Stream{suffix}"), stream(Variant::Sotw, Some(kind), api))
                 .route(&format!("/{path}/Fetch{suffix}"), axum::routing::post(fetch))
-                .route(&format!("/v3/discovery:{rest}"), axum::routing::post(discover));
+                .route(&format!("/{}/discovery:{rest}", v2::word(api)), axum::routing::post(discover));
         }
         router
     }
@@ -119,6 +124,8 @@ struct Method {
     service: Arc<Service>,
     variant: Variant,
     implied: Option<ResourceType>,
+    /// Whose type URL the implied type has.
+    api: ApiVersion,
 }
 
 impl Method {
@@ -275,7 +282,7 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
             self.reason = "the server stops";
             return Step::End(Ok(()));
         };
-        let Method { variant, implied, service } = &self.method;
+        let Method { variant, implied, service, .. } = &self.method;
         let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
         let stream = Arc::new(Mutex::new(stream));
         service.registry.add(self.info.clone(), &stream);
@@ -284,8 +291,8 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
     }
 
     fn request(&mut self, stream: &Arc<Mutex<Stream>>, request: Result<Option<R>, Status>) -> Step {
-        let request: Request = match request {
-            Ok(Some(request)) => request.into(),
+        let request = match request {
+            Ok(Some(request)) => v2::complete(request.into(), self.method.implied, self.method.api),
             Ok(None) => {
                 self.reason = "the client closed it";
                 return Step::End(Ok(()));

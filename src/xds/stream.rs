@@ -13,6 +13,7 @@ use super::message::{Node, Notice, Output, Request, Response, Variant};
 use super::order::{self, Side, Timing};
 use super::push::{Look, Push};
 use super::subscription::{InFlight, Need, State, Subscription};
+use super::v2;
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// The state of one stream.
@@ -157,6 +158,9 @@ impl Stream {
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
+        if self.types.get(&kind).is_some_and(|subscription| v2::begins_anew(&subscription.type_url, url, request)) {
+            self.types.remove(&kind);
+        }
         let first = !self.types.contains_key(&kind);
         if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
             self.gates.introduced(node, request, &self.types, now + self.timing.gate_timeout);

@@ -34,7 +34,7 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
         false => JsonError::new(format!("{url:?} is no type URL: \"type.googleapis.com/\" is missing")).in_field(TYPE),
     };
     let type_url = known_type_url(url).ok_or_else(unknown)?;
-    let name = url.rsplit('/').next().unwrap_or_default();
+    let name = type_url.rsplit('/').next().unwrap_or_default();
     let descriptor = pool().get_message_by_name(name).ok_or_else(unknown)?;
     let message = match (fields.get("value"), is_special(name)) {
         (Some(value), true) => {

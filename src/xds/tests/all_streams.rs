@@ -1,7 +1,7 @@
 //! A: rules of every stream, whatever its variant. Those that need a connection are in [`super::grpc`].
 
 use super::harness::*;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{ApiVersion, Resource, ResourceType};
 use crate::xds::{Node, Refusal, Request, Variant};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];
@@ -216,6 +216,9 @@ fn a14_equal_content_is_equal_bytes() {
     let first = build();
     for _ in 0..20 {
         let other = build();
-        assert_eq!((other.version(), other.delta_field()), (first.version(), first.delta_field()));
+        assert_eq!(
+            (other.version(), other.delta_field(ApiVersion::V3)),
+            (first.version(), first.delta_field(ApiVersion::V3))
+        );
     }
 }
