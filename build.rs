@@ -37,8 +37,9 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=Cargo.lock");
     println!("cargo:rerun-if-changed={}", protos.display());
 
-    // The .proto files that are ours to write join here: `proto` as one more directory.
-    let includes = INCLUDES.iter().map(|include| protos.join(include));
+    println!("cargo:rerun-if-changed=proto");
+    // Our own last: what the crate has of the same name comes before them.
+    let includes = INCLUDES.iter().map(|include| protos.join(include)).chain([PathBuf::from("proto")]);
     let descriptors = compile(&includes.collect::<Vec<_>>())?;
     let path = out.join("descriptors.bin");
     fs::write(&path, descriptors).with_context(|| format!("cannot write {}", path.display()))

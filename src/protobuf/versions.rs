@@ -127,3 +127,6 @@ fn each_message(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,4 +14,5 @@ mod order;
 mod random;
 mod rest;
 mod sotw;
+mod versions;
 mod virtual_hosts;

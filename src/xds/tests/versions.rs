@@ -1,0 +1,379 @@
+//! V: two versions of the API at once, from a client that is made of nothing but the protos of version 2.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes};
+use http::uri::PathAndQuery;
+use http::{Request, StatusCode};
+use prost::Message;
+use prost_reflect::{DynamicMessage, MethodDescriptor};
+use serde_json::{Value as Json, json};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::{Code, Status, Streaming};
+
+use super::fetch::{bare, world};
+use super::grpc::lab::*;
+use super::harness::*;
+use crate::protobuf;
+use crate::snapshot::{ApiVersion, Resource, ResourceType, Update};
+
+const ADS: &str = "envoy.service.discovery.v2.AggregatedDiscoveryService";
+const ADS_V3: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
+
+/// Every type that version 2 has, a name of it, the type's name then, and its service.
+const TYPES: [(ResourceType, &str, &str, &str); 8] = [
+    (CLUSTER, "a", "envoy.api.v2.Cluster", "envoy.api.v2.ClusterDiscoveryService"),
+    (ENDPOINTS, "a", "envoy.api.v2.ClusterLoadAssignment", "envoy.api.v2.EndpointDiscoveryService"),
+    (LISTENER, "l", "envoy.api.v2.Listener", "envoy.api.v2.ListenerDiscoveryService"),
+    (ROUTES, "r", "envoy.api.v2.RouteConfiguration", "envoy.api.v2.RouteDiscoveryService"),
+    (
+        ResourceType::SCOPED_ROUTES,
+        "scope",
+        "envoy.api.v2.ScopedRouteConfiguration",
+        "envoy.api.v2.ScopedRoutesDiscoveryService",
+    ),
+    (
+        ResourceType::VIRTUAL_HOST,
+        "r/shop",
+        "envoy.api.v2.route.VirtualHost",
+        "envoy.api.v2.VirtualHostDiscoveryService",
+    ),
+    (SECRET, "s", "envoy.api.v2.auth.Secret", "envoy.service.discovery.v2.SecretDiscoveryService"),
+    (
+        ResourceType::RUNTIME,
+        "layer",
+        "envoy.service.discovery.v2.Runtime",
+        "envoy.service.discovery.v2.RuntimeDiscoveryService",
+    ),
+];
+
+fn url(name: &str) -> String {
+    format!("type.googleapis.com/{name}")
+}
+
+async fn server() -> Server {
+    let server = Server::start(world()).await;
+    server.store.update(Update { set: vec![bare(ResourceType::VIRTUAL_HOST, "r/shop")], remove: Vec::new() });
+    server
+}
+
+/// Messages as they are on the wire.
+#[derive(Clone)]
+struct Wire;
+
+impl Codec for Wire {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Wire {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for Wire {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}
+
+/// A client of one method, which the protos describe.
+struct Client {
+    method: MethodDescriptor,
+    requests: mpsc::Sender<Bytes>,
+    responses: Streaming<Bytes>,
+}
+
+fn method(service: &str, starts_with: &str) -> Option<MethodDescriptor> {
+    let service = protobuf::pool().services().find(|one| one.full_name() == service).unwrap();
+    service.methods().find(|method| method.name().starts_with(starts_with))
+}
+
+fn path(method: &MethodDescriptor) -> PathAndQuery {
+    format!("/{}/{}", method.parent_service().full_name(), method.name()).parse().unwrap()
+}
+
+fn encode(method: &MethodDescriptor, request: Json) -> Bytes {
+    DynamicMessage::deserialize(method.input(), request).unwrap().encode_to_vec().into()
+}
+
+fn decode(method: &MethodDescriptor, response: &Bytes) -> Json {
+    protobuf::to_json(method.output().full_name(), response)
+}
+
+impl Client {
+    async fn open(server: &Server, service: &str, variant: &str) -> Self {
+        let method = method(service, variant).unwrap();
+        let (requests, outgoing) = mpsc::channel(8);
+        let mut grpc = tonic::client::Grpc::new(server.channel());
+        grpc.ready().await.unwrap();
+        let outgoing = tonic::Request::new(ReceiverStream::new(outgoing));
+        let responses = soon(grpc.streaming(outgoing, path(&method), Wire)).await.unwrap().into_inner();
+        Self { method, requests, responses }
+    }
+
+    async fn send(&self, request: Json) {
+        self.requests.send(encode(&self.method, request)).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Json {
+        let response = soon(self.responses.message()).await.unwrap().expect("the stream has ended");
+        decode(&self.method, &response)
+    }
+
+    async fn ask(&mut self, request: Json) -> Json {
+        self.send(request).await;
+        self.next().await
+    }
+
+    async fn is_silent(&mut self) -> bool {
+        tokio::time::timeout(ms(100), self.responses.message()).await.is_err()
+    }
+}
+
+/// An old Envoy.
+fn old_node() -> Json {
+    json!({"id": "old", "cluster": "c", "build_version": "1.11.0/Clean/RELEASE", "metadata": {"a": 1}})
+}
+
+/// A request for `name` of the type `type_url`, by the fields of the variant.
+fn asks(variant: &str, type_url: &str, name: &str) -> Json {
+    let names = if variant == "Delta" { "resource_names_subscribe" } else { "resource_names" };
+    json!({"node": old_node(), "type_url": type_url, names: [name]})
+}
+
+/// The `@type` of every resource, and the names of the delta variant.
+fn types(response: &Json) -> Vec<String> {
+    let resources = response["resources"].as_array().unwrap();
+    let any = |one: &Json| if one["@type"].is_null() { one["resource"]["@type"].clone() } else { one["@type"].clone() };
+    resources.iter().map(|one| any(one).as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn v1_every_service_of_version_2_answers_in_version_2() {
+    let server = server().await;
+    for (_, name, full_name, service) in TYPES {
+        for variant in ["Stream", "Delta", "Fetch"] {
+            let Some(method) = method(service, variant) else {
+                assert!(service.contains("VirtualHost") && variant != "Delta", "{service} has no {variant}");
+                continue;
+            };
+            let request = asks(variant, "", name);
+            let response = if variant == "Fetch" {
+                let mut grpc = tonic::client::Grpc::new(server.channel());
+                grpc.ready().await.unwrap();
+                let request = tonic::Request::new(encode(&method, request));
+                decode(&method, &soon(grpc.unary(request, path(&method), Wire)).await.unwrap().into_inner())
+            } else {
+                Client::open(&server, service, variant).await.ask(request).await
+            };
+            assert_eq!(response["type_url"], url(full_name), "{variant}: {response}");
+            assert_eq!(types(&response), [url(full_name)], "{variant}: {response}");
+        }
+    }
+    assert_eq!(protobuf::pool().services().filter(|one| one.full_name().contains(".v2.")).count(), TYPES.len() + 1);
+}
+
+#[tokio::test]
+async fn v1_an_aggregated_stream_of_version_2_goes_on_after_its_first_answer() {
+    let server = server().await;
+    for variant in ["Stream", "Delta"] {
+        let mut client = Client::open(&server, ADS, variant).await;
+        let first = client.ask(asks(variant, &url("envoy.api.v2.Cluster"), "a")).await;
+        let mut ack = json!({"type_url": first["type_url"], "response_nonce": first["nonce"]});
+        if variant == "Stream" {
+            ack["version_info"] = first["version_info"].clone();
+            ack["resource_names"] = json!(["a"]);
+        }
+        client.send(ack).await;
+        assert!(client.is_silent().await, "an ACK needs no answer");
+        server.store.update(Update { set: vec![cluster_at("a", 77)], remove: Vec::new() });
+        let changed = client.next().await;
+        assert_eq!(types(&changed), [url("envoy.api.v2.Cluster")]);
+        assert!(changed.to_string().contains(r#""connect_timeout":"77s""#), "{changed}");
+        server.store.update(Update { set: vec![cluster("a")], remove: Vec::new() });
+    }
+    let described = server.registry.describe().to_string();
+    assert!(described.contains("old"), "{described}");
+}
+
+#[tokio::test]
+async fn v2_each_type_url_is_answered_in_its_own_version_on_both_transports() {
+    let server = server().await;
+    for service in [ADS, ADS_V3] {
+        for variant in ["Stream", "Delta"] {
+            let mut client = Client::open(&server, service, variant).await;
+            // The types take turns, so that both versions are used on one stream.
+            for (turn, (kind, name, full_name, _)) in TYPES.iter().enumerate() {
+                let type_url = if turn % 2 == 0 { url(full_name) } else { kind.url().to_owned() };
+                let response = client.ask(asks(variant, &type_url, name)).await;
+                assert_eq!(response["type_url"], type_url);
+                assert_eq!(types(&response), [&*type_url]);
+            }
+            let mut client = Client::open(&server, service, variant).await;
+            for (turn, (kind, name, full_name, _)) in TYPES.iter().enumerate() {
+                let type_url = if turn % 2 == 1 { url(full_name) } else { kind.url().to_owned() };
+                assert_eq!(types(&client.ask(asks(variant, &type_url, name)).await), [&*type_url]);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn v2_what_is_inside_has_the_names_of_version_2_too() {
+    let server = server().await;
+    let mut client = Client::open(&server, ADS, "Stream").await;
+    let listener = client.ask(asks("Stream", &url("envoy.api.v2.Listener"), "l")).await;
+    let manager = &listener["resources"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+    let hcm = "envoy.config.filter.network.http_connection_manager.v2.HttpConnectionManager";
+    assert_eq!(manager["@type"], url(hcm), "{listener}");
+    assert_eq!(manager["rds"]["route_config_name"], "r");
+}
+
+#[tokio::test]
+async fn v2_versions_are_those_of_version_3() {
+    let server = server().await;
+    let mut versions = Vec::new();
+    for type_url in [url("envoy.api.v2.Cluster"), CLUSTER.url().to_owned()] {
+        let mut client = Client::open(&server, ADS, "Delta").await;
+        let response = client.ask(asks("Delta", &type_url, "a")).await;
+        versions.push((response["system_version_info"].clone(), response["resources"][0]["version"].clone()));
+    }
+    assert_eq!(versions[0], versions[1]);
+}
+
+#[tokio::test]
+async fn v2_a_client_may_turn_from_one_version_to_the_other() {
+    let server = server().await;
+    for variant in ["Stream", "Delta"] {
+        let mut client = Client::open(&server, ADS_V3, variant).await;
+        let old = url("envoy.api.v2.Cluster");
+        let first = client.ask(asks(variant, &old, "a")).await;
+        let second = client.ask(asks(variant, CLUSTER.url(), "a")).await;
+        assert_eq!((types(&first), types(&second)), (vec![old.clone()], vec![CLUSTER.url().to_owned()]));
+        // What comes late of the old version changes nothing.
+        client.send(json!({"type_url": old, "response_nonce": first["nonce"]})).await;
+        assert!(client.is_silent().await);
+        server.store.update(Update { set: vec![cluster_at("a", 78)], remove: Vec::new() });
+        client.send(json!({"type_url": CLUSTER.url(), "response_nonce": second["nonce"],
+            "version_info": second["version_info"], "resource_names": ["a"]}).pruned(&client.method)).await;
+        assert_eq!(types(&client.next().await), [CLUSTER.url()]);
+        server.store.update(Update { set: vec![cluster("a")], remove: Vec::new() });
+    }
+}
+
+trait Pruned {
+    fn pruned(self, method: &MethodDescriptor) -> Json;
+}
+
+impl Pruned for Json {
+    /// Without the fields that the method's request does not have.
+    fn pruned(mut self, method: &MethodDescriptor) -> Json {
+        let fields = self.as_object_mut().unwrap();
+        fields.retain(|name, _| method.input().get_field_by_name(name).is_some());
+        self
+    }
+}
+
+#[tokio::test]
+async fn v2_over_rest() {
+    let server = server().await;
+    let rest = ["clusters", "endpoints", "listeners", "routes", "scoped-routes", "", "secrets", "runtime"];
+    for ((kind, name, full_name, _), path) in TYPES.into_iter().zip(rest).filter(|(_, path)| !path.is_empty()) {
+        for (version, type_url, expected) in [
+            ("v2", String::new(), url(full_name)),
+            ("v2", url(full_name), url(full_name)),
+            ("v2", kind.url().to_owned(), kind.url().to_owned()),
+            ("v3", url(full_name), url(full_name)),
+            ("v3", String::new(), kind.url().to_owned()),
+        ] {
+            let body = json!({"node": old_node(), "type_url": type_url, "resource_names": [name]});
+            let request = Request::post(format!("/{version}/discovery:{path}")).body(body.to_string()).unwrap();
+            let answer = exchange(TcpStream::connect(server.address).await.unwrap(), request).await;
+            assert_eq!(answer.status(), StatusCode::OK, "{}", answer.body());
+            let response: Json = serde_json::from_str(answer.body()).unwrap();
+            assert_eq!(response["type_url"], expected);
+            assert_eq!(types(&response), [expected]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn v5_a_grpc_client_without_xds_v3_gets_all_that_it_needs() {
+    let server = server().await;
+    let mut client = Client::open(&server, ADS, "Stream").await;
+    let node = json!({"id": "g", "build_version": "gRPC C-core 1.30", "user_agent_name": "gRPC C-core linux"});
+    for (turn, (full_name, name)) in
+        [("Listener", "l"), ("RouteConfiguration", "r"), ("Cluster", "a"), ("ClusterLoadAssignment", "a")]
+            .into_iter()
+            .enumerate()
+    {
+        let type_url = url(&format!("envoy.api.v2.{full_name}"));
+        let mut request = json!({"type_url": type_url, "resource_names": [name]});
+        if turn == 0 {
+            request["node"] = node.clone();
+        }
+        let response = client.ask(request).await;
+        assert_eq!(types(&response), [&*type_url]);
+        client
+            .send(json!({"type_url": type_url, "resource_names": [name], "version_info": response["version_info"],
+                "response_nonce": response["nonce"]}))
+            .await;
+    }
+    assert!(client.is_silent().await);
+}
+
+#[tokio::test]
+async fn v7_fields_of_the_future_are_passed_over() {
+    let server = server().await;
+    // Field 1,000 as text, 1,001 as a number, 1,002 as a message; and in the node.
+    let mut unknown = vec![0xc2, 0x3e, 3, b'a', b'b', b'c', 0xc8, 0x3e, 7, 0xd2, 0x3e, 2, 0x08, 0x01];
+    for variant in ["Stream", "Delta"] {
+        for service in [ADS, ADS_V3] {
+            let mut client = Client::open(&server, service, variant).await;
+            let mut bytes = encode(&client.method, asks(variant, CLUSTER.url(), "a")).to_vec();
+            bytes.append(&mut unknown.clone());
+            let (tag, node) = if variant == "Delta" { (0x0a, &unknown) } else { (0x12, &unknown) };
+            bytes.extend([tag, node.len() as u8]);
+            bytes.extend(node);
+            client.requests.send(bytes.into()).await.unwrap();
+            assert_eq!(types(&client.next().await), [CLUSTER.url()]);
+        }
+    }
+    let mut client = Client::open(&server, ADS, "Stream").await;
+    unknown.truncate(unknown.len() - 1);
+    client.requests.send(unknown.into()).await.unwrap();
+    let status = soon(client.responses.message()).await.unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument, "half a message is none");
+}
+
+#[test]
+fn v2_bytes_are_made_once_and_only_if_asked_for() {
+    let resource: Arc<Resource> = Arc::new(listener("l", "r"));
+    let first = resource.delta_field(ApiVersion::V2);
+    assert_eq!(first.as_ptr(), resource.delta_field(ApiVersion::V2).as_ptr());
+    assert_ne!(first, resource.delta_field(ApiVersion::V3));
+    let tail = resource.sotw_field(ApiVersion::V2);
+    assert!(first.ends_with(&tail), "one buffer for both variants");
+}
