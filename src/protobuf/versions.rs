@@ -17,11 +17,20 @@ use super::wire::{self, Fields, Malformed};
 const CORRECTIONS: &[(&str, &str)] =
     &[("envoy.config.filter.http.ext_authz.v3.ExtAuthz", "envoy.config.filter.http.ext_authz.v2.ExtAuthz")];
 
+/// What the annotations leave out: two names of one message that are both still in use.
+const TWICE: &[(&str, &str)] = &[(TYPED_STRUCT, "udpa.type.v1.TypedStruct")];
+
+/// Its field 1 is a type URL, as that of an `Any` is.
+const TYPED_STRUCT: &str = "xds.type.v3.TypedStruct";
+
 /// The full name that each of `messages` had in version 2.
 pub(super) fn v2_names(messages: &[MessageDescriptor]) -> Vec<Option<String>> {
     let annotation = super::pool().get_extension_by_name("udpa.annotations.versioning");
     debug_assert!(annotation.is_some(), "the pool has no versioning annotation");
     let previous = |message: &MessageDescriptor| {
+        if let Some((_, name)) = TWICE.iter().find(|(name, _)| *name == message.full_name()) {
+            return Some((*name).to_owned());
+        }
         let options = message.options();
         let annotation = options.get_extension(annotation.as_ref()?);
         let name = annotation.as_message()?.get_field_by_name("previous_message_type")?;
@@ -54,9 +63,18 @@ pub fn in_v2(full_name: &str, message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// For each type whether there is an `Any` in it, at any depth.
+/// Whether the type at `index` names another one in its field 1.
+fn names_a_type(index: Index) -> bool {
+    static TYPED: LazyLock<Vec<Index>> = LazyLock::new(|| {
+        let names = TWICE.iter().flat_map(|(new, old)| [new, old]);
+        names.filter_map(|name| types().index_of(name.as_bytes())).collect()
+    });
+    types().get(index).any || TYPED.contains(&index)
+}
+
+/// For each type whether there is one in it, at any depth, that names another.
 fn leads_to_any() -> &'static [bool] {
-    static LEADS: LazyLock<Vec<bool>> = LazyLock::new(|| types().reaching(|index| types().get(index).any));
+    static LEADS: LazyLock<Vec<bool>> = LazyLock::new(|| types().reaching(names_a_type));
     &LEADS
 }
 
@@ -70,8 +88,8 @@ fn rewrite(index: Index, bytes: &[u8], range: Range<usize>, depth: usize, out: &
         return Ok(());
     }
     let message = types().get(index);
-    if message.any {
-        return rewrite_any(bytes, range, depth, out);
+    if names_a_type(index) {
+        return rewrite_any(index, bytes, range, depth, out);
     }
     each_message(bytes, range, out, |number, content, out| match message.field(number) {
         Some(FieldType::Message(inner)) => rewrite(inner, bytes, content, depth + 1, out).map(|()| true),
@@ -86,19 +104,26 @@ fn rewrite(index: Index, bytes: &[u8], range: Range<usize>, depth: usize, out: &
     })
 }
 
-/// Appends the `Any` at `range` to `out`.
-fn rewrite_any(bytes: &[u8], range: Range<usize>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let known = super::canonical::any(bytes, range.clone())?.map(|(index, _)| index);
-    let Some(index) = known else {
-        out.extend_from_slice(&bytes[range]);
-        return Ok(());
+/// Appends the `Any` at `range`, or another message that names a type, to `out`.
+fn rewrite_any(
+    index: Index,
+    bytes: &[u8],
+    range: Range<usize>,
+    depth: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    let value = match types().get(index).any {
+        true => super::canonical::any(bytes, range.clone())?.map(|(index, _)| index),
+        false => None,
     };
-    each_message(bytes, range, out, |number, content, out| match (number, types().get(index).v2) {
-        (ANY_TYPE_URL, Some(v2)) => {
-            out.extend_from_slice(v2.as_bytes());
+    each_message(bytes, range, out, |number, content, out| match (number, value) {
+        (ANY_TYPE_URL, _) => {
+            let url = &bytes[content];
+            let v2 = types().index_of_url(url).and_then(|index| types().get(index).v2);
+            out.extend_from_slice(v2.map_or(url, str::as_bytes));
             Ok(true)
         }
-        (ANY_VALUE, _) => rewrite(index, bytes, content, depth + 1, out).map(|()| true),
+        (ANY_VALUE, Some(index)) => rewrite(index, bytes, content, depth + 1, out).map(|()| true),
         _ => Ok(false),
     })
 }
