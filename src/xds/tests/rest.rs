@@ -147,7 +147,7 @@ async fn r6_only_the_names_asked_for_are_answered() {
 async fn r6_what_is_no_request_is_refused() {
     let server = Server::start(world()).await;
     for path in
-        ["/v3/discovery:aggregated", "/v3/discovery:delta_clusters", "/v3/discovery", "/v2/discovery:clusters", "/"]
+        ["/v3/discovery:aggregated", "/v3/discovery:delta_clusters", "/v3/discovery", "/v4/discovery:clusters", "/"]
     {
         let request = Request::post(path).body("{}".to_owned()).unwrap();
         assert_eq!(send(&server, request).await.0, StatusCode::NOT_FOUND, "{path}");
