@@ -14,6 +14,7 @@ mod push;
 mod rest;
 mod server;
 mod service;
+mod session;
 mod stream;
 mod subscription;
 #[cfg(test)]
@@ -24,5 +25,5 @@ pub use message::{Node, Notice, Output, Request, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
 pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within, tls_config};
-pub use service::Service;
+pub use service::{Service, Stores};
 pub use stream::{Refusal, Stream};

@@ -3,7 +3,6 @@
 mod observer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,7 +14,7 @@ use crate::admin::{self, AdminState};
 use crate::metrics::Metrics;
 use crate::settings::{ServerOptions, XdsTls};
 use crate::telemetry;
-use crate::xds::{self, Access, Registry, Timing};
+use crate::xds::{self, Access, Registry, Stores, Timing};
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -43,15 +42,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             Box::new(move || registry.describe())
         },
     });
-    let service = Arc::new(xds::Service {
-        snapshots: store.subscribe(),
-        stopping: stopping.clone(),
-        timing: Timing { gate_timeout: options.gate_timeout, removal_grace: options.removal_grace },
-        identifier: options.identifier.clone(),
-        observer: Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())),
-        registry,
-        streams: AtomicU64::new(0),
-    });
+    let timing = Timing { gate_timeout: options.gate_timeout, removal_grace: options.removal_grace };
+    let service = xds::Service::new(Stores::one(store.clone()), stopping.clone())
+        .with_timing(timing)
+        .with_identifier(options.identifier.clone())
+        .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
+        .with_registry(registry);
+    let service = Arc::new(service);
     let mut xds = tokio::spawn(xds::serve(xds_listener, access, service));
     let mut shutdown = stopping.clone();
     let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {

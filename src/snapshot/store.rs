@@ -131,13 +131,27 @@ impl Changes {
     }
 }
 
-/// What to change: resources to set and names to remove.
-#[derive(Debug, Default)]
-pub struct Update {
+/// What to change: resources to set and names to remove. `R` is `Resource`, or `Arc<Resource>` of what several stores
+/// share.
+#[derive(Debug)]
+pub struct Update<R = Resource> {
     /// New or possibly changed resources.
-    pub set: Vec<Resource>,
+    pub set: Vec<R>,
     /// Names that are gone; unknown ones are ignored.
     pub remove: Vec<Key>,
+}
+
+impl<R> Default for Update<R> {
+    fn default() -> Self {
+        Self { set: Vec::new(), remove: Vec::new() }
+    }
+}
+
+impl Update {
+    /// An update that only removes.
+    pub fn removing(remove: Vec<Key>) -> Self {
+        Self { remove, ..Self::default() }
+    }
 }
 
 /// The store: holds the newest snapshot and tells the streams. Nothing is served before the first publication.
@@ -164,14 +178,19 @@ impl Store {
     }
 
     /// Publishes `resources` as all there is. Streams are told only of real differences.
-    pub fn replace(&self, resources: Vec<Resource>) -> Arc<Changes> {
+    pub fn replace<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Arc<Changes> {
         self.replace_announced(resources, |_| ())
     }
 
     /// The same; `announce` learns of the changes before any stream does, so that a log tells them in this order.
-    pub fn replace_announced(&self, resources: Vec<Resource>, announce: impl FnOnce(&Changes)) -> Arc<Changes> {
+    pub fn replace_announced<R: Into<Arc<Resource>>>(
+        &self,
+        resources: Vec<R>,
+        announce: impl FnOnce(&Changes),
+    ) -> Arc<Changes> {
         let current = self.newest().unwrap_or_default();
-        let mut update = Update { set: resources, remove: Vec::new() };
+        let mut update: Update<Arc<Resource>> =
+            Update { set: resources.into_iter().map(Into::into).collect(), remove: Vec::new() };
         let kept: std::collections::HashSet<Key> =
             update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
         for kind in current.kinds() {
@@ -182,12 +201,16 @@ impl Store {
     }
 
     /// Publishes a difference. Cost: what changes, not what there is.
-    pub fn update(&self, update: Update) -> Arc<Changes> {
+    pub fn update<R: Into<Arc<Resource>>>(&self, update: Update<R>) -> Arc<Changes> {
         self.update_announced(update, |_| ())
     }
 
     /// The same; `announce` learns of the changes before any stream does.
-    pub fn update_announced(&self, update: Update, announce: impl FnOnce(&Changes)) -> Arc<Changes> {
+    pub fn update_announced<R: Into<Arc<Resource>>>(
+        &self,
+        update: Update<R>,
+        announce: impl FnOnce(&Changes),
+    ) -> Arc<Changes> {
         let previous = self.newest();
         let mut next = previous.as_deref().cloned().unwrap_or_default();
         let mut changes = Changes { generation: next.generation + 1, ..Changes::default() };
@@ -199,12 +222,12 @@ impl Store {
             }
         }
         for resource in update.set {
+            let resource: Arc<Resource> = resource.into();
             let typed = next.types.entry(resource.kind()).or_default();
             let old = typed.resources.get(&**resource.name());
             if old.is_some_and(|old| old.version() == resource.version() && old.origins() == resource.origins()) {
                 continue;
             }
-            let resource = Arc::new(resource);
             match typed.resources.insert(resource.name().clone(), resource.clone()) {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {

@@ -110,7 +110,8 @@ impl UnaryService<DiscoveryRequest> for Unary {
             let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
             let fetch = Fetch::new(kind, v2::complete(request.into_inner().into(), Some(kind), api));
             let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
-            let snapshot = service.newest().await.ok_or_else(|| Status::unavailable("the server stops"))?;
+            let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
+            let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
             let response = fetch.response(&snapshot);
             let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
             service.answered(peer.address, &fetch.node, &response, bytes.len());

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use envoy_types::pb::google::protobuf::value::Kind;
+use envoy_types::pb::google::protobuf::{Struct, Value};
 
 use crate::snapshot::{Resource, ResourceType};
 
@@ -39,6 +41,8 @@ pub struct Node {
     pub user_agent: String,
     /// `node.client_features`.
     pub features: Vec<String>,
+    /// `node.metadata`.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Node {
@@ -61,7 +65,28 @@ impl Node {
 
 impl From<core_v3::Node> for Node {
     fn from(node: core_v3::Node) -> Self {
-        Self { id: node.id, cluster: node.cluster, user_agent: node.user_agent_name, features: node.client_features }
+        Self {
+            id: node.id,
+            cluster: node.cluster,
+            user_agent: node.user_agent_name,
+            features: node.client_features,
+            metadata: node.metadata.map(json_object).unwrap_or_default(),
+        }
+    }
+}
+
+fn json_object(object: Struct) -> serde_json::Map<String, serde_json::Value> {
+    object.fields.into_iter().map(|(key, value)| (key, json(value))).collect()
+}
+
+fn json(value: Value) -> serde_json::Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => serde_json::Value::Null,
+        Some(Kind::NumberValue(number)) => number.into(),
+        Some(Kind::StringValue(text)) => text.into(),
+        Some(Kind::BoolValue(bool)) => bool.into(),
+        Some(Kind::StructValue(object)) => json_object(object).into(),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(json).collect(),
     }
 }
 

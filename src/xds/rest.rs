@@ -82,7 +82,8 @@ fn bad_request(problem: impl Display) -> Failure {
 
 /// Answers when the client does not have the newest, or at the deadline.
 async fn respond(service: &Service, peer: SocketAddr, fetch: Fetch, deadline: Instant) -> Result<Response, Failure> {
-    let mut snapshots = service.snapshots.clone();
+    let store = service.stores.of(&fetch.node).map_err(|why| (StatusCode::NOT_FOUND, why))?;
+    let mut snapshots = store.subscribe();
     let mut stopping = service.stopping.clone();
     let (mut current, mut over) = (false, false);
     let snapshot = loop {
@@ -145,6 +146,7 @@ struct NodeFields {
     user_agent_name: Option<String>,
     #[serde(alias = "clientFeatures")]
     client_features: Option<Vec<String>>,
+    metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// The request in `body`; what is wrong is said with the field's path.
@@ -162,6 +164,7 @@ fn parse(body: &[u8]) -> Result<Request, String> {
             cluster: node.cluster.unwrap_or_default(),
             user_agent: node.user_agent_name.unwrap_or_default(),
             features: node.client_features.unwrap_or_default(),
+            metadata: node.metadata.unwrap_or_default(),
         }),
         type_url: request.type_url.unwrap_or_default(),
         version: request.version_info.unwrap_or_default(),

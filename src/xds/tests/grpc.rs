@@ -217,7 +217,7 @@ async fn a11_a_stream_that_ends_in_whatever_way_leaves_nothing_behind() {
     assert_eq!(server.recorder.opened.load(Ordering::SeqCst), 6);
     assert_eq!(server.recorder.reasons.lock().unwrap()[4], "the client closed it");
     // Published to nobody.
-    server.store.replace(Vec::new());
+    server.store.replace(Vec::<Resource>::new());
 }
 
 #[tokio::test]

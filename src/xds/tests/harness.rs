@@ -280,7 +280,7 @@ impl Bench {
     /// Publishes a difference: removes these.
     pub fn remove<const N: usize>(&mut self, names: [(ResourceType, &str); N]) -> Sent {
         let remove = names.into_iter().map(|(kind, name)| (kind, Arc::from(name))).collect();
-        self.store.update(Update { set: Vec::new(), remove });
+        self.store.update(Update::removing(remove));
         self.catch_up()
     }
 

@@ -101,7 +101,7 @@ fn d27_a_client_that_comes_back_is_told_what_is_gone() {
     bench.settled(HOSTS, []);
     let (r, a, b) = (bench.version(ROUTES, "r"), bench.version(HOSTS, "r/a"), bench.version(HOSTS, "r/b"));
     bench.reconnect();
-    bench.store.update(crate::snapshot::Update { set: vec![], remove: vec![(HOSTS, "r/b".into())] });
+    bench.store.update(crate::snapshot::Update::removing(vec![(HOSTS, "r/b".into())]));
     bench.catch_up();
     bench.settled(ResourceType::CLUSTER, []);
     assert_eq!(bench.resume(ROUTES, &["r"], [("r", r)]), "");

@@ -70,7 +70,7 @@ fn d20_an_update_and_a_delete_in_one_batch_are_one_of_both() {
             bench.ack(sent.one());
             // Two publications that the stream sees as one.
             bench.store.update(Update { set: changed(kind, "a", 2).into(), remove: Vec::new() });
-            bench.store.update(Update { set: Vec::new(), remove: vec![(kind, Arc::from("a"))] });
+            bench.store.update(Update::removing(vec![(kind, Arc::from("a"))]));
             assert_eq!(bench.catch_up(), says(kind, "-{a}"));
         }
     }
@@ -109,7 +109,7 @@ fn d21_one_that_fell_far_behind_gets_the_difference_all_the_same() {
             for variation in 1..600 {
                 bench.store.update(Update { set: changed(kind, "a", variation).into(), remove: Vec::new() });
             }
-            bench.store.update(Update { set: Vec::new(), remove: vec![(kind, Arc::from("b"))] });
+            bench.store.update(Update::removing(vec![(kind, Arc::from("b"))]));
             assert_eq!(bench.catch_up(), says(kind, "{a}-{b}"));
         }
     }

@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 use super::super::harness::*;
 use crate::snapshot::{Resource, ResourceType, Store};
 use crate::xds::{
-    Access, Limits, Observer, Registry, Response, ServerError, Service, StreamInfo, Timing, listen, serve_within,
+    Access, Limits, Observer, Registry, Response, ServerError, Service, Stores, StreamInfo, listen, serve_within,
 };
 
 pub use discovery_v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient as AdsClient;
@@ -96,15 +96,10 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = watch::channel(false);
         let (registry, recorder) = (Arc::new(Registry::default()), Arc::new(Recorder::default()));
-        let service = Service {
-            snapshots: store.subscribe(),
-            stopping,
-            timing: Timing::default(),
-            identifier: "lockgate-test".into(),
-            observer: recorder.clone(),
-            registry: registry.clone(),
-            streams: AtomicU64::new(0),
-        };
+        let service = Service::new(Stores::one(store.clone()), stopping)
+            .with_identifier("lockgate-test")
+            .with_observer(recorder.clone())
+            .with_registry(registry.clone());
         let task = tokio::spawn(serve_within(limits, listener, access, Arc::new(service)));
         Self { store, registry, recorder, address, stop, task }
     }

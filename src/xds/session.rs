@@ -1,0 +1,271 @@
+//! A stream and its transport: what arrives goes into the stream's state, what comes out of it is written.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use tokio::sync::watch;
+use tonic::server::{Grpc, StreamingService};
+use tonic::{Status, Streaming};
+
+use super::encode::{self, RequestCodec};
+use super::message::{Output, Request, Variant};
+use super::observer::StreamInfo;
+use super::server::Peer;
+use super::service::{LARGEST_REQUEST, Service};
+use super::stream::{Refusal, Stream};
+use super::v2;
+use crate::snapshot::{ApiVersion, ResourceType, Snapshot};
+
+/// A streaming method.
+#[derive(Clone)]
+pub(super) struct Method {
+    service: Arc<Service>,
+    variant: Variant,
+    implied: Option<ResourceType>,
+    /// Whose type URL the implied type has.
+    api: ApiVersion,
+}
+
+impl Method {
+    /// `implied`: the only type of a stream that is not aggregated.
+    pub fn new(service: Arc<Service>, variant: Variant, implied: Option<ResourceType>, api: ApiVersion) -> Self {
+        Self { service, variant, implied, api }
+    }
+
+    pub async fn handle(self, request: http::Request<axum::body::Body>) -> http::Response<tonic::body::Body> {
+        match self.variant {
+            Variant::Sotw => {
+                let codec = RequestCodec::<discovery_v3::DiscoveryRequest>::default();
+                Grpc::new(codec).max_decoding_message_size(LARGEST_REQUEST).streaming(self, request).await
+            }
+            Variant::Delta => {
+                let codec = RequestCodec::<discovery_v3::DeltaDiscoveryRequest>::default();
+                Grpc::new(codec).max_decoding_message_size(LARGEST_REQUEST).streaming(self, request).await
+            }
+        }
+    }
+}
+
+impl<R: Into<Request> + Send + 'static> StreamingService<R> for Method {
+    type Response = Bytes;
+    type ResponseStream = BoxStream<'static, Result<Bytes, Status>>;
+    type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<R>>) -> Self::Future {
+        let method = self.clone();
+        Box::pin(async move {
+            let peer = request.extensions().get::<Peer>().cloned();
+            let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
+            let id = method.service.next_stream();
+            let info = StreamInfo { id, peer: peer.address, variant: method.variant };
+            method.service.observer.opened(&info);
+            let session = Session {
+                peer,
+                snapshots: None,
+                stopping: method.service.stopping.clone(),
+                requests: request.into_inner(),
+                method,
+                info,
+                stream: None,
+                outputs: VecDeque::new(),
+                reason: "the client went away",
+            };
+            let responses: BoxStream<'static, Result<Bytes, Status>> = Box::pin(session.run());
+            Ok(tonic::Response::new(responses))
+        })
+    }
+}
+
+/// A stream and its transport. Runs only when the transport wants the next message, so a slow reader costs nothing:
+/// what changes meanwhile stays a set of dirty names.
+struct Session<R> {
+    method: Method,
+    info: StreamInfo,
+    peer: Peer,
+    requests: Streaming<R>,
+    /// Of the store that its first request's node chooses.
+    snapshots: Option<watch::Receiver<Option<Arc<Snapshot>>>>,
+    stopping: watch::Receiver<bool>,
+    stream: Option<Arc<Mutex<Stream>>>,
+    outputs: VecDeque<Output>,
+    reason: &'static str,
+}
+
+/// What a session waits for.
+enum Event<R> {
+    Request(Result<Option<R>, Status>),
+    Snapshot,
+    Due,
+    Stopping,
+    Leaving,
+}
+
+/// How a session goes on.
+enum Step {
+    Outputs(Vec<Output>),
+    End(Result<(), Status>),
+}
+
+impl<R: Into<Request> + Send + 'static> Session<R> {
+    fn run(self) -> impl futures::Stream<Item = Result<Bytes, Status>> + Send {
+        futures::stream::unfold(Some(self), |session| async move {
+            let mut session = session?;
+            loop {
+                while let Some(output) = session.outputs.pop_front() {
+                    if let Some(bytes) = session.emit(&output) {
+                        return Some((Ok(bytes), Some(session)));
+                    }
+                }
+                match session.step().await {
+                    Step::Outputs(outputs) => session.outputs.extend(outputs),
+                    Step::End(Ok(())) => return None,
+                    Step::End(Err(status)) => return Some((Err(status), None)),
+                }
+            }
+        })
+    }
+
+    /// Reports what happened, and gives the bytes of a response.
+    fn emit(&self, output: &Output) -> Option<Bytes> {
+        let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned()).unwrap_or_default();
+        let service = &self.method.service;
+        match output {
+            Output::Send(response) => {
+                let bytes = encode::response(response, self.method.variant, &service.identifier);
+                service.observer.sent(&self.info, &node, response, bytes.len());
+                Some(bytes)
+            }
+            Output::Notice(notice) => {
+                service.observer.noticed(&self.info, &node, notice);
+                None
+            }
+        }
+    }
+
+    /// Waits for the next thing that happens.
+    async fn step(&mut self) -> Step {
+        let (Some(stream), Some(snapshots)) = (self.stream.clone(), &mut self.snapshots) else {
+            return self.begin().await;
+        };
+        let deadline = lock(&stream).deadline();
+        let due = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Event::Stopping }
+            request = self.requests.message() => Event::Request(request),
+            changed = snapshots.changed() => changed.map_or(Event::Stopping, |()| Event::Snapshot),
+            () = due => Event::Due,
+            () = self.peer.going_away() => Event::Leaving,
+        };
+        match event {
+            Event::Request(request) => match self.decoded(request) {
+                Ok(request) => self.request(&stream, request),
+                Err(end) => end,
+            },
+            Event::Snapshot => {
+                let snapshot = snapshots.borrow_and_update().clone();
+                let outputs = snapshot.map(|snapshot| lock(&stream).on_snapshot(snapshot, Instant::now()));
+                Step::Outputs(outputs.unwrap_or_default())
+            }
+            Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
+            Event::Stopping => self.stopped(),
+            Event::Leaving => self.ended("its connection is to be closed"),
+        }
+    }
+
+    /// Waits for the first request, which says who asks, and for something to answer it with: before there is a first
+    /// snapshot nothing is answered, for an empty answer would delete everything.
+    async fn begin(&mut self) -> Step {
+        let request = tokio::select! {
+            stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Err("the server stops") }
+            request = self.requests.message() => Ok(request),
+            () = self.peer.going_away() => Err("its connection is to be closed"),
+        };
+        let request = match request.map(|request| self.decoded(request)) {
+            Ok(Ok(request)) => request,
+            Ok(Err(end)) => return end,
+            Err(reason) => return self.ended(reason),
+        };
+        let Method { variant, implied, service, .. } = &self.method;
+        let Some(node) = &request.node else {
+            return self.refused(Status::invalid_argument(Refusal::NoNode.to_string()));
+        };
+        let store = match service.stores.of(node) {
+            Ok(store) => store,
+            Err(why) => return self.refused(Status::not_found(why)),
+        };
+        let mut snapshots = store.subscribe();
+        let Some(_) = service.newest(&store).await else { return self.stopped() };
+        let snapshot = snapshots.borrow_and_update().clone().unwrap_or_default();
+        self.snapshots = Some(snapshots);
+        let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
+        let stream = Arc::new(Mutex::new(stream));
+        service.registry.add(self.info.clone(), &stream);
+        self.stream = Some(stream.clone());
+        self.request(&stream, request)
+    }
+
+    fn stopped(&mut self) -> Step {
+        self.ended("the server stops")
+    }
+
+    fn ended(&mut self, reason: &'static str) -> Step {
+        self.reason = reason;
+        Step::End(Ok(()))
+    }
+
+    fn refused(&mut self, status: Status) -> Step {
+        self.reason = "a request was refused";
+        Step::End(Err(status))
+    }
+
+    /// What the transport gave: a request, or the end of the stream.
+    fn decoded(&mut self, request: Result<Option<R>, Status>) -> Result<Request, Step> {
+        match request {
+            Ok(Some(request)) => Ok(v2::complete(request.into(), self.method.implied, self.method.api)),
+            Ok(None) => {
+                self.reason = "the client closed it";
+                Err(Step::End(Ok(())))
+            }
+            Err(status) => {
+                self.reason = "the connection broke";
+                Err(Step::End(Err(status)))
+            }
+        }
+    }
+
+    fn request(&mut self, stream: &Arc<Mutex<Stream>>, request: Request) -> Step {
+        let mut stream = lock(stream);
+        let introduced = stream.node().is_none();
+        let result = stream.on_request(request, self.method.implied, Instant::now());
+        if introduced && let Some(node) = stream.node() {
+            self.method.service.observer.introduced(&self.info, node);
+        }
+        match result {
+            Ok(outputs) => Step::Outputs(outputs),
+            Err(refusal) => self.refused(Status::invalid_argument(refusal.to_string())),
+        }
+    }
+}
+
+impl<R> Drop for Session<R> {
+    fn drop(&mut self) {
+        let service = &self.method.service;
+        service.registry.remove(self.info.id);
+        let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned());
+        service.observer.closed(&self.info, node.as_ref(), self.reason);
+    }
+}
+
+fn lock(stream: &Mutex<Stream>) -> std::sync::MutexGuard<'_, Stream> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
+}
