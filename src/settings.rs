@@ -51,6 +51,10 @@ pub struct ServerOptions {
     pub log_format: telemetry::Format,
     /// What the log tells at first; checked.
     pub log_level: String,
+    /// How old an xDS connection gets; `None` is as old as its client likes.
+    pub connection_age: Option<Duration>,
+    /// xDS connections at a time.
+    pub connections: u32,
     /// How long routes are held back for the ACK of the clusters behind them.
     pub gate_timeout: Duration,
     /// How long a cluster that no route names any more is kept, for requests under way.

@@ -62,6 +62,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("k8s_openapi", &["source", "translate"]),
     ("kube", &["cmd", "source"]),
     ("prometheus_client", &["metrics"]),
+    ("rustix", &["cmd"]),
     ("tonic", &["xds"]),
     ("tracing_subscriber", &["telemetry"]),
 ];

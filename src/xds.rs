@@ -15,6 +15,7 @@ mod rest;
 mod server;
 mod service;
 mod session;
+mod status;
 mod stream;
 mod subscription;
 #[cfg(test)]

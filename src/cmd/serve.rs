@@ -5,6 +5,7 @@ mod observer;
 use std::sync::Arc;
 
 use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -14,7 +15,10 @@ use crate::admin::{self, AdminState};
 use crate::metrics::Metrics;
 use crate::settings::{ServerOptions, XdsTls};
 use crate::telemetry;
-use crate::xds::{self, Access, Registry, Stores, Timing};
+use crate::xds::{self, Access, Limits, Registry, Stores, Timing};
+
+/// Open files that are no xDS connections, or are about to be closed: sources, the API server, the admin server.
+const OTHER_FILES: usize = 256;
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
@@ -49,7 +53,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
         .with_registry(registry);
     let service = Arc::new(service);
-    let mut xds = tokio::spawn(xds::serve(xds_listener, access, service));
+    let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, access, service));
     let mut shutdown = stopping.clone();
     let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {
         let _ = shutdown.wait_for(|stopping| *stopping).await;
@@ -78,6 +82,28 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// How many connections there may be, and how old they get. As many files may be open as the system grants.
+fn limits(options: &ServerOptions) -> Limits {
+    let asked = options.connections as usize;
+    let mut files = getrlimit(Resource::Nofile);
+    if files.current != files.maximum {
+        let granted = Rlimit { current: files.maximum, ..files };
+        if setrlimit(Resource::Nofile, granted).is_ok() {
+            files = granted;
+        }
+    }
+    let possible =
+        files.current.map_or(asked, |files| usize::try_from(files).unwrap_or(asked).saturating_sub(OTHER_FILES));
+    if possible < asked {
+        tracing::warn!(
+            possible,
+            asked,
+            "fewer xDS connections than asked for are possible: the limit of open files is low"
+        );
+    }
+    Limits { connections: asked.min(possible.max(2)), connection_age: options.connection_age, ..Limits::default() }
 }
 
 fn access(options: &ServerOptions) -> anyhow::Result<Access> {

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::object_args::{LogArgs, ObjectArgs};
-use super::values;
+use super::values::{self, Limit};
 use crate::settings::{ServerOptions, Settings, Source, XdsTls};
 
 /// Flags of `lockgate serve`.
@@ -41,6 +41,17 @@ pub struct ServeArgs {
     /// How long a cluster stays after the last route to it is gone, for requests under way
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "xDS")]
     removal_grace: Duration,
+
+    /// How old an Envoy's connection gets, or `off`: then its streams end in good order and it connects anew, to any
+    /// replica; a tenth more or less by chance
+    #[arg(long, value_name = "TIME|off", default_value = "30m", value_parser = values::limit, help_heading = "xDS")]
+    xds_max_connection_age: Limit,
+
+    /// How many connections are served at a time, one address at most half of them; fewer if the system allows fewer
+    /// open files
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(help_heading = "xDS")]
+    xds_max_connections: u32,
 
     /// What this controller calls itself to Envoy [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = values::identifier, help_heading = "xDS")]
@@ -87,6 +98,8 @@ impl ServeArgs {
             admin_address: self.admin_address,
             log_format,
             log_level,
+            connection_age: self.xds_max_connection_age.0,
+            connections: self.xds_max_connections,
             gate_timeout: self.gate_timeout,
             removal_grace: self.removal_grace,
             identifier: self.id.unwrap_or_else(host_name),

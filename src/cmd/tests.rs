@@ -43,6 +43,7 @@ fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
     assert_eq!(options.admin_address, "127.0.0.1:18001".parse().unwrap());
     assert_eq!(options.xds_tls, XdsTls::LoopbackOnly);
     assert_eq!((options.gate_timeout, options.removal_grace), (Duration::from_secs(20), Duration::from_secs(1)));
+    assert_eq!((options.connection_age, options.connections), (Some(Duration::from_secs(1800)), 10_000));
     assert_eq!((options.log_format, &*options.log_level), (telemetry::Format::Text, "info"));
     assert!(!options.identifier.is_empty());
 }
@@ -60,7 +61,7 @@ fn every_flag_arrives() {
          --watch-ingress-without-class --default-tls-secret ingress/wild --enable-external-name-services \
          --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
-         --removal-grace 0s --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug",
+         --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug",
         kubeconfig.display(),
         dir.display()
     ))
@@ -93,6 +94,8 @@ fn every_flag_arrives() {
             admin_address: "127.0.0.1:2".parse().unwrap(),
             log_format: telemetry::Format::Json,
             log_level: "debug".into(),
+            connection_age: None,
+            connections: 2,
             gate_timeout: Duration::from_secs(5),
             removal_grace: Duration::ZERO,
             identifier: "me".into(),
@@ -134,6 +137,8 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--connect-timeout 5", ["'5'", "--connect-timeout <TIME>", "a number and a unit"]),
         ("--connect-timeout 0s", ["'0s'", "--connect-timeout <TIME>", "more than zero"]),
         ("--response-timeout never", ["'never'", "--response-timeout <TIME>", "or off"]),
+        ("--xds-max-connection-age 0s", ["'0s'", "--xds-max-connection-age <TIME|off>", "more than zero, or off"]),
+        ("--xds-max-connections 1", ["1", "--xds-max-connections <COUNT>", "2..="]),
         ("--gate-timeout x", ["'x'", "--gate-timeout <TIME>", "a number and a unit"]),
         ("--removal-grace -1s", ["'-1'", "argument", "unexpected"]),
         ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "invalid digit"]),

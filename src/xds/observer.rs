@@ -68,6 +68,12 @@ impl Registry {
         self.len() == 0
     }
 
+    /// The open streams, in the order in which they were opened.
+    pub(super) fn streams(&self) -> Vec<(StreamInfo, Arc<Mutex<Stream>>)> {
+        let entries = self.lock();
+        entries.values().filter_map(|entry| Some((entry.info.clone(), entry.stream.upgrade()?))).collect()
+    }
+
     /// Every open stream: node, peer, and per type what was asked for, sent, accepted and rejected.
     pub fn describe(&self) -> Value {
         let entries: Vec<(StreamInfo, SystemTime, Weak<Mutex<Stream>>)> =

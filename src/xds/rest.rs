@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -35,7 +36,7 @@ const MARGIN: Duration = Duration::from_millis(200);
 const EXPECTED_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
 
 /// A failure to answer: lower case, in plain text.
-type Failure = (StatusCode, String);
+pub(super) type Failure = (StatusCode, String);
 
 /// Answers a `DiscoveryRequest` in JSON for resources of type `kind`.
 pub(super) async fn discover(
@@ -58,22 +59,32 @@ async fn answer(
 ) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().cloned();
     let peer = Peer::trusted(peer).map_err(|problem| (StatusCode::UNAUTHORIZED, problem.to_owned()))?;
-    // Only browsers send it. Some web page must not get at secrets through a browser on this machine.
-    if request.headers().contains_key(header::ORIGIN) {
-        return Err((StatusCode::FORBIDDEN, "this is not for browsers: the header \"origin\" is set".to_owned()));
-    }
+    not_for_browsers(request.headers())?;
     let deadline = Instant::now() + hold(request.headers());
-    let body = axum::body::to_bytes(request.into_body(), LARGEST_REQUEST);
-    let body = tokio::time::timeout(ARRIVAL_LIMIT, body).await.map_err(|_| {
-        (StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {} s", ARRIVAL_LIMIT.as_secs()))
-    })?;
-    let body = body.map_err(|error| {
-        let what = format!("the body cannot be read, or has more than {} MiB: {error}", LARGEST_REQUEST >> 20);
-        (StatusCode::PAYLOAD_TOO_LARGE, what)
-    })?;
+    let body = body(request, LARGEST_REQUEST).await?;
     let request = v2::complete(parse(&body).map_err(bad_request)?, Some(kind), api);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
     respond(service, peer.address, fetch, deadline).await
+}
+
+/// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
+pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
+    match headers.contains_key(header::ORIGIN) {
+        true => Err((StatusCode::FORBIDDEN, "this is not for browsers: the header \"origin\" is set".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The body of a request, of at most `most` bytes, if it comes in time.
+pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
+    let body = axum::body::to_bytes(request.into_body(), most);
+    let body = tokio::time::timeout(ARRIVAL_LIMIT, body).await.map_err(|_| {
+        (StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {} s", ARRIVAL_LIMIT.as_secs()))
+    })?;
+    body.map_err(|error| {
+        let what = format!("the body cannot be read, or has more than {} MiB: {error}", most >> 20);
+        (StatusCode::PAYLOAD_TOO_LARGE, what)
+    })
 }
 
 fn bad_request(problem: impl Display) -> Failure {

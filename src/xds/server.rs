@@ -19,6 +19,7 @@ use tokio_rustls::rustls::{self, RootCertStore};
 use super::connection::{Io, Places, Shared};
 pub use super::connection::{Limits, Peer};
 use super::service::Service;
+use super::status;
 
 /// A TLS handshake that takes longer is given up.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -124,7 +125,8 @@ pub async fn serve_within(
     service: Arc<Service>,
 ) -> Result<(), ServerError> {
     let mut stopping = service.stopping.clone();
-    let shared = Arc::new(Shared::new(service.routes(), limits, stopping.clone()));
+    let routes = status::routes(service.registry.clone()).merge(service.routes());
+    let shared = Arc::new(Shared::new(routes, limits, stopping.clone()));
     let places = Arc::new(Places::default());
     let (mut connections, mut refusals) = (JoinSet::new(), Refusals::default());
     loop {

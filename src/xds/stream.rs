@@ -12,7 +12,7 @@ use super::gates::Gates;
 use super::message::{Node, Notice, Output, Request, Response, Variant};
 use super::order::{self, Side, Timing};
 use super::push::{Look, Push};
-use super::subscription::{InFlight, Need, State, Subscription};
+use super::subscription::{Held, InFlight, Need, State, Subscription};
 use super::v2;
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
@@ -560,6 +560,11 @@ impl Stream {
         });
         push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
         all.into_values().collect()
+    }
+
+    /// Visits every resource that the client asked for or was sent, in order.
+    pub(super) fn each_resource(&self, visit: &mut dyn FnMut(Held<'_>)) {
+        self.types.values().for_each(|subscription| subscription.each(&self.newest, visit));
     }
 
     /// Per type: what was asked for, sent, accepted and rejected; for a debug page.

@@ -2,12 +2,16 @@
 //!
 //! What changed is a set of dirty names, not a queue: a slow client costs no memory, and many changes become one.
 
+mod held;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::message::{Request, Variant};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
+
+pub(super) use held::{Held, Standing};
 
 /// The subscription to one type.
 #[derive(Debug)]

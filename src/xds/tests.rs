@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod all_streams;
+mod bad_input;
 mod delta;
 mod envoy;
 mod fetch;

@@ -4,6 +4,7 @@ mod access;
 mod connections;
 pub mod lab;
 mod raw;
+mod status;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -170,3 +170,16 @@ fn a15_files_that_do_not_serve_are_named() {
     assert!(message().contains("tls.crt"), "a key of another certificate: {}", message());
     assert!(matches!(tls_config(at), Err(ServerError::Tls { .. })));
 }
+
+#[tokio::test]
+async fn a15_the_status_of_clients_too_is_for_clients_of_ours() {
+    use envoy_types::pb::envoy::service::status::v3::ClientStatusRequest;
+    use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_client::ClientStatusDiscoveryServiceClient;
+    let authority = authority();
+    let server = secured(&authority).await;
+    for (own, expected) in [(None, Some(Code::Unauthenticated)), (Some(issued(&authority, "envoy")), None)] {
+        let mut client = ClientStatusDiscoveryServiceClient::new(channel(&server, &authority, own));
+        let answer = soon(client.fetch_client_status(ClientStatusRequest::default())).await;
+        assert_eq!(answer.err().map(|status| status.code()), expected);
+    }
+}

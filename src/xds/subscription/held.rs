@@ -1,0 +1,65 @@
+//! What a client has of each resource, for those who ask from outside.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::{State, Subscription};
+use crate::snapshot::{Resource, Snapshot, Version};
+
+/// One name of one type on one stream.
+#[derive(Debug)]
+pub(in crate::xds) struct Held<'a> {
+    /// The type URL as the client spells it.
+    pub type_url: &'a str,
+    pub name: &'a str,
+    /// What was sent last, where its content is known.
+    pub resource: Option<&'a Arc<Resource>>,
+    /// The version of what was sent last.
+    pub version: Option<Version>,
+    pub standing: Standing<'a>,
+}
+
+/// How a client and this server stand on a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::xds) enum Standing<'a> {
+    /// It exists and is asked for, and was not sent yet.
+    Waits,
+    /// It is asked for and does not exist.
+    Absent,
+    /// It was sent and is not answered yet; `before`: the client has an earlier version.
+    Sent { before: bool },
+    /// The client has it.
+    Accepted,
+    /// The client did not take it, for this reason.
+    Rejected(&'a str),
+}
+
+impl Subscription {
+    /// Visits every name that is asked for or was sent, in order.
+    pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
+        let on_its_way: HashSet<&str> =
+            self.in_flight.iter().flat_map(|response| &response.content).map(|(name, _)| &**name).collect();
+        let asked = self.names.iter().chain(self.dirty.keys().filter(|name| self.covers(name)));
+        let names: BTreeSet<&Arc<str>> = self.known.keys().chain(asked).collect();
+        for name in names {
+            let known = self.known.get(name);
+            let sent = known.map_or(&State::Unknown, |known| &known.sent);
+            let standing = match known {
+                Some(known) if sent.exists() && known.accepted == known.sent => Standing::Accepted,
+                Some(known) if sent.exists() => match &self.rejection {
+                    Some(reason) if !on_its_way.contains(&**name) => Standing::Rejected(reason),
+                    _ => Standing::Sent { before: known.accepted.exists() },
+                },
+                _ if newest.get(self.kind, name).is_some() => Standing::Waits,
+                _ => Standing::Absent,
+            };
+            let version = match sent {
+                State::Resource(resource) => Some(resource.version()),
+                State::Version(version) => Some(*version),
+                State::Unknown | State::Absent => None,
+            };
+            let resource = sent.resource();
+            visit(Held { type_url: &self.type_url, name, resource, version, standing });
+        }
+    }
+}
