@@ -3,10 +3,12 @@
 //! Usable without anything Kubernetes: it knows resources by type and name, the objects they came from only as
 //! references. Everything here is immutable once made and shared, never copied per stream.
 
+mod names;
 mod references;
 mod resource;
 mod store;
 
+pub use names::{Glob, canonical};
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version};
 pub use store::{Changes, Key, Snapshot, Store, Update};

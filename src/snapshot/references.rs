@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::ResourceType;
+use super::{ResourceType, canonical};
 use crate::protobuf::{self, StringFields};
 
 /// The names that a resource refers to, by type; each list sorted and without repetition.
@@ -53,6 +53,7 @@ impl References {
         let (mut clusters, mut routes, mut endpoints, mut secrets) = (vec![], vec![], vec![], vec![]);
         NAMING.visit(kind.full_name(), message, &mut |field, value| {
             let (.., named) = NAMING_FIELDS[field];
+            let value = &*canonical(value);
             match named {
                 ResourceType::CLUSTER => clusters.push(Arc::from(value)),
                 ResourceType::ROUTES => routes.push(Arc::from(value)),

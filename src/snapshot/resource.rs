@@ -1,5 +1,6 @@
 //! One Envoy resource: encoded once, hashed once, shared by every stream.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-use super::References;
+use super::{References, canonical};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
 
@@ -34,6 +35,8 @@ impl ResourceType {
 
     /// RTDS.
     pub const RUNTIME: Self = Self("type.googleapis.com/envoy.service.runtime.v3.Runtime");
+    /// LEDS.
+    pub const LB_ENDPOINT: Self = Self("type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint");
     /// ECDS.
     pub const EXTENSION: Self = Self("type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig");
 
@@ -214,7 +217,7 @@ impl Resource {
         Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
     }
 
-    /// The resource `name` of type `kind` whose message encodes to `message`; map entries may be in any order.
+    /// The resource `name`, made [canonical], of type `kind` whose message encodes to `message`; map entries may be in any order.
     pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], origins: Vec<ObjectRef>) -> Self {
         Self::with_lease(kind, name, message, Lease::default(), origins)
     }
@@ -229,6 +232,12 @@ impl Resource {
     ) -> Self {
         origins.sort();
         origins.dedup();
+        let name = &*canonical(name);
+        lease.aliases.iter_mut().for_each(|alias| {
+            if let Cow::Owned(other) = canonical(alias) {
+                *alias = other.into();
+            }
+        });
         lease.aliases.sort();
         lease.aliases.dedup();
         let value = protobuf::canonical(kind.full_name(), message);

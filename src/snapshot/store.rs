@@ -7,7 +7,7 @@ use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Resource, ResourceType, Version};
+use super::{Resource, ResourceType, Version, canonical};
 
 /// How many publications back a stream can ask what changed; one that is further behind compares everything.
 const JOURNAL: usize = 256;
@@ -216,7 +216,7 @@ impl Store {
         let mut changes = Changes { generation: next.generation + 1, ..Changes::default() };
         for (kind, name) in update.remove {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
-            if let Some(old) = typed.resources.remove(&*name) {
+            if let Some(old) = typed.resources.remove(&*canonical(&name)) {
                 typed.forget(&old, &mut next.users_of_endpoints);
                 changes.removed.push(old);
             }

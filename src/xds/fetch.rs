@@ -35,7 +35,8 @@ impl Fetch {
     ///
     /// # Errors
     /// [`Refusal::OtherType`].
-    pub fn new(kind: ResourceType, request: Request) -> Result<Self, Refusal> {
+    pub fn new(kind: ResourceType, mut request: Request) -> Result<Self, Refusal> {
+        request.canonicalise();
         let url = type_url(&request.type_url, Some(kind))?;
         let mut subscription = Subscription::new(kind, &url);
         // Only the names matter here, so there is no need to compare anything.

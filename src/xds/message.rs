@@ -1,5 +1,6 @@
 //! What a stream says and hears, free of transport: decoded requests, responses still as shared resources.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{Resource, ResourceType, canonical};
 
 /// Which variant of the protocol a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,6 +110,22 @@ pub struct Request {
     pub unsubscribe: Vec<String>,
     /// Delta: what the client has from an earlier stream.
     pub initial_versions: BTreeMap<String, String>,
+}
+
+impl Request {
+    /// Gives every name in it its canonical form.
+    pub(super) fn canonicalise(&mut self) {
+        for name in self.subscribe.iter_mut().chain(&mut self.unsubscribe) {
+            if let Cow::Owned(other) = canonical(name) {
+                *name = other;
+            }
+        }
+        if self.initial_versions.keys().any(|name| matches!(canonical(name), Cow::Owned(_))) {
+            let versions = std::mem::take(&mut self.initial_versions);
+            self.initial_versions =
+                versions.into_iter().map(|(name, version)| (canonical(&name).into_owned(), version)).collect();
+        }
+    }
 }
 
 impl From<discovery_v3::DiscoveryRequest> for Request {

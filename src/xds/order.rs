@@ -24,6 +24,7 @@ pub(super) enum Side {
 const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::CLUSTER, Side::Behind),
     (ResourceType::ENDPOINTS, Side::Behind),
+    (ResourceType::LB_ENDPOINT, Side::Behind),
     (ResourceType::SECRET, Side::Behind),
     (ResourceType::LISTENER, Side::Before),
     (ResourceType::ROUTES, Side::Before),

@@ -33,6 +33,12 @@ const SERVICES: &[v2::Row] = &[
     ("envoy.service.route.v3.VirtualHostDiscoveryService", "VirtualHosts", None, ResourceType::VIRTUAL_HOST),
     ("envoy.service.cluster.v3.ClusterDiscoveryService", "Clusters", Some("clusters"), ResourceType::CLUSTER),
     ("envoy.service.endpoint.v3.EndpointDiscoveryService", "Endpoints", Some("endpoints"), ResourceType::ENDPOINTS),
+    (
+        "envoy.service.endpoint.v3.LocalityEndpointDiscoveryService",
+        "LocalityEndpoints",
+        None,
+        ResourceType::LB_ENDPOINT,
+    ),
     ("envoy.service.secret.v3.SecretDiscoveryService", "Secrets", Some("secrets"), ResourceType::SECRET),
     ("envoy.service.runtime.v3.RuntimeDiscoveryService", "Runtime", Some("runtime"), ResourceType::RUNTIME),
     (

@@ -95,10 +95,11 @@ impl Stream {
     /// A [`Refusal`] ends the stream as `InvalidArgument`.
     pub fn on_request(
         &mut self,
-        request: Request,
+        mut request: Request,
         implied: Option<ResourceType>,
         now: Instant,
     ) -> Result<Vec<Output>, Refusal> {
+        request.canonicalise();
         if self.node.is_none() {
             self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::message::{Request, Variant};
-use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
+use crate::snapshot::{Glob, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
 
@@ -29,8 +29,8 @@ pub(super) struct Subscription {
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
     /// has dropped and wants them anew.
     let_go: HashSet<Arc<str>>,
-    /// Prefixes asked for by glob collections, `xdstp://authority/type/prefix/*` without the `*`.
-    globs: HashSet<Arc<str>>,
+    /// Collections asked for by what their names begin with.
+    globs: HashSet<Glob>,
     pub known: HashMap<Arc<str>, Known>,
     /// Names that were sent and of which no version was ever accepted.
     unaccepted: HashSet<Arc<str>>,
@@ -154,7 +154,7 @@ impl Subscription {
 
     /// Whether `name` is asked for, by name, by glob or by wildcard.
     pub fn covers(&self, name: &str) -> bool {
-        self.wildcard || self.named(name) || self.globs.iter().any(|prefix| name.starts_with(&**prefix))
+        self.wildcard || self.named(name) || self.globs.iter().any(|glob| glob.covers(name))
     }
 
     /// Whether `name` itself was asked for, so that its absence must be told.
@@ -248,7 +248,7 @@ impl Subscription {
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
                 Asked::All => all = true,
-                Asked::Glob(prefix) => drop(globs.insert(Arc::from(prefix))),
+                Asked::Glob(glob) => drop(globs.insert(glob)),
                 Asked::Name(name) => drop(names.insert(Arc::from(name))),
             }
         }
@@ -306,12 +306,16 @@ impl Subscription {
                     self.subscribe_all(snapshot, !first || request.initial_versions.is_empty());
                 }
                 Asked::All => {}
-                Asked::Glob(prefix) => {
-                    self.globs.insert(prefix.into());
-                    let all = snapshot.all(self.kind).filter(|resource| resource.name().starts_with(prefix));
-                    let names: Vec<Arc<str>> = all.map(|resource| resource.name().clone()).collect();
+                Asked::Glob(glob) => {
+                    let all = snapshot.with_prefix(self.kind, glob.prefix().to_owned());
+                    let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
+                    let names: Vec<Arc<str>> = all.cloned().collect();
                     names.iter().for_each(|name| self.touch(name, Need::Asked));
-                    self.answer_owed |= names.is_empty();
+                    if names.is_empty() {
+                        // Its absence is told by its own name: an empty answer Envoy takes for one to somebody else.
+                        self.touch(glob.name(), Need::Asked);
+                    }
+                    self.globs.insert(glob);
                 }
                 Asked::Name(name) => {
                     let name: Arc<str> = name.into();
@@ -328,7 +332,7 @@ impl Subscription {
         for name in &request.unsubscribe {
             match Asked::parse(name) {
                 Asked::All => self.wildcard = false,
-                Asked::Glob(prefix) => drop(self.globs.remove(prefix)),
+                Asked::Glob(glob) => drop(self.globs.remove(&glob)),
                 Asked::Name(name) => {
                     let named = self.aliases.remove(name);
                     let name = named.as_deref().unwrap_or(name);
@@ -538,17 +542,16 @@ impl Subscription {
 /// What a name in a request asks for.
 enum Asked<'a> {
     All,
-    /// The prefix, with its `/`.
-    Glob(&'a str),
+    Glob(Glob),
     Name(&'a str),
 }
 
 impl<'a> Asked<'a> {
     fn parse(name: &'a str) -> Self {
-        match name.strip_suffix('*') {
-            Some("") => Asked::All,
-            Some(prefix) if prefix.starts_with("xdstp://") && prefix.ends_with('/') => Asked::Glob(prefix),
-            _ => Asked::Name(name),
+        match Glob::parse(name) {
+            _ if name == "*" => Asked::All,
+            Some(glob) => Asked::Glob(glob),
+            None => Asked::Name(name),
         }
     }
 }
