@@ -7,6 +7,7 @@ mod connection;
 mod encode;
 mod fetch;
 mod gates;
+mod inbound;
 mod message;
 mod observer;
 mod order;

@@ -1,16 +1,15 @@
-//! Responses to bytes, and requests from them.
+//! Responses to bytes.
 //!
 //! Resources were encoded when they were made; a response is a few small fields around shared bytes, with what differs
 //! from stream to stream, the nonce, at the end.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use prost::Message;
+use futures::Stream;
 use prost::encoding::{encode_varint, encoded_len_varint};
 use tonic::Status;
-use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
 
 use super::message::{Response, Variant};
 use crate::snapshot::ApiVersion;
@@ -76,32 +75,18 @@ fn put_message(buffer: &mut BytesMut, field: u8, fill: impl FnOnce(&mut BytesMut
     put(buffer, field, &inner);
 }
 
-/// A gRPC codec that sends bytes as they are and decodes requests of type `R`.
-pub(super) struct RequestCodec<R>(PhantomData<R>);
-
-impl<R> Default for RequestCodec<R> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<R: Message + Default + Send + 'static> Codec for RequestCodec<R> {
-    type Encode = Bytes;
-    type Decode = R;
-    type Encoder = Raw;
-    type Decoder = RequestDecoder<R>;
-
-    fn encoder(&mut self) -> Raw {
-        Raw
-    }
-
-    fn decoder(&mut self) -> RequestDecoder<R> {
-        RequestDecoder(PhantomData)
-    }
+/// The answer to a gRPC call: encoded messages, then how they end.
+pub(super) fn grpc(
+    messages: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
+) -> http::Response<axum::body::Body> {
+    let body = EncodeBody::new_server(Raw, messages, None, SingleMessageCompressionOverride::default(), None);
+    let mut response = http::Response::new(axum::body::Body::new(body));
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
+    response
 }
 
 /// Sends bytes as they are.
-pub(super) struct Raw;
+struct Raw;
 
 impl Encoder for Raw {
     type Item = Bytes;
@@ -110,18 +95,5 @@ impl Encoder for Raw {
     fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.put(item);
         Ok(())
-    }
-}
-
-/// Decodes requests; fields that it does not know are ignored.
-pub(super) struct RequestDecoder<R>(PhantomData<R>);
-
-impl<R: Message + Default> Decoder for RequestDecoder<R> {
-    type Item = R;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<R>, Status> {
-        let request = R::decode(buffer);
-        request.map(Some).map_err(|error| Status::invalid_argument(format!("the request does not decode: {error}")))
     }
 }

@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use bytes::Bytes;
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
-use futures::future::BoxFuture;
 use tonic::Status;
-use tonic::server::{Grpc, UnaryService};
 
-use super::encode::{self, RequestCodec};
+use super::encode;
+use super::inbound::Requests;
 use super::message::{Node, Request, Response, Variant};
 use super::server::Peer;
-use super::service::{LARGEST_REQUEST, Service};
+use super::service::Service;
 use super::stream::{Refusal, type_url};
 use super::subscription::Subscription;
 use super::v2;
@@ -87,36 +87,31 @@ pub(super) async fn unary(
     service: Arc<Service>,
     kind: ResourceType,
     api: ApiVersion,
-    request: http::Request<axum::body::Body>,
-) -> http::Response<axum::body::Body> {
-    let grpc = Grpc::new(RequestCodec::<DiscoveryRequest>::default());
-    let method = Unary { service, kind, api };
-    grpc.max_decoding_message_size(LARGEST_REQUEST).unary(method, request).await.map(axum::body::Body::new)
+    request: http::Request<Body>,
+) -> http::Response<Body> {
+    let (head, body) = request.into_parts();
+    match answer(&service, kind, api, head.extensions.get::<Peer>().cloned(), body).await {
+        Ok(bytes) => encode::grpc(futures::stream::iter([Ok(bytes)])),
+        Err(status) => status.into_http(),
+    }
 }
 
-struct Unary {
-    service: Arc<Service>,
+async fn answer(
+    service: &Service,
     kind: ResourceType,
     api: ApiVersion,
-}
-
-impl UnaryService<DiscoveryRequest> for Unary {
-    type Response = Bytes;
-    type Future = BoxFuture<'static, Result<tonic::Response<Bytes>, Status>>;
-
-    fn call(&mut self, request: tonic::Request<DiscoveryRequest>) -> Self::Future {
-        let (service, kind, api) = (self.service.clone(), self.kind, self.api);
-        Box::pin(async move {
-            let peer = request.extensions().get::<Peer>().cloned();
-            let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
-            let fetch = Fetch::new(kind, v2::complete(request.into_inner().into(), Some(kind), api));
-            let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
-            let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
-            let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
-            let response = fetch.response(&snapshot);
-            let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
-            service.answered(peer.address, &fetch.node, &response, bytes.len());
-            Ok(tonic::Response::new(bytes))
-        })
-    }
+    peer: Option<Peer>,
+    body: Body,
+) -> Result<Bytes, Status> {
+    let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
+    let request = Requests::<DiscoveryRequest>::new(body).message().await?;
+    let request = request.ok_or_else(|| Status::invalid_argument("there is no request"))?;
+    let fetch = Fetch::new(kind, v2::complete(request, Some(kind), api));
+    let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
+    let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
+    let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
+    let response = fetch.response(&snapshot);
+    let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
+    service.answered(peer.address, &fetch.node, &response, bytes.len());
+    Ok(bytes)
 }

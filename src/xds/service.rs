@@ -125,7 +125,7 @@ impl Service {
             let method = Method::new(self.clone(), variant, implied, api);
             axum::routing::post(move |request: http::Request<axum::body::Body>| {
                 let method = method.clone();
-                async move { method.handle(request).await.map(axum::body::Body::new) }
+                async move { method.handle(request) }
             })
         };
         let mut router = axum::Router::new();

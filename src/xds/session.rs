@@ -6,17 +6,16 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
-use futures::future::BoxFuture;
-use futures::stream::BoxStream;
+use prost::Message;
 use tokio::sync::watch;
-use tonic::server::{Grpc, StreamingService};
-use tonic::{Status, Streaming};
+use tonic::Status;
 
-use super::encode::{self, RequestCodec};
+use super::encode;
+use super::inbound::{MOST_KEPT, Requests};
 use super::message::{Output, Request, Variant};
 use super::observer::StreamInfo;
 use super::server::Peer;
-use super::service::{LARGEST_REQUEST, Service};
+use super::service::Service;
 use super::stream::{Refusal, Stream};
 use super::v2;
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot};
@@ -37,47 +36,38 @@ impl Method {
         Self { service, variant, implied, api }
     }
 
-    pub async fn handle(self, request: http::Request<axum::body::Body>) -> http::Response<tonic::body::Body> {
+    /// Answers a request for a stream.
+    pub fn handle(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body> {
         match self.variant {
-            Variant::Sotw => {
-                let codec = RequestCodec::<discovery_v3::DiscoveryRequest>::default();
-                Grpc::new(codec).max_decoding_message_size(LARGEST_REQUEST).streaming(self, request).await
-            }
-            Variant::Delta => {
-                let codec = RequestCodec::<discovery_v3::DeltaDiscoveryRequest>::default();
-                Grpc::new(codec).max_decoding_message_size(LARGEST_REQUEST).streaming(self, request).await
-            }
+            Variant::Sotw => self.open::<discovery_v3::DiscoveryRequest>(request),
+            Variant::Delta => self.open::<discovery_v3::DeltaDiscoveryRequest>(request),
         }
     }
-}
 
-impl<R: Into<Request> + Send + 'static> StreamingService<R> for Method {
-    type Response = Bytes;
-    type ResponseStream = BoxStream<'static, Result<Bytes, Status>>;
-    type Future = BoxFuture<'static, Result<tonic::Response<Self::ResponseStream>, Status>>;
-
-    fn call(&mut self, request: tonic::Request<Streaming<R>>) -> Self::Future {
-        let method = self.clone();
-        Box::pin(async move {
-            let peer = request.extensions().get::<Peer>().cloned();
-            let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
-            let id = method.service.next_stream();
-            let info = StreamInfo { id, peer: peer.address, variant: method.variant };
-            method.service.observer.opened(&info);
-            let session = Session {
-                peer,
-                snapshots: None,
-                stopping: method.service.stopping.clone(),
-                requests: request.into_inner(),
-                method,
-                info,
-                stream: None,
-                outputs: VecDeque::new(),
-                reason: "the client went away",
-            };
-            let responses: BoxStream<'static, Result<Bytes, Status>> = Box::pin(session.run());
-            Ok(tonic::Response::new(responses))
-        })
+    /// Opens a stream whose requests are of type `R` on the wire.
+    fn open<R>(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body>
+    where
+        R: Message + Default + Into<Request> + 'static,
+    {
+        let (head, body) = request.into_parts();
+        let peer = match Peer::trusted(head.extensions.get::<Peer>().cloned()) {
+            Ok(peer) => peer,
+            Err(why) => return Status::unauthenticated(why).into_http(),
+        };
+        let info = StreamInfo { id: self.service.next_stream(), peer: peer.address, variant: self.variant };
+        self.service.observer.opened(&info);
+        let session = Session {
+            peer,
+            snapshots: None,
+            stopping: self.service.stopping.clone(),
+            requests: Requests::<R>::new(body),
+            method: self,
+            info,
+            stream: None,
+            outputs: VecDeque::new(),
+            reason: "the client went away",
+        };
+        encode::grpc(session.run())
     }
 }
 
@@ -87,7 +77,7 @@ struct Session<R> {
     method: Method,
     info: StreamInfo,
     peer: Peer,
-    requests: Streaming<R>,
+    requests: Requests<R>,
     /// Of the store that its first request's node chooses.
     snapshots: Option<watch::Receiver<Option<Arc<Snapshot>>>>,
     stopping: watch::Receiver<bool>,
@@ -97,8 +87,8 @@ struct Session<R> {
 }
 
 /// What a session waits for.
-enum Event<R> {
-    Request(Result<Option<R>, Status>),
+enum Event {
+    Request(Result<Option<Request>, Status>),
     Snapshot,
     Due,
     Stopping,
@@ -111,7 +101,7 @@ enum Step {
     End(Result<(), Status>),
 }
 
-impl<R: Into<Request> + Send + 'static> Session<R> {
+impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     fn run(self) -> impl futures::Stream<Item = Result<Bytes, Status>> + Send {
         futures::stream::unfold(Some(self), |session| async move {
             let mut session = session?;
@@ -229,15 +219,15 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
     }
 
     /// What the transport gave: a request, or the end of the stream.
-    fn decoded(&mut self, request: Result<Option<R>, Status>) -> Result<Request, Step> {
+    fn decoded(&mut self, request: Result<Option<Request>, Status>) -> Result<Request, Step> {
         match request {
-            Ok(Some(request)) => Ok(v2::complete(request.into(), self.method.implied, self.method.api)),
+            Ok(Some(request)) => Ok(v2::complete(request, self.method.implied, self.method.api)),
             Ok(None) => {
                 self.reason = "the client closed it";
                 Err(Step::End(Ok(())))
             }
             Err(status) => {
-                self.reason = "the connection broke";
+                self.reason = "a request could not be read";
                 Err(Step::End(Err(status)))
             }
         }
@@ -250,7 +240,12 @@ impl<R: Into<Request> + Send + 'static> Session<R> {
         if introduced && let Some(node) = stream.node() {
             self.method.service.observer.introduced(&self.info, node);
         }
+        let kept = stream.kept();
         match result {
+            Ok(_) if kept > MOST_KEPT => {
+                let what = format!("{kept} names are asked for or not answered, more than the {MOST_KEPT} of a stream");
+                self.refused(Status::resource_exhausted(what))
+            }
             Ok(outputs) => Step::Outputs(outputs),
             Err(refusal) => self.refused(Status::invalid_argument(refusal.to_string())),
         }

@@ -563,6 +563,11 @@ impl Stream {
         all.into_values().collect()
     }
 
+    /// How many names are kept because the client asked for them, or did not answer.
+    pub(super) fn kept(&self) -> usize {
+        self.types.values().map(Subscription::kept).sum()
+    }
+
     /// Visits every resource that the client asked for or was sent, in order.
     pub(super) fn each_resource(&self, visit: &mut dyn FnMut(Held<'_>)) {
         self.types.values().for_each(|subscription| subscription.each(&self.newest, visit));

@@ -35,6 +35,12 @@ pub(in crate::xds) enum Standing<'a> {
 }
 
 impl Subscription {
+    /// How many names are kept because the client asked for them, or did not answer.
+    pub fn kept(&self) -> usize {
+        let unanswered: usize = self.in_flight.iter().map(|response| response.content.len()).sum();
+        self.names.len() + self.aliases.len() + self.globs.len() + unanswered
+    }
+
     /// Visits every name that is asked for or was sent, in order.
     pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
         let on_its_way: HashSet<&str> =

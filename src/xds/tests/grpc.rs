@@ -1,6 +1,7 @@
 //! Where the transport matters: real clients over a loopback port.
 
 mod access;
+mod bad_input;
 mod connections;
 pub mod lab;
 mod raw;

@@ -1,0 +1,54 @@
+//! A12: connections that come to their end while Envoy serves. A real Envoy connects anew, and loses no request.
+
+use e2e::load::Plan;
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{Backend, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_until};
+
+const HOST: &str = "shop.test";
+/// Connections that end in the time of a test.
+const ENDS: usize = 5;
+
+/// A Service of this name, where it is served, and an Ingress that leads to it.
+fn shop(name: &str, backend: &Backend) -> String {
+    documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
+}
+
+/// Every connection is told to go away after a second, while the Service behind the route is renamed again and again.
+async fn connections_end_under_load(mode: Mode) {
+    let backend = Backend::start("a").await;
+    let manifests = Manifests::new();
+    manifests.write("class.yaml", &ingress_class());
+    manifests.write("shop.yaml", &shop("shop-0", &backend));
+    let source = Source::Manifests(manifests.path().into());
+    let lockgate = Lockgate::start(&source, &["--xds-max-connection-age", "1s"]).await;
+    let envoy = Envoy::start(&lockgate, mode).await;
+    let target = Target::http(lockgate.http, HOST);
+    wait_until("the shop to be served", async || target.backend("/").await.is_some()).await;
+    let load = Load::start(Plan::new(target, "/")).await;
+    let ended = || lockgate.log().matches("its connection is to be closed").count();
+    let mut renames = 0;
+    while ended() < ENDS {
+        renames += 1;
+        let name = format!("shop-{renames}");
+        manifests.write("shop.yaml", &shop(&name, &backend));
+        let cluster = format!("default/{name}/http");
+        wait_until(&format!("a route to {cluster}"), async || {
+            envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
+        })
+        .await;
+        load.answers(100).await;
+    }
+    let report = load.stop().await;
+    println!("{} ends of a connection, {renames} renames, {mode:?}: {report}", ended());
+    assert_eq!(report.failed(), 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a12_connections_that_end_under_load_delta() {
+    connections_end_under_load(Mode::Delta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a12_connections_that_end_under_load_sotw() {
+    connections_end_under_load(Mode::Sotw).await;
+}

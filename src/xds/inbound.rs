@@ -1,0 +1,341 @@
+//! Requests as they arrive: gRPC messages out of a body, within bounds.
+//!
+//! tonic's own reader keeps the buffer of the largest message for as long as the stream lives, and each of a thousand
+//! streams may have sent one of 64 MiB. Here nothing outlives the message, and all that is large and on its way shares
+//! one allowance.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Buf, Bytes};
+use http_body_util::BodyExt;
+use prost::Message;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+use super::message::Request;
+use super::service::LARGEST_REQUEST;
+
+/// A request of up to this size is taken without asking how much else is on its way.
+const SMALL: usize = 256 << 10;
+/// What all larger requests that are on their way may have together.
+const ALLOWANCE: usize = 4 * LARGEST_REQUEST;
+/// A larger request that takes longer to arrive, waiting for its turn included, is given up.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(60);
+/// Entries in one request: names, and versions of an earlier stream.
+const MOST_ENTRIES: usize = 1_000_000;
+/// Names that one stream may ask for, or have in responses that it has not answered.
+pub(super) const MOST_KEPT: usize = 4_000_000;
+/// Bytes in the name of a resource.
+const LONGEST_NAME: usize = 16 << 10;
+/// Bytes in one field, as `node`.
+const LONGEST_FIELD: usize = 1 << 20;
+/// Bytes that are kept of the reason for a rejection.
+const LONGEST_REASON: usize = 4 << 10;
+/// Before each gRPC message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// One allowance for the process, in KiB.
+static LARGE_ONES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(ALLOWANCE >> 10)));
+
+/// The requests of one stream, of type `R` on the wire.
+pub(super) struct Requests<R> {
+    body: Body,
+    arrived: Chunks,
+    /// Of a message whose length is known: the length.
+    coming: Option<usize>,
+    /// Since when a large one is coming, and its part of the allowance.
+    since: Option<Instant>,
+    permit: Option<OwnedSemaphorePermit>,
+    request: PhantomData<fn() -> R>,
+}
+
+impl<R: Message + Default + Into<Request>> Requests<R> {
+    /// The requests in `body`.
+    pub fn new(body: Body) -> Self {
+        Self { body, arrived: Chunks::default(), coming: None, since: None, permit: None, request: PhantomData }
+    }
+
+    /// The next request; `None` when the client has closed its side. May be dropped and called again at any time.
+    ///
+    /// # Errors
+    /// What is wrong with the message, or with the connection. Nothing comes after it.
+    pub async fn message(&mut self) -> Result<Option<Request>, Status> {
+        loop {
+            if self.coming.is_none() && self.arrived.remaining() >= PREFIX {
+                self.coming = Some(self.prefix()?);
+            }
+            if let Some(length) = self.coming {
+                if length > SMALL && self.permit.is_none() {
+                    self.permit = Some(self.turn(length).await?);
+                }
+                if self.arrived.remaining() >= length {
+                    (self.coming, self.since) = (None, None);
+                    let message = self.arrived.split_to(length);
+                    let request = decode::<R>(message);
+                    self.permit = None;
+                    return request.map(Some);
+                }
+            }
+            let Some(bytes) = self.frame().await? else {
+                return match self.arrived.remaining() {
+                    0 if self.coming.is_none() => Ok(None),
+                    _ => Err(Status::invalid_argument("the stream ends within a message")),
+                };
+            };
+            self.arrived.push(bytes);
+        }
+    }
+
+    /// Reads what stands before a message: its length.
+    fn prefix(&mut self) -> Result<usize, Status> {
+        let compressed = self.arrived.get_u8();
+        let length = self.arrived.get_u32() as usize;
+        match compressed {
+            0 if length > LARGEST_REQUEST => Err(Status::resource_exhausted(format!(
+                "the request has {length} bytes, more than the {LARGEST_REQUEST} that are taken"
+            ))),
+            0 => Ok(length),
+            1 => Err(Status::unimplemented("the request is compressed; no compression was offered")),
+            flag => Err(Status::internal(format!("a message begins with {flag}, not with 0 or 1: this is no gRPC"))),
+        }
+    }
+
+    /// Waits until a large message may come.
+    async fn turn(&mut self, length: usize) -> Result<OwnedSemaphorePermit, Status> {
+        let deadline = *self.since.get_or_insert_with(Instant::now) + ARRIVAL_LIMIT;
+        let size = u32::try_from(length >> 10).unwrap_or(u32::MAX);
+        let turn = tokio::time::timeout_at(deadline, LARGE_ONES.clone().acquire_many_owned(size)).await;
+        let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at a time"))?;
+        turn.map_err(|closed| Status::internal(closed.to_string()))
+    }
+
+    /// What comes next on the wire; `None` at the end.
+    async fn frame(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            let frame = match self.since {
+                None => self.body.frame().await,
+                Some(since) => {
+                    tokio::time::timeout_at(since + ARRIVAL_LIMIT, self.body.frame()).await.map_err(|_| {
+                        let seconds = ARRIVAL_LIMIT.as_secs();
+                        Status::deadline_exceeded(format!("the request did not arrive within {seconds} s"))
+                    })?
+                }
+            };
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => return Ok(Some(bytes)),
+                    Err(_trailers) => continue,
+                },
+                Some(Err(error)) => {
+                    let status = Status::from_error(error.into());
+                    // The client is gone, which is its right.
+                    return if status.code() == Code::Cancelled { Ok(None) } else { Err(status) };
+                }
+            }
+        }
+    }
+}
+
+/// A request out of its bytes, if it is one and keeps within bounds.
+fn decode<R: Message + Default + Into<Request>>(message: Chunks) -> Result<Request, Status> {
+    let broken = |error| Status::invalid_argument(format!("the request does not decode: {error}"));
+    if message.remaining() > SMALL {
+        // A name of one byte takes three on the wire and fifty in memory, so they are counted before.
+        let (entries, longest) = fields(message.clone()).map_err(broken)?;
+        if longest > LONGEST_FIELD {
+            let what =
+                format!("a field of the request has {longest} bytes, more than the {LONGEST_FIELD} that are taken");
+            return Err(Status::invalid_argument(what));
+        }
+        if entries > MOST_ENTRIES {
+            let what = format!("the request has {entries} entries, more than the {MOST_ENTRIES} that are taken");
+            return Err(Status::resource_exhausted(what));
+        }
+    }
+    let request = R::decode(message).map_err(broken)?;
+    bounded(request.into())
+}
+
+/// How many fields that hold bytes an encoded message has, and the bytes of the longest.
+fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
+    let (mut entries, mut longest) = (0, 0);
+    while message.has_remaining() {
+        let (field, wire_type) = decode_key(&mut message)?;
+        if wire_type == WireType::LengthDelimited {
+            entries += 1;
+            let length = usize::try_from(decode_varint(&mut message)?).unwrap_or(usize::MAX);
+            // One that ends too early is for the decoder to tell of.
+            let length = length.min(message.remaining());
+            longest = longest.max(length);
+            message.advance(length);
+        } else {
+            skip_field(wire_type, field, &mut message, DecodeContext::default())?;
+        }
+    }
+    Ok((entries, longest))
+}
+
+/// Refuses what would be kept and is too long, and shortens the reason of a rejection.
+fn bounded(mut request: Request) -> Result<Request, Status> {
+    let names = request.subscribe.iter().chain(&request.unsubscribe).chain(request.initial_versions.keys());
+    if let Some(longest) = names.map(String::len).max().filter(|length| *length > LONGEST_NAME) {
+        let what = format!("a resource name has {longest} bytes, more than the {LONGEST_NAME} that are taken");
+        return Err(Status::invalid_argument(what));
+    }
+    if let Some(reason) = &mut request.error {
+        reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+    }
+    Ok(request)
+}
+
+/// Bytes in pieces, as they arrived.
+#[derive(Debug, Clone, Default)]
+struct Chunks {
+    pieces: VecDeque<Bytes>,
+    length: usize,
+}
+
+impl Chunks {
+    fn push(&mut self, bytes: Bytes) {
+        self.length += bytes.len();
+        if !bytes.is_empty() {
+            self.pieces.push_back(bytes);
+        }
+    }
+
+    /// Takes the first `length` bytes out, or all if there are fewer.
+    fn split_to(&mut self, length: usize) -> Self {
+        let mut taken = Self::default();
+        while taken.length < length {
+            let Some(mut piece) = self.pieces.pop_front() else { break };
+            let part = piece.split_to(piece.len().min(length - taken.length));
+            self.length -= part.len();
+            taken.push(part);
+            if !piece.is_empty() {
+                self.pieces.push_front(piece);
+            }
+        }
+        taken
+    }
+}
+
+impl Buf for Chunks {
+    fn remaining(&self) -> usize {
+        self.length
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map(|piece| &piece[..]).unwrap_or_default()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.length -= count.min(self.length);
+        while let Some(piece) = self.pieces.front_mut() {
+            if count < piece.len() {
+                piece.advance(count);
+                return;
+            }
+            count -= piece.len();
+            self.pieces.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A body that comes in pieces of these sizes, the rest at once.
+    fn body(mut bytes: Bytes, pieces: &[usize]) -> Body {
+        let mut parts = Vec::new();
+        for size in pieces {
+            parts.push(bytes.split_to(bytes.len().min(*size)));
+        }
+        parts.push(bytes);
+        Body::from_stream(futures::stream::iter(parts.into_iter().map(Ok::<_, std::io::Error>)))
+    }
+
+    fn framed(messages: &[DiscoveryRequest]) -> Bytes {
+        let mut bytes = Vec::new();
+        for message in messages {
+            bytes.push(0);
+            bytes.extend(u32::try_from(message.encoded_len()).unwrap().to_be_bytes());
+            bytes.extend(message.encode_to_vec());
+        }
+        bytes.into()
+    }
+
+    /// All requests of a body, and how it ends.
+    fn all(body: Body) -> (Vec<Request>, Result<(), Status>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (mut requests, mut all) = (Requests::<DiscoveryRequest>::new(body), Vec::new());
+            loop {
+                match requests.message().await {
+                    Ok(Some(request)) => all.push(request),
+                    Ok(None) => return (all, Ok(())),
+                    Err(status) => return (all, Err(status)),
+                }
+            }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn requests_are_the_same_in_whatever_pieces_they_come(
+            names in proptest::collection::vec(proptest::collection::vec("[a-z]{0,9}", 0..5), 0..4),
+            pieces in proptest::collection::vec(0..20_usize, 0..10),
+        ) {
+            let messages: Vec<_> = names.into_iter()
+                .map(|resource_names| DiscoveryRequest { resource_names, ..Default::default() })
+                .collect();
+            let (requests, end) = all(body(framed(&messages), &pieces));
+            prop_assert!(end.is_ok());
+            prop_assert_eq!(requests, messages.into_iter().map(Request::from).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn noise_ends_with_a_status(
+            noise in proptest::collection::vec(any::<u8>(), 0..60),
+            pieces in proptest::collection::vec(0..20_usize, 0..10),
+        ) {
+            let (_, end) = all(body(noise.clone().into(), &pieces));
+            prop_assert!(end.is_ok() || !end.unwrap_err().message().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_large_request_gives_its_part_of_the_allowance_back() {
+        let name = "n".repeat(1000);
+        let large = DiscoveryRequest { resource_names: vec![name; 1000], ..Default::default() };
+        let free = || LARGE_ONES.available_permits();
+        for _ in 0..ALLOWANCE / (1000 * 1000) * 2 {
+            let (requests, end) = all(body(framed(std::slice::from_ref(&large)), &[1000]));
+            assert_eq!((requests.len(), end.is_ok()), (1, true), "{} KiB are free", free());
+        }
+    }
+
+    #[test]
+    fn a_reason_is_shortened_between_characters() {
+        let reason = "ü".repeat(LONGEST_REASON);
+        let request = bounded(Request { error: Some(reason), ..Request::default() }).unwrap();
+        assert_eq!(request.error.unwrap().len(), LONGEST_REASON);
+        let odd = format!("a{}", "ü".repeat(LONGEST_REASON));
+        let request = bounded(Request { error: Some(odd), ..Request::default() }).unwrap();
+        assert_eq!(request.error.unwrap().len(), LONGEST_REASON - 1);
+    }
+}
