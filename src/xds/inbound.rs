@@ -190,7 +190,8 @@ fn bounded(mut request: Request) -> Result<Request, Status> {
         return Err(Status::invalid_argument(what));
     }
     if let Some(reason) = &mut request.error {
-        reason.truncate(reason.floor_char_boundary(LONGEST_REASON));
+        let end = (0..=LONGEST_REASON).rev().find(|end| reason.is_char_boundary(*end));
+        reason.truncate(end.unwrap_or_default());
     }
     Ok(request)
 }

@@ -87,6 +87,7 @@ struct Session<R> {
 }
 
 /// What a session waits for.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and most are requests")]
 enum Event {
     Request(Result<Option<Request>, Status>),
     Snapshot,

@@ -164,9 +164,9 @@ async fn what_is_no_http_closes_its_own_connection() {
     ] {
         let mut client = Raw::mute(server.address).await;
         client.write(&bytes).await;
-        client.until_closed().await;
+        let go_away = client.until_closed().await;
+        assert_ne!(go_away, Some(0), "{what} is no reason to part in peace");
         healthy.gets_an_update(&server).await;
-        drop(what);
     }
 }
 
