@@ -4,6 +4,7 @@
 //! each part can be made alone, for an endpoint change must not pay for routes ([`endpoint::load_assignment`]).
 
 pub mod access_log;
+pub mod api_listener;
 pub mod cluster;
 pub mod endpoint;
 pub mod hcm;

@@ -183,6 +183,8 @@ impl fmt::Display for SecretName {
 pub struct Cluster {
     /// How its endpoints are found.
     pub discovery: Discovery,
+    /// The number of the Service's port.
+    pub port: u16,
     /// What is spoken to the endpoints.
     pub protocol: UpstreamProtocol,
     /// Time limit of a connection attempt.

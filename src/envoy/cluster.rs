@@ -33,7 +33,7 @@ pub fn resource(name: &ClusterName, cluster: &Cluster) -> Resource {
 /// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
 /// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(name: &ClusterName, cluster: &Cluster) -> cluster_v3::Cluster {
-    let Cluster { discovery, protocol, connect_timeout, limits, origin: _ } = cluster;
+    let Cluster { discovery, port: _, protocol, connect_timeout, limits, origin: _ } = cluster;
     let message = cluster_v3::Cluster {
         name: name.to_string(),
         alt_stat_name: names::alt_stat_name(name),
@@ -220,7 +220,7 @@ mod tests {
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let model = Cluster { discovery, protocol, connect_timeout, limits, origin };
+        let model = Cluster { discovery, port: 80, protocol, connect_timeout, limits, origin };
         cluster(&ClusterName("shop/cart/http".into()), &model)
     }
 

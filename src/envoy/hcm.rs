@@ -90,7 +90,7 @@ pub fn http_connection_manager(
 }
 
 /// The last HTTP filter, always there: gRPC clients and Envoy refuse a connection manager without it.
-fn router() -> hcm_v3::HttpFilter {
+pub(super) fn router() -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: "envoy.filters.http.router".to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&router_v3::Router::default()))),

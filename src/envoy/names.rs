@@ -22,6 +22,25 @@ pub fn https_routes(host: &Host) -> String {
     format!("{HTTPS}/{host}")
 }
 
+/// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
+/// routes of the plain-text listener.
+pub fn api_routes_of_host(listener: &str, host: &str) -> String {
+    format!("api/{listener}/{host}")
+}
+
+/// The route configuration that a gRPC client uses for a Service port: `"api/service/shop/cart/http"`.
+pub fn api_routes_of_cluster(cluster: &ClusterName) -> String {
+    format!("api/service/{cluster}")
+}
+
+/// What a gRPC client may call the port 80 of the cluster `"shop/cart/http"`: `"cart.shop:80"`, `"cart.shop.svc:80"` and
+/// `"cart.shop.svc.cluster.local:80"`, all of them names by which DNS in a Kubernetes cluster finds the Service.
+pub fn service_targets(cluster: &ClusterName, port: u16) -> Vec<String> {
+    let mut parts = cluster.0.split('/');
+    let (Some(namespace), Some(service)) = (parts.next(), parts.next()) else { return vec![] };
+    ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{service}.{namespace}{suffix}:{port}")).into()
+}
+
 /// The name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
 pub fn alt_stat_name(cluster: &ClusterName) -> String {
     cluster.0.replace('/', "_")
@@ -41,6 +60,10 @@ mod tests {
         assert_eq!(https_routes(&Host::Exact("shop.example.com".into())), "https/shop.example.com");
         assert_eq!(https_routes(&Host::Wildcard("example.com".into())), "https/*.example.com");
         assert_eq!(https_routes(&Host::Any), "https/*");
+        assert_eq!(api_routes_of_host(HTTPS, "shop.example.com"), "api/https/shop.example.com");
+        assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
+        let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];
+        assert_eq!(service_targets(&ClusterName("shop/cart/http".into()), 80), targets);
         assert_eq!(alt_stat_name(&ClusterName("shop/cart/http".into())), "shop_cart_http");
         assert_eq!(route(&ObjectRef::new("Ingress", "shop", "cart")), "Ingress/shop/cart");
     }

@@ -154,12 +154,12 @@ fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
 }
 
 /// A full match of an RE2 pattern.
-fn regex(pattern: String) -> matcher_v3::RegexMatcher {
+pub(super) fn regex(pattern: String) -> matcher_v3::RegexMatcher {
     matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
 }
 
 /// Forwarding. An absent timeout is written as 0, for Envoy takes 15 s where nothing is said.
-fn route_action(forward: &Forward) -> route_v3::RouteAction {
+pub(super) fn route_action(forward: &Forward) -> route_v3::RouteAction {
     use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
     let Forward { clusters, timeout, retry, websocket } = forward;
     let cluster = match clusters.as_slice() {
@@ -234,7 +234,7 @@ fn redirect_to_https(host: &Host, status: u16, port: Option<u16>) -> route_v3::R
 }
 
 /// An answer by Envoy itself. The text tells it from the same status out of a backend.
-fn direct_response(status: u16) -> route_v3::DirectResponseAction {
+pub(super) fn direct_response(status: u16) -> route_v3::DirectResponseAction {
     let text = match status {
         404 => "no route for this host and path\n",
         421 => "this connection was opened for another host\n",

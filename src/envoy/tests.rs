@@ -1,7 +1,7 @@
 //! Everything that the builders can make, judged by a real Envoy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod fixture;
+pub(crate) mod fixture;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -133,7 +133,14 @@ impl<'a> Backends<'a> {
         };
         self.problems.append(&mut reader.problems);
         self.problems.extend(annotations::unknown_of_service(&service.meta));
-        Cluster { discovery, protocol, connect_timeout, limits, origin: service.meta.object_ref(Kind::Service) }
+        Cluster {
+            discovery,
+            port: number,
+            protocol,
+            connect_timeout,
+            limits,
+            origin: service.meta.object_ref(Kind::Service),
+        }
     }
 }
 

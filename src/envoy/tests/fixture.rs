@@ -62,7 +62,8 @@ fn hosts() -> BTreeMap<Host, VirtualHost> {
 fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let limits = CircuitBreakers { max_requests: Some(9), per_host_max_connections: Some(3), ..Default::default() };
     let connect_timeout = Duration::from_secs(2);
-    Cluster { discovery, protocol, connect_timeout, limits, origin: ObjectRef::new("Service", "shop", "cart") }
+    let origin = ObjectRef::new("Service", "shop", "cart");
+    Cluster { discovery, port: 80, protocol, connect_timeout, limits, origin }
 }
 
 /// A self-signed pair for `*.example.com`.

@@ -1,0 +1,260 @@
+//! What gRPC clients without a proxy get: a listener for each name that they can call, and routes in the form they take.
+//!
+//! Such a client asks by name: its target `xds:///cart.shop:80` is the listener `cart.shop:80`, whose routes lead to the
+//! clusters and load assignments that Envoy has, the very same resources. None of what is made here is ever shown to an
+//! Envoy. A client rejects a message for one field that it cannot take, so nothing is said here that gRPC does not know.
+//!
+//! - A host of an Ingress is called `shop.example.com` (its routes behind TLS if there are any, else the plain ones),
+//!   `shop.example.com:443` and `shop.example.com:80`; wildcard hosts have no name that could be asked for.
+//! - A Service port that routes lead to is called as in [`names::service_targets`]; it wins over a host of that name.
+//! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
+//!   route takes fails with UNAVAILABLE, at once.
+
+use std::collections::BTreeMap;
+
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use prost::Message;
+
+use super::{cluster, hcm, names, route, wire};
+use crate::model::{
+    Action, Cluster, ClusterName, Discovery, Forward, Host, Model, PathMatch, Retry, Route, UpstreamProtocol,
+    VirtualHost,
+};
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Resource, ResourceType};
+
+/// Retry conditions that gRPC has. Source: gRFC A44.
+const RETRY_ON: [&str; 5] = ["cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"];
+
+/// Names that end so belong to Services, so no host of an Ingress is called by them.
+const RESERVED: [&str; 2] = [".svc", ".svc.cluster.local"];
+
+/// Whom a resource is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Envoys.
+    Envoy,
+    /// gRPC clients and servers without a proxy.
+    Grpc,
+    /// Both.
+    All,
+}
+
+/// Whom a resource of unknown origin is for: listeners are for one of them, all else is for both.
+///
+/// An API listener is one that a gRPC client asks for by its target. A gRPC server asks by its own address, for the name
+/// `grpc/server?…` (gRFC A36). Envoy takes neither over xDS.
+pub fn audience(resource: &Resource) -> Audience {
+    if resource.kind() != ResourceType::LISTENER {
+        return Audience::All;
+    }
+    let listener = listener_v3::Listener::decode(resource.message());
+    match listener.is_ok_and(|listener| listener.api_listener.is_some()) || is_for_server(resource.name()) {
+        true => Audience::Grpc,
+        false => Audience::Envoy,
+    }
+}
+
+/// Whether a listener's name is one by which a gRPC server asks.
+fn is_for_server(name: &str) -> bool {
+    name.starts_with("grpc/server?")
+}
+
+/// Whether gRPC takes the resource of this cluster as it is made for Envoy.
+///
+/// TLS to a backend takes a certificate authority to trust, which an Ingress cannot name and without which gRPC rejects
+/// the cluster.
+pub fn is_shared(cluster: &Cluster) -> bool {
+    cluster.discovery == Discovery::Eds && !is_refused(cluster)
+}
+
+fn is_refused(cluster: &Cluster) -> bool {
+    matches!(cluster.protocol, UpstreamProtocol::Tls | UpstreamProtocol::H2)
+}
+
+/// What gRPC clients get of `model` beyond what they share with Envoy: clusters that gRPC takes in a form of its own,
+/// route configurations, listeners; by name within a type.
+pub fn resources(model: &Model) -> Vec<Resource> {
+    let mut routes = BTreeMap::new();
+    let mut listeners = BTreeMap::new();
+    for host in exact_hosts(model) {
+        let key = Host::Exact(host.into());
+        let plain = model.http.get(&key);
+        let tls = model.https.get(&key).map(|tls| &tls.virtual_host);
+        for (listener, port, content) in [(names::HTTP, 80, plain), (names::HTTPS, 443, tls)] {
+            let Some(content) = content else { continue };
+            let name = names::api_routes_of_host(listener, host);
+            let origins: Vec<ObjectRef> = content.routes.iter().map(|route| route.origin.clone()).collect();
+            // Plain first, so that TLS takes the name without a port if the host has both.
+            for target in [host.to_owned(), format!("{host}:{port}")] {
+                listeners.insert(target.clone(), self::listener(&target, &name, origins.clone()));
+            }
+            let content = route_configuration(&name, routes_of(content, model));
+            routes.insert(name.clone(), Resource::new(&name, &content, origins));
+        }
+    }
+    for (cluster, content) in model.clusters.iter().filter(|(_, content)| !is_refused(content)) {
+        let name = names::api_routes_of_cluster(cluster);
+        let origins = vec![content.origin.clone()];
+        for target in names::service_targets(cluster, content.port) {
+            listeners.insert(target.clone(), self::listener(&target, &name, origins.clone()));
+        }
+        let action = route_action(&Forward {
+            clusters: vec![crate::model::WeightedCluster { cluster: cluster.clone(), weight: 1 }],
+            timeout: None,
+            retry: None,
+            websocket: false,
+        });
+        let all = route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() };
+        routes.insert(name.clone(), Resource::new(&name, &route_configuration(&name, vec![all]), origins));
+    }
+    let own = model.clusters.iter().filter(|(_, content)| !is_shared(content) && !is_refused(content));
+    let own = own.filter_map(|(name, cluster)| own_cluster(name, cluster));
+    own.chain(routes.into_values()).chain(listeners.into_values()).collect()
+}
+
+/// Hosts that a client can call by name.
+fn exact_hosts(model: &Model) -> impl Iterator<Item = &str> {
+    let hosts: std::collections::BTreeSet<&Host> = model.http.keys().chain(model.https.keys()).collect();
+    hosts.into_iter().filter_map(|host| match host {
+        Host::Exact(name) if !RESERVED.iter().any(|suffix| name.ends_with(suffix)) => Some(&**name),
+        Host::Exact(_) | Host::Wildcard(_) | Host::Any => None,
+    })
+}
+
+/// The listener of `target`, with the routes `routes`.
+///
+/// The router is the last filter, always: without a filter gRPC rejects it.
+fn listener(target: &str, routes: &str, origins: Vec<ObjectRef>) -> Resource {
+    let manager = hcm_v3::HttpConnectionManager {
+        stat_prefix: "grpc".to_owned(),
+        route_specifier: Some(hcm_v3::http_connection_manager::RouteSpecifier::Rds(hcm_v3::Rds {
+            config_source: Some(wire::ads()),
+            route_config_name: routes.to_owned(),
+        })),
+        http_filters: vec![hcm::router()],
+        ..Default::default()
+    };
+    let listener = listener_v3::Listener {
+        name: target.to_owned(),
+        api_listener: Some(listener_v3::ApiListener { api_listener: Some(wire::any(&manager)) }),
+        ..Default::default()
+    };
+    Resource::new(target, &listener, origins)
+}
+
+/// The route configuration of one target: all that its clients call is for it, whatever authority they were told to send.
+fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::RouteConfiguration {
+    let virtual_host =
+        route_v3::VirtualHost { name: "*".to_owned(), domains: vec!["*".to_owned()], routes, ..Default::default() };
+    route_v3::RouteConfiguration { name: name.to_owned(), virtual_hosts: vec![virtual_host], ..Default::default() }
+}
+
+/// The routes of a host, and a last one that fails what no other took: gRPC rejects a virtual host without routes.
+fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
+    let mut routes: Vec<_> = host.routes.iter().flat_map(|one| self::route(one, model)).collect();
+    let rest = route_v3::route::Action::DirectResponse(route::direct_response(404));
+    routes.push(route_v3::Route { r#match: Some(prefix("/")), action: Some(rest), ..Default::default() });
+    routes
+}
+
+/// One route in gRPC's terms, where each path is `/package.Service/Method`.
+fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
+    let action = match &route.action {
+        Action::Forward(forward) => forward_within(forward, model),
+        // gRPC knows neither; what it does with such a route is to fail the call.
+        Action::RedirectToHttps { .. } => answer(503),
+        Action::Respond { status } => answer(*status),
+    };
+    let with = |matched| route_v3::Route {
+        name: names::route(&route.origin),
+        r#match: Some(matched),
+        action: Some(action.clone()),
+        ..Default::default()
+    };
+    route_matches(&route.path).into_iter().map(with).collect()
+}
+
+/// gRPC has no match of whole elements, and rejects the message that has one.
+fn route_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
+    use route_v3::route_match::PathSpecifier;
+    let exact = |path: &str| route_v3::RouteMatch {
+        path_specifier: Some(PathSpecifier::Path(path.to_owned())),
+        ..Default::default()
+    };
+    match path {
+        PathMatch::Exact(path) => vec![exact(path)],
+        PathMatch::Prefix(text) => vec![prefix(text)],
+        PathMatch::SeparatedPrefix(text) => vec![exact(text), prefix(&format!("{text}/"))],
+        PathMatch::Regex(pattern) => vec![route_v3::RouteMatch {
+            path_specifier: Some(PathSpecifier::SafeRegex(route::regex(pattern.clone()))),
+            ..Default::default()
+        }],
+    }
+}
+
+fn prefix(text: &str) -> route_v3::RouteMatch {
+    route_v3::RouteMatch {
+        path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix(text.to_owned())),
+        ..Default::default()
+    }
+}
+
+/// Forwarding to clusters that gRPC can use; one that it cannot use and that has a share fails the whole route, for the
+/// others would get more than theirs.
+fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
+    let usable = |name: &ClusterName| model.clusters.get(name).is_some_and(|cluster| !is_refused(cluster));
+    if forward.clusters.iter().any(|one| one.weight > 0 && !usable(&one.cluster)) {
+        return answer(503);
+    }
+    let clusters = forward.clusters.iter().filter(|one| one.weight > 0).cloned().collect();
+    let retry = forward.retry.as_ref().and_then(retry_within);
+    route_action(&Forward { clusters, retry, ..*forward })
+}
+
+fn route_action(forward: &Forward) -> route_v3::route::Action {
+    let made = route::route_action(forward);
+    let retry_policy = made.retry_policy.map(|retry| route_v3::RetryPolicy {
+        retry_on: retry.retry_on,
+        num_retries: retry.num_retries,
+        ..Default::default()
+    });
+    let cluster_specifier = made.cluster_specifier;
+    route_v3::route::Action::Route(route_v3::RouteAction { cluster_specifier, retry_policy, ..Default::default() })
+}
+
+/// The conditions of a retry policy that gRPC has; `None` if it has none of them, or if nothing is tried again, which
+/// gRPC rejects.
+fn retry_within(retry: &Retry) -> Option<Retry> {
+    let known: Vec<&str> = retry.on.split(',').map(str::trim).filter(|one| RETRY_ON.contains(one)).collect();
+    let on = known.join(",");
+    (!on.is_empty() && retry.retries > 0).then_some(Retry { on, retries: retry.retries, per_try_timeout: None })
+}
+
+fn answer(status: u16) -> route_v3::route::Action {
+    route_v3::route::Action::DirectResponse(route::direct_response(status))
+}
+
+/// A cluster that Envoy has in a form of its own: gRPC resolves names by the old type `LOGICAL_DNS`, and has no other
+/// for an address that is known.
+fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<Resource> {
+    let address = match &cluster.discovery {
+        Discovery::Eds => return None,
+        // With a dot at its end, so that no search domain makes it a Service inside the Kubernetes cluster.
+        Discovery::Dns { hostname, port } => wire::socket_address(&format!("{hostname}."), *port),
+        Discovery::Static { address, port } => wire::socket_address(&address.to_string(), *port),
+    };
+    let kind = cluster_v3::cluster::DiscoveryType::LogicalDns as i32;
+    let message = cluster_v3::Cluster {
+        cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(kind)),
+        load_assignment: Some(cluster::one_endpoint(&name.0, address)),
+        ..cluster::cluster(name, cluster)
+    };
+    Some(Resource::new(&name.0, &message, vec![cluster.origin.clone()]))
+}
+
+#[cfg(test)]
+mod tests;
