@@ -4,6 +4,7 @@
 //! during one pass becomes one further pass: no queue of passes, no hold-off.
 
 mod report;
+mod views;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,12 +18,14 @@ use crate::metrics::Metrics;
 use crate::model::{ClusterName, Discovery, Model};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::snapshot::{Changes, Store, Update};
+use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
 use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::source::resources::FILE;
 use crate::translate::problem::Problem;
 use crate::translate::{self, Translation};
+
+pub use views::Views;
 
 /// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
 const EVENTS_A_PASS: usize = 10_000;
@@ -30,7 +33,7 @@ const EVENTS_A_PASS: usize = 10_000;
 /// The loop's state.
 pub struct Controller {
     settings: Settings,
-    store: Arc<Store>,
+    views: Views,
     readiness: Readiness,
     metrics: Metrics,
     inspection: watch::Sender<Arc<Inspection>>,
@@ -55,22 +58,22 @@ struct Pass {
 }
 
 enum Resources {
-    All(Update),
-    Some(Update),
+    All(Update<Arc<Resource>>),
+    Some(Update<Arc<Resource>>),
 }
 
 impl Controller {
-    /// A loop that publishes to `store`. `inspection` is shown by the admin server.
+    /// A loop that publishes to the stores of `views`. `inspection` is shown by the admin server.
     pub fn new(
         settings: Settings,
-        store: Arc<Store>,
+        views: Views,
         readiness: Readiness,
         metrics: Metrics,
         inspection: watch::Sender<Arc<Inspection>>,
     ) -> Self {
         Self {
             settings,
-            store,
+            views,
             readiness,
             metrics,
             inspection,
@@ -138,9 +141,11 @@ impl Controller {
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
                 Kind::ALL.iter().for_each(|kind| self.readiness.listed(kind.as_str()));
+                let set = set.into_iter().map(Arc::new).collect();
                 pass.resources = Some(Resources::All(Update { set, remove: Vec::new() }));
             }
             Event::ResourcesChanged { applied, removed } => {
+                let applied: Vec<Arc<Resource>> = applied.into_iter().map(Arc::new).collect();
                 let Some(Resources::All(update) | Resources::Some(update)) = &mut pass.resources else {
                     pass.resources = Some(Resources::Some(Update { set: applied, remove: removed }));
                     return;
@@ -183,8 +188,8 @@ impl Controller {
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
-                Resources::All(update) => self.store.replace_announced(update.set, announce(start)),
-                Resources::Some(update) => self.store.update_announced(update, announce(start)),
+                Resources::All(update) => self.views.replace_foreign(update.set, start),
+                Resources::Some(update) => self.views.update_foreign(update, start),
             };
             self.published(&changes);
             return;
@@ -195,13 +200,13 @@ impl Controller {
         }
         let start = Instant::now();
         let changes = match self.endpoints_only(&pass) {
-            Some(update) => self.store.update_announced(update, announce(start)),
+            Some(update) => self.views.update_endpoints(update, start),
             None => {
                 let Translation { model, problems } = translate::translate(&self.objects, &self.settings);
                 self.model = model;
                 self.metrics.translated(start.elapsed());
                 let resources = envoy::build(&self.model, &self.settings);
-                let changes = self.store.replace_announced(resources, announce(start));
+                let changes = self.views.replace(&self.model, resources, start);
                 report::problems(&self.problems, &problems);
                 self.problems = problems;
                 changes
@@ -216,12 +221,12 @@ impl Controller {
     }
 
     /// Endpoints are the hot path: if nothing else changed, no route is looked at. `None` if a full pass is needed.
-    fn endpoints_only(&mut self, pass: &Pass) -> Option<Update> {
+    fn endpoints_only(&mut self, pass: &Pass) -> Option<Update<Arc<Resource>>> {
         let faulty = self.problems.iter().any(|problem| problem.object.kind == Kind::EndpointSlice.as_str());
         if pass.routes || faulty {
             return None;
         }
-        let mut update = Update::default();
+        let mut update = Update { set: Vec::new(), remove: Vec::new() };
         for service in &pass.endpoints {
             let first = ClusterName(format!("{}/{}/", service.namespace, service.name).into());
             let of_service = self.model.clusters.range(first.clone()..);
@@ -232,7 +237,7 @@ impl Controller {
                 if !problems.is_empty() {
                     return None;
                 }
-                update.set.push(envoy::endpoint::load_assignment(&name, &endpoints));
+                update.set.push(Arc::new(envoy::endpoint::load_assignment(&name, &endpoints)));
                 self.model.endpoints.insert(name, endpoints);
             }
         }
@@ -244,17 +249,12 @@ impl Controller {
             return;
         }
         self.metrics.published();
-        if let Some(snapshot) = self.store.newest() {
+        if let Some(snapshot) = self.views.envoy.newest() {
             for kind in snapshot.kinds() {
                 self.metrics.set_resources(kind.short_name(), snapshot.len(kind));
             }
         }
     }
-}
-
-/// Tells the log what a pass that began at `start` publishes.
-fn announce(start: Instant) -> impl FnOnce(&Changes) {
-    move |changes| report::published(changes, start.elapsed())
 }
 
 #[cfg(test)]

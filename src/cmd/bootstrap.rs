@@ -1,7 +1,9 @@
-//! `lockgate bootstrap`: the configuration with which an Envoy starts and finds the controller.
+//! `lockgate bootstrap`: the configuration with which an Envoy, or a gRPC client without one, finds the controller.
 
 mod address;
+mod grpc;
 mod limits;
+mod locality;
 mod message;
 mod tls;
 
@@ -14,6 +16,7 @@ use clap::{Args, ValueEnum};
 use prost::Message;
 
 pub use address::Address;
+pub use locality::Locality;
 pub use message::bootstrap;
 
 use crate::protobuf;
@@ -27,12 +30,20 @@ Examples:
   An Envoy in a pod, which finds the controller by its Service and proves who it is; written by an init container, so
   that rotated certificates are taken up without a restart:
     lockgate bootstrap --xds-address lockgate.ingress:18000 --xds-tls /certs --output /config/envoy.yaml
-    envoy -c /config/envoy.yaml";
+    envoy -c /config/envoy.yaml
+
+  A gRPC client that needs no Envoy and calls xds:///cart.shop:80:
+    lockgate bootstrap --grpc > grpc.json
+    GRPC_XDS_BOOTSTRAP=grpc.json my-client";
 
 /// Options of `lockgate bootstrap`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
+    /// Write what a gRPC client or server without a proxy reads (the file that GRPC_XDS_BOOTSTRAP names)
+    #[arg(long, conflicts_with_all = ["mode", "admin_address", "max_connections", "max_heap", "format"])]
+    pub grpc: bool,
+
     /// Where the controller serves xDS: a host name or an IP address, and a port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:18000", env = "LOCKGATE_XDS_ADDRESS")]
     pub xds_address: Address,
@@ -41,20 +52,24 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Mode::Delta)]
     pub mode: Mode,
 
-    /// Name of this Envoy, different for each; the host name if not given
+    /// Name of this Envoy or client, different for each; the host name if not given
     #[arg(long, value_name = "ID", env = "LOCKGATE_NODE_ID")]
     pub node_id: Option<String>,
 
-    /// Name of the group that this Envoy belongs to
+    /// Name of the group that it belongs to
     #[arg(long, value_name = "NAME", default_value = "lockgate")]
     pub node_cluster: String,
+
+    /// Where it runs
+    #[arg(long, value_name = "REGION/ZONE/SUB_ZONE")]
+    pub node_locality: Option<Locality>,
 
     /// Where Envoy's admin interface listens, or `unix:PATH`; whoever reaches it can stop Envoy
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
     pub admin_address: Address,
 
     /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory. With `--output`
-    /// Envoy watches them and takes up new ones; else it reads them once
+    /// Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
     #[arg(long, value_name = "DIR")]
     pub xds_tls: Option<PathBuf>,
 
@@ -107,14 +122,17 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
     if let Some(file) = &options.output {
         options.output = Some(std::path::absolute(file).context("--output")?);
     }
-    let text = text(&bootstrap(&options), options.format)?;
+    let text = match options.grpc {
+        true => serde_json::to_string_pretty(&grpc::bootstrap(&options))? + "\n",
+        false => text(&bootstrap(&options), options.format)?,
+    };
     match &options.output {
         None => match io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
             _ => Ok(()),
         },
         Some(file) => {
-            if let (Some(certificates), Some(beside)) = (&options.xds_tls, file.parent()) {
+            if let (Some(certificates), Some(beside), false) = (&options.xds_tls, file.parent(), options.grpc) {
                 for (file, content) in tls::watched_files(certificates, beside) {
                     write(&file, &self::text(&content, Format::Yaml)?)?;
                 }

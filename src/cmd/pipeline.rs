@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::admin::{Inspection, Readiness};
-use crate::controller::Controller;
+use crate::controller::{Controller, Views};
 use crate::metrics::Metrics;
 use crate::settings::{Settings, Source};
 use crate::snapshot::Store;
@@ -19,8 +19,10 @@ const EVENTS: usize = 4096;
 
 /// A source whose objects become snapshots.
 pub(super) struct Pipeline {
-    /// Where the snapshots are published.
+    /// Where the snapshots for Envoys are published.
     pub store: Arc<Store>,
+    /// Where those for gRPC clients without a proxy are.
+    pub grpc: Arc<Store>,
     /// Which first lists are still missing.
     pub readiness: Readiness,
     /// What the loop knows, for the debug pages.
@@ -33,10 +35,11 @@ impl Pipeline {
     /// Starts both, the loop on a thread of its own.
     pub fn start(source: Source, settings: Settings, metrics: Metrics) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
-        let store = Arc::new(Store::default());
+        let views = Views::default();
+        let (store, grpc) = (views.envoy.clone(), views.grpc.clone());
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
-        let controller = Controller::new(settings, store.clone(), readiness.clone(), metrics, inspection);
+        let controller = Controller::new(settings, views, readiness.clone(), metrics, inspection);
         let (loop_ended, loop_end) = mpsc::channel::<()>(1);
         std::thread::Builder::new()
             .name("controller".into())
@@ -47,7 +50,7 @@ impl Pipeline {
             })
             .context("cannot start the controller's thread")?;
         let source = tokio::spawn(watch_source(source, events));
-        Ok(Self { store, readiness, inspected, source, loop_end })
+        Ok(Self { store, grpc, readiness, inspected, source, loop_end })
     }
 
     /// Why one of the two has ended; while both work, this waits.

@@ -14,6 +14,7 @@ use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
 use crate::metrics::Metrics;
 use crate::settings::{ServerOptions, XdsTls};
+use crate::snapshot::Store;
 use crate::telemetry;
 use crate::xds::{self, Access, Limits, Registry, Stores, Timing};
 
@@ -47,7 +48,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         },
     });
     let timing = Timing { gate_timeout: options.gate_timeout, removal_grace: options.removal_grace };
-    let service = xds::Service::new(Stores::one(store.clone()), stopping.clone())
+    let service = xds::Service::new(stores(store.clone(), pipeline.grpc.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
@@ -104,6 +105,11 @@ fn limits(options: &ServerOptions) -> Limits {
         );
     }
     Limits { connections: asked.min(possible.max(2)), connection_age: options.connection_age, ..Limits::default() }
+}
+
+/// gRPC clients and servers have their own store; whoever does not say what it is, is served as an Envoy.
+fn stores(envoy: Arc<Store>, grpc: Arc<Store>) -> Stores {
+    Stores::by_node(move |node| Some(if node.is_grpc() { grpc.clone() } else { envoy.clone() }))
 }
 
 fn access(options: &ServerOptions) -> anyhow::Result<Access> {

@@ -39,6 +39,15 @@ pub(super) fn problems(before: &[Problem], now: &[Problem]) {
 
 /// What was published: the resources by name if they are few.
 pub(super) fn published(changes: &Changes, took: Duration) {
+    told("published", changes, took);
+}
+
+/// What was published to gRPC clients alone.
+pub(super) fn published_to_grpc(changes: &Changes, took: Duration) {
+    told("published to gRPC clients", changes, took);
+}
+
+fn told(message: &str, changes: &Changes, took: Duration) {
     if changes.is_empty() {
         return;
     }
@@ -52,13 +61,13 @@ pub(super) fn published(changes: &Changes, took: Duration) {
             kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
         };
         let (added, changed, removed) = (count(&changes.added), count(&changes.changed), count(&changes.removed));
-        tracing::info!(generation, ms, added, changed, removed, "published");
+        tracing::info!(generation, ms, added, changed, removed, "{message}");
         return;
     }
     for (what, resources) in [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)] {
         for resource in resources {
             let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
-            tracing::info!(generation, ms, type_url, %name, %version, "published: {what}");
+            tracing::info!(generation, ms, type_url, %name, %version, "{message}: {what}");
         }
     }
 }

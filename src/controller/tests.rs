@@ -16,7 +16,7 @@ use crate::translate::tests::fixtures::{class, ingress, objects, secret, service
 fn controller(settings: &Settings) -> Controller {
     let kinds = Kind::ALL.map(Kind::as_str);
     let (inspection, _) = watch::channel(Arc::default());
-    Controller::new(settings.clone(), Arc::default(), Readiness::awaiting(kinds), Metrics::default(), inspection)
+    Controller::new(settings.clone(), Views::default(), Readiness::awaiting(kinds), Metrics::default(), inspection)
 }
 
 /// The objects as they are meant to be, kept in the simplest way.
@@ -167,10 +167,12 @@ proptest! {
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
             let Translation { model, problems } = translate::translate(&whole, &settings);
-            let store = Store::default();
-            store.replace(envoy::build(&model, &settings));
-            let published = controller.store.newest().expect("all kinds are listed");
-            prop_assert_eq!(content(&published), content(&store.newest().unwrap()), "after {:?}", steps);
+            let whole = Views::default();
+            whole.replace(&model, envoy::build(&model, &settings), Instant::now());
+            for (published, whole) in [(&controller.views.envoy, &whole.envoy), (&controller.views.grpc, &whole.grpc)] {
+                let published = published.newest().expect("all kinds are listed");
+                prop_assert_eq!(content(&published), content(&whole.newest().unwrap()), "after {:?}", steps);
+            }
             prop_assert_eq!(&controller.problems, &problems, "after {:?}", steps);
         }
     }

@@ -52,6 +52,11 @@ impl Node {
         self.user_agent == "envoy"
     }
 
+    /// Whether the client is a gRPC library: `gRPC C-core linux Python`, `gRPC Go`, `gRPC Java`, ...
+    pub fn is_grpc(&self) -> bool {
+        self.user_agent.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("grpc"))
+    }
+
     /// Whether times to live of resources of `kind` may be told to the client.
     pub fn takes_leases(&self, variant: Variant, kind: ResourceType) -> bool {
         let has = |feature: &str| self.features.iter().any(|own| own == feature);

@@ -21,6 +21,11 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         node: Some(core_v3::Node {
             id: options.node_id.clone().unwrap_or_default(),
             cluster: options.node_cluster.clone(),
+            locality: options.node_locality.as_ref().map(|locality| core_v3::Locality {
+                region: locality.region.clone(),
+                zone: locality.zone.clone(),
+                sub_zone: locality.sub_zone.clone(),
+            }),
             ..Default::default()
         }),
         admin: Some(bootstrap_v3::Admin {

@@ -69,3 +69,55 @@ fn with_an_output_file_certificates_are_watched() {
 fn a_missing_node_id_becomes_the_host_name() {
     assert!(!hostname().unwrap().is_empty());
 }
+
+fn grpc_json(arguments: &[&str]) -> Value {
+    grpc::bootstrap(&options(&[&["--grpc"], arguments].concat()))
+}
+
+#[test]
+fn a_grpc_bootstrap_names_the_server_and_the_node() {
+    let expected = serde_json::json!({
+        "xds_servers": [{
+            "server_uri": "[::1]:18000",
+            "channel_creds": [{ "type": "insecure" }],
+            "server_features": ["xds_v3"],
+        }],
+        "node": {
+            "id": "envoy-0",
+            "cluster": "lockgate",
+            "locality": { "region": "eu", "zone": "a", "sub_zone": "" },
+        },
+    });
+    assert_eq!(grpc_json(&["--xds-address", "[::1]:18000", "--node-locality", "eu/a"]), expected);
+    assert!(grpc_json(&[])["node"].get("locality").is_none());
+    assert_eq!(json(&["--node-locality", "/a"])["node"]["locality"]["zone"], "a");
+}
+
+#[test]
+fn a_grpc_client_shows_its_certificate() {
+    let json = grpc_json(&["--xds-tls", "/certs", "--xds-address", "lockgate.ingress:18000"]);
+    let credentials = &json["xds_servers"][0]["channel_creds"][0];
+    assert_eq!(credentials["type"], "tls");
+    assert_eq!(credentials["config"]["certificate_file"], "/certs/tls.crt");
+    assert_eq!(credentials["config"]["private_key_file"], "/certs/tls.key");
+    assert_eq!(credentials["config"]["ca_certificate_file"], "/certs/ca.crt");
+}
+
+#[test]
+fn what_only_envoy_has_cannot_be_chosen_for_grpc() {
+    for flags in [["--mode", "sotw"], ["--admin-address", "127.0.0.1:1"], ["--max-heap", "1"], ["--format", "json"]] {
+        assert!(Line::try_parse_from(["lockgate", "--grpc"].iter().chain(&flags)).is_err(), "{flags:?}");
+    }
+}
+
+#[test]
+fn a_grpc_bootstrap_has_no_files_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("grpc.json");
+    let mut options = options(&["--grpc", "--xds-tls", "/certs"]);
+    options.output = Some(file.clone());
+    run(options).unwrap();
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["node"]["id"], "envoy-0");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}

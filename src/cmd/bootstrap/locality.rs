@@ -1,0 +1,48 @@
+//! Where a node runs, as it is written on the command line.
+
+use std::str::FromStr;
+
+/// `REGION/ZONE/SUB_ZONE`; what is unknown may be empty or, at the end, left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Locality {
+    /// The region.
+    pub region: String,
+    /// The zone, as the label `topology.kubernetes.io/zone` has it.
+    pub zone: String,
+    /// A part of the zone.
+    pub sub_zone: String,
+}
+
+impl FromStr for Locality {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.splitn(4, '/').map(str::to_owned);
+        let mut part = || parts.next().unwrap_or_default();
+        let locality = Self { region: part(), zone: part(), sub_zone: part() };
+        match parts.next() {
+            None if locality != Self::default() => Ok(locality),
+            _ => Err("expected REGION/ZONE/SUB_ZONE, such as eu-west/eu-west-1a or /eu-west-1a".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn parts_may_be_left_out() {
+        let read = |text: &str| {
+            let Locality { region, zone, sub_zone } = text.parse().unwrap();
+            [region, zone, sub_zone]
+        };
+        assert_eq!(read("eu/a/rack"), ["eu", "a", "rack"]);
+        assert_eq!(read("eu"), ["eu", "", ""]);
+        assert_eq!(read("/a"), ["", "a", ""]);
+        for text in ["", "/", "a/b/c/d"] {
+            assert!(text.parse::<Locality>().is_err(), "{text}");
+        }
+    }
+}
