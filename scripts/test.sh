@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-number=0 stages=7
+number=0 stages=8
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # stage NAME COMMAND...
@@ -30,9 +30,10 @@ unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc; }
 
 stage "tools" tools
 stage "real Envoy" scripts/envoy.sh
+stage "real gRPC" scripts/grpc.sh
 stage "etcd, kube-apiserver, kubectl" scripts/lab.sh
 stage "compile" compile
 stage "lint" make --no-print-directory lint
 stage "unit, golden and protocol tests" unit
-stage "real Envoy and API server" scripts/e2e.sh
+stage "real Envoy, gRPC and API server" scripts/e2e.sh
 say "== [$(clock $SECONDS)] all $stages stages passed"

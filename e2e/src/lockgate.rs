@@ -186,10 +186,16 @@ impl Lockgate {
         };
         let mut args =
             vec!["bootstrap", "--xds-address", &xds, "--admin-address", &admin, "--mode", mode, "--node-id", node];
-        if let Some(at) = self.args.iter().position(|flag| flag == "--xds-tls") {
-            args.extend(["--xds-tls", &self.args[at + 1]]);
+        if let Some(directory) = self.xds_tls() {
+            args.extend(["--xds-tls", directory]);
         }
         run(&args)
+    }
+
+    /// The directory of certificates that it was started with.
+    pub fn xds_tls(&self) -> Option<&str> {
+        let at = self.args.iter().position(|flag| flag == "--xds-tls")?;
+        self.args.get(at + 1).map(String::as_str)
     }
 
     /// The directory of its log, removed with it.
