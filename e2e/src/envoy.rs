@@ -25,6 +25,7 @@ pub enum Mode {
 pub struct Envoy {
     process: Process,
     directory: tempfile::TempDir,
+    flags: Vec<String>,
     admin: u16,
 }
 
@@ -43,14 +44,20 @@ impl Envoy {
     }
 
     /// Starts it from a bootstrap with this admin port.
+    pub fn launch_with(bootstrap: &str, admin: u16) -> Self {
+        Self::launch_with_flags(bootstrap, admin, &[])
+    }
+
+    /// The same with flags of its own: `--drain-time-s`.
     ///
     /// # Panics
     /// If it cannot be started.
-    pub fn launch_with(bootstrap: &str, admin: u16) -> Self {
+    pub fn launch_with_flags(bootstrap: &str, admin: u16, flags: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("envoy-").tempdir().expect("a temporary directory");
         std::fs::write(directory.path().join("bootstrap.yaml"), bootstrap).expect("a file written");
-        let process = launch(&directory);
-        Self { process, directory, admin }
+        let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+        let process = launch(&directory, &flags);
+        Self { process, directory, flags, admin }
     }
 
     /// Waits until it is ready.
@@ -76,7 +83,7 @@ impl Envoy {
     /// Ends it without a warning and starts it again.
     pub fn restart(&mut self) {
         self.process.kill();
-        self.process = launch(&self.directory);
+        self.process = launch(&self.directory, &self.flags);
     }
 
     /// Its log.
@@ -154,9 +161,11 @@ pub fn validate(bootstrap: &str) -> Result<String, String> {
     if output.status.success() { Ok(text) } else { Err(text) }
 }
 
-fn launch(directory: &tempfile::TempDir) -> Process {
+fn launch(directory: &tempfile::TempDir, flags: &[String]) -> Process {
     let bootstrap = directory.path().join("bootstrap.yaml").display().to_string();
-    let args = ["--config-path", &bootstrap, "--use-dynamic-base-id", "--concurrency", "2", "--log-level", "info"];
+    let mut args =
+        vec!["--config-path", &bootstrap, "--use-dynamic-base-id", "--concurrency", "2", "--log-level", "info"];
+    args.extend(flags.iter().map(String::as_str));
     Process::start("envoy", &binary(), &args, &directory.path().join("envoy.log"))
 }
 
