@@ -75,9 +75,10 @@ impl ResourceType {
         [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES, Self::VIRTUAL_HOST].contains(&self)
     }
 
-    /// Whether a state-of-the-world response holds everything asked for, so that absence means deletion.
+    /// Whether a state-of-the-world response holds everything asked for, so that absence means deletion. The protocol
+    /// says so of clusters and listeners; Envoy takes scopes so too. Source: Envoy `ScopedRdsConfigSubscription`.
     pub fn full_state(self) -> bool {
-        [Self::CLUSTER, Self::LISTENER].contains(&self)
+        [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES].contains(&self)
     }
 
     /// Whether resources of this type may be had by asking for all of them; secrets only by name.

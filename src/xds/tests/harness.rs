@@ -24,6 +24,7 @@ pub const CLUSTER: ResourceType = ResourceType::CLUSTER;
 pub const ENDPOINTS: ResourceType = ResourceType::ENDPOINTS;
 pub const LISTENER: ResourceType = ResourceType::LISTENER;
 pub const ROUTES: ResourceType = ResourceType::ROUTES;
+pub const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;
 pub const SECRET: ResourceType = ResourceType::SECRET;
 /// The types that the issue at hand serves.
 pub const KINDS: [ResourceType; 5] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET];

@@ -11,7 +11,7 @@ use crate::xds::{Request, Variant};
 
 const SOTW: Variant = Variant::Sotw;
 /// Types whose answer is everything asked for, and those whose answer is what changed.
-const FULL: [ResourceType; 2] = [CLUSTER, LISTENER];
+const FULL: [ResourceType; 3] = [CLUSTER, LISTENER, SCOPED_ROUTES];
 const PARTIAL: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
 
 /// Streams of `kind` (aggregated and alone) over resources `names` of that type.

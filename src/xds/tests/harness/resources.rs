@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
 
-use super::{CLUSTER, ENDPOINTS, LISTENER, ROUTES};
+use super::{CLUSTER, ENDPOINTS, LISTENER, ROUTES, SCOPED_ROUTES};
 use crate::snapshot::{Resource, ResourceType};
 
 fn ads() -> core_v3::ConfigSource {
@@ -132,6 +132,16 @@ pub fn listener_at(name: &str, routes: &str, stat_prefix: &str) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
+/// A scope that leads to a route configuration.
+pub fn scope(name: &str, routes: &str) -> Resource {
+    let message = route_v3::ScopedRouteConfiguration {
+        name: name.into(),
+        route_configuration_name: routes.into(),
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
 /// The secret `name`.
 pub fn secret(name: &str) -> Resource {
     secret_at(name, "first")
@@ -155,6 +165,7 @@ pub fn any_kind(kind: ResourceType, name: &str, variation: u32) -> Resource {
         ENDPOINTS => endpoints_at(name, variation + 1),
         LISTENER => listener_at(name, "routes", &format!("{variation}")),
         ROUTES => routes_for(name, &format!("host-{variation}"), &["somewhere"]),
+        SCOPED_ROUTES => scope(name, &format!("routes-{variation}")),
         _ => secret_at(name, &format!("{variation}")),
     }
 }

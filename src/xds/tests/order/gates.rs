@@ -128,18 +128,12 @@ fn o11_a_listener_with_the_same_routes_brings_no_routes() {
 /// The part that is served now: virtual hosts come after the routes that they belong to, scopes likewise.
 #[test]
 fn o15_scopes_come_after_routes() {
-    use envoy_types::pb::envoy::config::route::v3::ScopedRouteConfiguration;
-    let scope = |host: &str| {
-        let message =
-            ScopedRouteConfiguration { name: "s".into(), route_configuration_name: host.into(), ..Default::default() };
-        Resource::new("s", &message, Vec::new())
-    };
     for variant in VARIANTS {
         let mut bench = settled(variant, [routes("r", [])]);
-        bench.store.update(crate::snapshot::Update { set: vec![scope("r")], remove: Vec::new() });
+        bench.store.update(crate::snapshot::Update { set: vec![scope("s", "r")], remove: Vec::new() });
         bench.catch_up();
-        bench.settled(ResourceType::SCOPED_ROUTES, []);
-        let sent = bench.set([scope("other"), routes_for("r", "new", &[])]);
+        bench.settled(SCOPED_ROUTES, []);
+        let sent = bench.set([scope("s", "other"), routes_for("r", "new", &[])]);
         assert_eq!(sent, "RDS{r} ScopedRouteConfiguration{s}");
     }
 }
