@@ -2,6 +2,7 @@
 
 pub mod bootstrap;
 mod completions;
+mod export;
 mod object_args;
 mod pipeline;
 pub mod serve;
@@ -41,6 +42,8 @@ pub struct Cli {
 pub enum Command {
     /// Read objects and serve them to Envoy over xDS, until SIGTERM
     Serve(Box<ServeArgs>),
+    /// Read objects and keep them as files, for Envoys that have no network to a controller
+    Export(Box<export::ExportArgs>),
     /// Print the configuration with which Envoy starts and finds this controller
     Bootstrap(Box<bootstrap::Options>),
     /// Print the version, the commit, and which Envoy it is tested with
@@ -88,15 +91,16 @@ fn said_once(error: &anyhow::Error) -> String {
 
 fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
-        Command::Serve(args) => tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .context("cannot start the runtime")?
-            .block_on(serve::run(*args)),
+        Command::Serve(args) => runtime()?.block_on(serve::run(*args)),
+        Command::Export(args) => runtime()?.block_on(export::run(*args)),
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::Version => print(&version::text()),
         Command::Completions(options) => print(&completions::script(&options)),
     }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")
 }
 
 /// Writes `text` to standard output. A reader that has gone (`| head`) is no error.

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod cmd;
 pub mod controller;
 pub mod envoy;
+pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod metrics;

@@ -4,6 +4,7 @@
 mod canonical;
 mod json;
 mod strings;
+mod text;
 mod types;
 mod versions;
 mod wire;
@@ -15,6 +16,7 @@ use prost_reflect::DescriptorPool;
 pub use canonical::canonical;
 pub use json::{Encoded, JsonError, from_json, name_of, to_json, to_json_redacted};
 pub use strings::StringFields;
+pub use text::{from_text, to_text};
 pub use versions::{in_v2, is_v2_url, v2_url};
 
 /// The start of a type URL as the pool spells it.

@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("translate", &["crd", "model", "provenance", "settings", "source::objects"]),
     ("envoy", &["model", "protobuf", "provenance", "settings", "snapshot"]),
     ("xds", &["metrics", "protobuf", "snapshot"]),
+    ("export", &["protobuf", "snapshot"]),
     // Those who run it.
     ("admin", &["metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),
     (
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "admin",
             "controller",
             "envoy",
+            "export",
             "metrics",
             "model",
             "protobuf",
@@ -58,7 +60,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("axum", &["admin", "xds"]),
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
-    ("envoy_types", &["cmd", "envoy", "source", "xds"]),
+    ("envoy_types", &["cmd", "envoy", "export", "source", "xds"]),
     ("k8s_openapi", &["source", "translate"]),
     ("kube", &["cmd", "source"]),
     ("prometheus_client", &["metrics"]),

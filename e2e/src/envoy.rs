@@ -86,6 +86,21 @@ impl Envoy {
         self.process = launch(&self.directory, &self.flags);
     }
 
+    /// How many instances of inotify it has.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn inotify_instances(&self) -> usize {
+        let fds = std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("Envoy's open files");
+        let targets = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+        targets.filter(|target| target.to_string_lossy().contains("inotify")).count()
+    }
+
+    /// Its process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
     /// Its log.
     pub fn log(&self) -> String {
         self.process.log()

@@ -19,6 +19,9 @@ pub use address::Address;
 pub use locality::Locality;
 pub use message::bootstrap;
 
+use super::export::{FormatArg, place};
+use super::values;
+use crate::export::{Place, Reload};
 use crate::protobuf;
 
 const EXAMPLES: &str = "\
@@ -34,7 +37,12 @@ Examples:
 
   A gRPC client that needs no Envoy and calls xds:///cart.shop:80:
     lockgate bootstrap --grpc > grpc.json
-    GRPC_XDS_BOOTSTRAP=grpc.json my-client";
+    GRPC_XDS_BOOTSTRAP=grpc.json my-client
+
+  An Envoy without a controller, which reads the files of `lockgate export --dir /run/envoy`; they have to be there when
+  it starts:
+    lockgate bootstrap --mode files --dir /run/envoy > envoy.yaml
+    envoy -c envoy.yaml";
 
 /// Options of `lockgate bootstrap`.
 #[derive(Debug, Clone, Args)]
@@ -50,7 +58,20 @@ pub struct Options {
 
     /// Variant of the protocol; `delta` sends only what changes
     #[arg(long, value_enum, default_value_t = Mode::Delta)]
+    #[arg(requires_if("files", "dir"))]
     pub mode: Mode,
+
+    /// With `--mode files`: where Envoy sees the directory that `lockgate export` writes
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+
+    /// With `--mode files`: the `--format` of `lockgate export`
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Json)]
+    pub file_format: FormatArg,
+
+    /// With `--mode files`: the `--reload` of `lockgate export`
+    #[arg(long, value_name = "HOW", default_value = "rename", value_parser = values::reload)]
+    pub reload: Reload,
 
     /// Name of this Envoy or client, different for each; the host name if not given
     #[arg(long, value_name = "ID", env = "LOCKGATE_NODE_ID")]
@@ -72,6 +93,10 @@ pub struct Options {
     /// Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
     #[arg(long, value_name = "DIR")]
     pub xds_tls: Option<PathBuf>,
+
+    /// Where the files are, resolved.
+    #[arg(skip)]
+    pub files: Option<Place>,
 
     /// How many connections clients may hold open at once; more are refused. 0 is no limit
     #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
@@ -98,6 +123,8 @@ pub enum Mode {
     Delta,
     /// State of the world
     Sotw,
+    /// No protocol: files that `lockgate export` writes
+    Files,
 }
 
 /// Format of the output.
@@ -111,17 +138,7 @@ pub enum Format {
 
 /// Writes the bootstrap, and beside `--output` the files by which Envoy watches its certificates.
 pub fn run(mut options: Options) -> anyhow::Result<()> {
-    if options.node_id.is_none() {
-        options.node_id = Some(hostname()?);
-    }
-    options.max_heap = options.max_heap.or_else(limits::heap);
-    // Envoy resolves paths where it runs, which may be elsewhere.
-    if let Some(directory) = &options.xds_tls {
-        options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
-    }
-    if let Some(file) = &options.output {
-        options.output = Some(std::path::absolute(file).context("--output")?);
-    }
+    resolve(&mut options)?;
     let text = match options.grpc {
         true => serde_json::to_string_pretty(&grpc::bootstrap(&options))? + "\n",
         false => text(&bootstrap(&options), options.format)?,
@@ -140,6 +157,25 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
             write(file, &text)
         }
     }
+}
+
+/// Finds out what depends on this machine.
+fn resolve(options: &mut Options) -> anyhow::Result<()> {
+    if options.node_id.is_none() {
+        options.node_id = Some(hostname()?);
+    }
+    if let (Mode::Files, Some(directory)) = (options.mode, &options.dir) {
+        options.files = Some(place(directory, "--dir", options.file_format.into(), options.reload)?);
+    }
+    options.max_heap = options.max_heap.or_else(limits::heap);
+    // Envoy resolves paths where it runs, which may be elsewhere.
+    if let Some(directory) = &options.xds_tls {
+        options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
+    }
+    if let Some(file) = &options.output {
+        options.output = Some(std::path::absolute(file).context("--output")?);
+    }
+    Ok(())
 }
 
 /// Writes a file whole: what reads it sees the old content or the new.

@@ -171,18 +171,39 @@ fn help_teaches_by_example_on_every_command() {
         assert!(examples.matches(&call).count() >= 1, "no example of {name} in\n{examples}");
         seen.push(name);
     }
-    assert_eq!(seen, ["lockgate", "serve", "bootstrap", "version", "completions"]);
+    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "version", "completions"]);
 }
 
 #[test]
-fn every_option_of_serve_names_its_default() {
+fn every_option_that_may_be_left_out_names_its_default() {
     let mut root = Cli::command();
     root.build();
-    for option in root.find_subcommand("serve").unwrap().get_arguments() {
+    let options = |command| root.find_subcommand(command).unwrap().get_arguments();
+    for option in options("serve").chain(options("export")) {
         let id = option.get_id().as_str();
         let help = option.get_help().map(ToString::to_string).unwrap_or_default();
-        let told = help.contains("[default:") || !option.get_default_values().is_empty();
+        let told = help.contains("[default:") || !option.get_default_values().is_empty() || option.is_required_set();
         assert!(told || ["help", "manifests", "resources"].contains(&id), "--{id} does not tell its default");
+    }
+}
+
+#[test]
+fn the_files_of_an_export_are_described_as_they_are_written() {
+    let parse = |line: &str| Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string());
+    for (line, parts) in [
+        ("lockgate export", ["--dir <DIR>", "required"]),
+        ("lockgate export --dir a --reload often", ["'often'", "a time such as 5s"]),
+        ("lockgate export --dir a --reload 0s", ["'0s'", "more than zero"]),
+        ("lockgate export --dir a --format text", ["'text'", "pb, json, yaml, pb_text"]),
+        ("lockgate bootstrap --mode files", ["--dir <DIR>", "required"]),
+    ] {
+        let error = parse(line).unwrap_err();
+        assert!(parts.iter().all(|part| error.contains(part)), "{line}: {parts:?} are not in {error}");
+    }
+    for line in
+        ["--reload 1m30s --format pb_text --once", "--reload directory --mount-path /etc/envoy --removal-grace 0s"]
+    {
+        parse(&format!("lockgate export --dir a --manifests examples {line}")).unwrap();
     }
 }
 

@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::export::Reload;
+
 /// `20s`, `500ms`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let expected = || "expected a number and a unit (ms, s, m, h), such as 500ms, 20s or 1m30s".to_owned();
@@ -46,6 +48,17 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
 /// A time limit; `None` is none. A type of its own, for clap takes a bare `Option` to be an optional flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limit(pub(super) Option<Duration>);
+
+/// `rename`, `directory`, or a [`timeout`].
+pub(super) fn reload(text: &str) -> Result<Reload, String> {
+    match text {
+        "rename" => Ok(Reload::Rename),
+        "directory" => Ok(Reload::Directory),
+        _ => timeout(text)
+            .map(Reload::Poll)
+            .map_err(|error| format!("{error}; rename, directory and a time such as 5s are allowed")),
+    }
+}
 
 /// `0.0.0.0:18000` or `[::1]:18000`.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {

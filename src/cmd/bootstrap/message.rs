@@ -14,6 +14,7 @@ use envoy_types::pb::google::protobuf as google;
 use super::{Address, Mode, Options, tls};
 use crate::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use crate::envoy::{names, wire};
+use crate::snapshot::ResourceType;
 
 /// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.
 pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
@@ -34,18 +35,33 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
             ignore_global_conn_limit: true,
             ..Default::default()
         }),
-        dynamic_resources: Some(bootstrap_v3::bootstrap::DynamicResources {
-            ads_config: Some(ads_config(options.mode)),
-            cds_config: Some(first_wait_for_ever()),
-            lds_config: Some(first_wait_for_ever()),
-            ..Default::default()
-        }),
+        dynamic_resources: Some(dynamic_resources(options)),
         static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
-            clusters: vec![xds_cluster(options), admin_cluster(&options.admin_address)],
+            clusters: match options.files {
+                Some(_) => vec![admin_cluster(&options.admin_address)],
+                None => vec![xds_cluster(options), admin_cluster(&options.admin_address)],
+            },
             ..Default::default()
         }),
         overload_manager: overload_manager(options),
         layered_runtime: Some(layered_runtime()),
+        ..Default::default()
+    }
+}
+
+/// Where clusters and listeners come from; they say themselves where all else does.
+fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResources {
+    let Some(files) = &options.files else {
+        return bootstrap_v3::bootstrap::DynamicResources {
+            ads_config: Some(ads_config(options.mode)),
+            cds_config: Some(first_wait_for_ever()),
+            lds_config: Some(first_wait_for_ever()),
+            ..Default::default()
+        };
+    };
+    bootstrap_v3::bootstrap::DynamicResources {
+        cds_config: Some(files.config_source(ResourceType::CLUSTER, "")),
+        lds_config: Some(files.config_source(ResourceType::LISTENER, "")),
         ..Default::default()
     }
 }
@@ -64,7 +80,7 @@ fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
     };
     let api_type = match mode {
         Mode::Delta => ApiType::DeltaGrpc,
-        Mode::Sotw => ApiType::Grpc,
+        Mode::Sotw | Mode::Files => ApiType::Grpc,
     };
     core_v3::ApiConfigSource {
         api_type: api_type as i32,

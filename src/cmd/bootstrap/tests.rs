@@ -27,6 +27,19 @@ fn delta_is_the_default_and_sotw_an_option() {
 }
 
 #[test]
+fn files_need_no_controller() {
+    let line = ["--mode", "files", "--dir", "/run/envoy", "--file-format", "yaml", "--reload", "2s"];
+    let mut options = options(&line);
+    resolve(&mut options).unwrap();
+    let json: Value = serde_json::from_str(&text(&bootstrap(&options), Format::Json).unwrap()).unwrap();
+    let resources = &json["dynamic_resources"];
+    assert_eq!(resources["cds_config"]["path_config_source"]["path"], "/run/envoy/clusters.yaml");
+    assert_eq!(resources["cds_config"]["path_config_source"]["poll_interval"], "2s");
+    assert_eq!(resources["lds_config"]["path_config_source"]["path"], "/run/envoy/listeners.yaml");
+    assert!(resources.get("ads_config").is_none() && !json.to_string().contains("lockgate-xds"), "{json}");
+}
+
+#[test]
 fn both_formats_say_the_same() {
     let message = bootstrap(&options(&["--max-heap", "1000000"]));
     let yaml = text(&message, Format::Yaml).unwrap();

@@ -1,0 +1,136 @@
+//! `lockgate export`, as its user starts it.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::lockgate::{binary, run};
+use crate::process::Process;
+use crate::{Source, ports, wait_until};
+
+/// A directory of files, and the program that keeps it.
+pub struct Export {
+    process: Process,
+    args: Vec<String>,
+    files: tempfile::TempDir,
+    log: tempfile::TempDir,
+    flags: Vec<String>,
+    /// Port of Envoy's plain-text listener.
+    pub http: u16,
+    /// Port of Envoy's TLS listener.
+    pub https: u16,
+}
+
+impl Export {
+    /// Starts it and waits until the files are complete.
+    pub async fn start(source: &Source, flags: &[&str]) -> Self {
+        let mut export = Self::launch(source, flags);
+        export.wait_complete().await;
+        export
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// If it was not built.
+    pub fn launch(source: &Source, flags: &[&str]) -> Self {
+        let [files, log] = ["files-", "export-"]
+            .map(|prefix| tempfile::Builder::new().prefix(prefix).tempdir().expect("a temporary directory"));
+        let [http, https, stats] = [(); 3].map(|()| ports::free());
+        let (flag, path) = match source {
+            Source::Manifests(path) => ("--manifests", path),
+            Source::Resources(path) => ("--resources", path),
+            Source::Kubeconfig(path) => ("--kubeconfig", path),
+        };
+        let mut args = vec!["export".to_owned(), flag.into(), path.display().to_string()];
+        args.extend(["--dir".to_owned(), files.path().display().to_string()]);
+        for (flag, port) in [("--http-port", http), ("--https-port", https), ("--stats-port", stats)] {
+            args.extend([flag.to_owned(), port.to_string()]);
+        }
+        let flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+        args.extend(flags.clone());
+        let process = Process::start("lockgate export", &binary(), &args, &log.path().join("log"));
+        Self { process, args, files, log, flags, http, https }
+    }
+
+    /// Waits until the last file is there.
+    pub async fn wait_complete(&mut self) {
+        let (files, process) = (self.files.path().to_owned(), &mut self.process);
+        wait_until("the file of listeners", async || {
+            process.assert_running();
+            names(&files).iter().any(|name| name.starts_with("listeners."))
+        })
+        .await;
+    }
+
+    /// Ends it without a warning.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again, with the same flags; the log goes on.
+    pub fn restart(&mut self) {
+        self.process.kill();
+        self.process = Process::start("lockgate export", &binary(), &self.args, &self.log.path().join("log"));
+    }
+
+    /// Its log.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// The directory that it keeps.
+    pub fn path(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// The files, but for hidden ones: inode and time of the last change, by name. A file that was written is another.
+    ///
+    /// # Panics
+    /// If one cannot be looked at.
+    pub fn files(&self) -> BTreeMap<String, (u64, i64, i64)> {
+        let look = |name: String| {
+            let data = std::fs::metadata(self.file(&name)).expect("a file of the export");
+            (name, (data.ino(), data.mtime(), data.mtime_nsec()))
+        };
+        names(self.files.path()).into_iter().map(look).collect()
+    }
+
+    /// Makes `content` that of a file, by renaming or in place.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn overwrite(&self, name: &str, content: &str, rename: bool) {
+        let draft = self.log.path().join("draft");
+        let written = if rename { &draft } else { &self.file(name) };
+        std::fs::write(written, content).expect("a file written");
+        if rename {
+            std::fs::rename(&draft, self.file(name)).expect("a file moved");
+        }
+    }
+
+    /// `lockgate bootstrap` for an Envoy that sees the files at `directory`.
+    pub fn bootstrap(&self, directory: &Path, admin: u16) -> String {
+        let (directory, admin) = (directory.display().to_string(), format!("127.0.0.1:{admin}"));
+        let mut args = vec!["bootstrap", "--mode", "files", "--dir", &directory, "--admin-address", &admin];
+        for pair in self.flags.windows(2) {
+            match pair[0].as_str() {
+                "--format" => args.extend(["--file-format", &pair[1]]),
+                "--reload" => args.extend(["--reload", &pair[1]]),
+                _ => {}
+            }
+        }
+        run(&args)
+    }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("the directory of the export");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| !name.starts_with('.')).collect()
+}

@@ -1,0 +1,190 @@
+//! `lockgate export`, and a real Envoy that has its files and no network to anybody.
+//!
+//! These tests can fail: with `--settle 0s` a renamed Service loses requests, for Envoy may come to read the routes before it
+//! reads the clusters.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use e2e::load::Plan;
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{Authority, Backend, Envoy, Export, Load, Manifests, Source, Target, ports, wait_until};
+
+const HOST: &str = "shop.test";
+const RENAMES: u64 = 10;
+
+/// Manifests with one Service and an Ingress that leads there.
+fn manifests(service: &str, backend: &Backend) -> Manifests {
+    let manifests = Manifests::new();
+    manifests.write("class.yaml", &ingress_class());
+    manifests.write("shop.yaml", &shop(service, backend));
+    manifests
+}
+
+fn shop(name: &str, backend: &Backend) -> String {
+    documents(&[service(name, "", &[backend.address]), ingress("shop", HOST, name, None)])
+}
+
+/// An Envoy that sees the files at `directory`, and is ready.
+async fn envoy_at(export: &Export, directory: &Path) -> Envoy {
+    let admin = ports::free();
+    let mut envoy = Envoy::launch_with(&export.bootstrap(directory, admin), admin);
+    envoy.wait_ready().await;
+    envoy
+}
+
+async fn served_by(target: &Target, name: &str) {
+    wait_until(&format!("an answer from {name}"), async || target.backend("/").await.as_deref() == Some(name)).await;
+}
+
+/// No read of a file has failed, nothing was rejected, nothing warned of.
+async fn assert_content(envoy: &Envoy) {
+    let failures = envoy.stats("update_failure|update_rejected").await;
+    assert!(failures.values().all(|count| *count == 0), "{failures:?}\n{:?}", envoy.warnings());
+    assert_eq!(envoy.warnings(), Vec::<String>::new());
+}
+
+async fn format(format: &str) {
+    let (first, second) = (Backend::start("first").await, Backend::start("second").await);
+    let authority = Authority::new();
+    let manifests = manifests("shop", &first);
+    let pair = authority.issue(&[HOST]);
+    manifests.write("secret.yaml", &pair.secret("default", "cert"));
+    manifests.write("tls.yaml", &ingress("tls", HOST, "shop", Some("cert")));
+    let export = Export::start(&Source::Manifests(manifests.path().into()), &["--format", format]).await;
+    let envoy = envoy_at(&export, export.path()).await;
+    let (plain, tls) = (Target::http(export.http, HOST), Target::https(export.https, HOST, authority.der()));
+    served_by(&plain, "first").await;
+    served_by(&tls, "first").await;
+
+    // Endpoints alone: one file, written at once.
+    let before = export.files();
+    manifests.write("shop.yaml", &shop("shop", &second));
+    served_by(&plain, "second").await;
+    let after = export.files();
+    let written: Vec<_> = after.iter().filter(|(name, file)| before.get(*name) != Some(file)).collect();
+    assert_eq!(written.len(), 1, "{written:?}");
+    assert_eq!(written[0].0, &format!("endpoints.default__shop__http.{format}"));
+
+    // A rotated key pair: for its owner only.
+    let next = authority.issue(&[HOST]);
+    manifests.write("secret.yaml", &next.secret("default", "cert"));
+    wait_until("the new certificate", async || {
+        tls.connect().await.is_ok_and(|connection| connection.certificate.as_ref() == Some(&next.der))
+    })
+    .await;
+    for name in export.files().keys() {
+        let mode = std::fs::metadata(export.file(name)).expect("a file").permissions().mode() & 0o777;
+        assert_eq!(mode, if name.starts_with("secrets.") { 0o600 } else { 0o644 }, "{name}");
+    }
+    assert!(!export.log().contains("PRIVATE"), "{}", export.log());
+    assert_content(&envoy).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_envoy_follows_files_json() {
+    format("json").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_envoy_follows_files_yaml() {
+    format("yaml").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_envoy_follows_files_pb() {
+    format("pb").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_envoy_follows_files_pb_text() {
+    format("pb_text").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_renames_of_a_service_lose_no_request() {
+    let backend = Backend::start("a").await;
+    let manifests = manifests("shop-0", &backend);
+    let flags = ["--removal-grace", "1s"];
+    let mut export = Export::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    let envoy = envoy_at(&export, export.path()).await;
+    let target = Target::http(export.http, HOST);
+    served_by(&target, "a").await;
+    let load = Load::start(Plan::new(target.clone(), "/")).await;
+    for i in 1..=RENAMES {
+        // Every third time, it comes about while the program is away.
+        if i % 3 == 0 {
+            export.kill();
+        }
+        manifests.write("shop.yaml", &shop(&format!("shop-{i}"), &backend));
+        if i % 3 == 0 {
+            export.restart();
+        }
+        let cluster = format!("default/shop-{i}/http");
+        wait_until(&format!("a route to {cluster}"), async || {
+            envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
+        })
+        .await;
+        load.answers(100).await;
+    }
+    wait_until("the removal of the old clusters", async || {
+        envoy.stat("cluster_manager.cluster_removed").await >= RENAMES
+    })
+    .await;
+    wait_until("the removal of their files", async || {
+        export.files().keys().filter(|name| name.starts_with("endpoints.")).count() == 1
+    })
+    .await;
+    let report = load.stop().await;
+    println!("{RENAMES} renames of a Service, by files: {report}");
+    assert_eq!(report.failed(), 0, "{report}");
+    assert_content(&envoy).await;
+
+    // What is gone is gone: the route first, the cluster after it.
+    manifests.remove("shop.yaml");
+    wait_until("a host that is not there", async || target.get("/").await.is_ok_and(|answer| answer.status == 404))
+        .await;
+    wait_until("no cluster of a Service", async || !envoy.get("/clusters").await.text().contains("default/shop")).await;
+    assert_content(&envoy).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_a_restart_touches_nothing_that_is_equal() {
+    let (first, second) = (Backend::start("first").await, Backend::start("second").await);
+    let manifests = manifests("shop", &first);
+    let mut export = Export::start(&Source::Manifests(manifests.path().into()), &[]).await;
+    let before = export.files();
+    export.kill();
+    manifests.write("shop.yaml", &shop("shop", &second));
+    export.restart();
+    wait_until("the new endpoints", async || export.files() != before).await;
+    let after = export.files();
+    let written: Vec<_> =
+        after.iter().filter(|(name, file)| before.get(*name) != Some(file)).map(|(name, _)| name).collect();
+    assert_eq!(written, ["endpoints.default__shop__http.json"]);
+    assert_eq!(before.len(), after.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_envoy_needs_the_files_before_it_starts() {
+    let backend = Backend::start("a").await;
+    let manifests = Manifests::new();
+    // A class alone: files without any resource of a Service are files too.
+    manifests.write("class.yaml", &ingress_class());
+    let export = Export::start(&Source::Manifests(manifests.path().into()), &[]).await;
+    let nowhere = export.file("nowhere");
+    let admin = ports::free();
+    let mut early = Envoy::launch_with(&export.bootstrap(&nowhere, admin), admin);
+    assert!(!early.process().ended().await.success());
+    assert!(early.log().contains("does not exist"), "{}", early.log());
+
+    let envoy = envoy_at(&export, export.path()).await;
+    manifests.write("shop.yaml", &shop("shop", &backend));
+    served_by(&Target::http(export.http, HOST), "a").await;
+    assert_content(&envoy).await;
+    // The order of the first files, by which whoever waits for the last has all of them.
+    let log = export.log();
+    let written: Vec<_> = log.lines().filter(|line| line.contains(" written ")).collect();
+    let place = |kind: &str| written.iter().position(|line| line.contains(&format!("type_url={kind} ")));
+    assert!(place("Cluster") < place("Listener"), "{log}");
+}

@@ -1,0 +1,170 @@
+//! `lockgate export`: the same objects as `lockgate serve`, as files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::object_args::{LogArgs, ObjectArgs};
+use super::pipeline::{self, Pipeline};
+use super::{COMMIT, values};
+use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
+use crate::metrics::Metrics;
+use crate::telemetry;
+
+/// With `--once`, the source is given this long to say what there is.
+const FIRST_LISTS: Duration = Duration::from_secs(60);
+
+/// Flags of `lockgate export`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Read objects and keep them as files that Envoy reads by itself, for Envoys that have no network to a \
+                  controller.\n\nEach file is a DiscoveryResponse: clusters, listeners, and a file for each load \
+                  assignment, route configuration and secret, for Envoy takes one of these a file. A file is written \
+                  aside and renamed into its place, so that a reader sees it whole; one whose content stays the same is \
+                  not touched. Clusters are written before the routes that lead there, and removed after them.\n\n\
+                  `listeners` is written last: once it is there, Envoy can start. Files of secrets are readable by their \
+                  owner only, so run Envoy as the same user. Settings and sources are those of `lockgate serve`.",
+    after_help = EXAMPLES
+)]
+pub struct ExportArgs {
+    /// The directory to write to; made if it is missing
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    dir: PathBuf,
+
+    /// How files are written, and how their names end, by which Envoy tells the formats
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Json, help_heading = "Files")]
+    format: FormatArg,
+
+    /// Where Envoy sees the directory, for resources name the files of others [default: as given by --dir]
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    mount_path: Option<PathBuf>,
+
+    /// How Envoy learns of a new file: `rename`, it watches each; `directory`, it watches the whole directory, for
+    /// mounted ConfigMaps and Secrets; a time such as 5s, it looks so often, for file systems that tell nothing (NFS)
+    #[arg(long, value_name = "HOW", default_value = "rename", value_parser = values::reload, help_heading = "Files")]
+    reload: Reload,
+
+    /// How many files Envoy may watch; with more, it is told to look every second instead. Each takes an inotify
+    /// instance, and Envoy dies when its user has no more of them (fs.inotify.max_user_instances, 128 on most systems)
+    #[arg(long, value_name = "COUNT", default_value_t = 100, help_heading = "Files")]
+    watch_limit: usize,
+
+    /// How long Envoys are given to take up new clusters before routes lead there
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Files")]
+    settle: Duration,
+
+    /// How long a cluster, a file stays after the last that names it is gone
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = "Files")]
+    removal_grace: Duration,
+
+    /// Write what there is now, with all its steps, and end [default: follow every change until SIGTERM]
+    #[arg(long, help_heading = "Files")]
+    once: bool,
+
+    #[command(flatten)]
+    objects: ObjectArgs,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+/// How files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Binary protobuf: the smallest, and the fastest to read
+    Pb,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// Text protobuf
+    #[value(name = "pb_text")]
+    PbText,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  A directory of Kubernetes YAML as files, and an Envoy that follows them:
+    lockgate export --manifests examples --dir /run/envoy
+    lockgate bootstrap --mode files --dir /run/envoy > envoy.yaml
+    envoy -c envoy.yaml
+
+  Once, as YAML to look at:
+    lockgate export --manifests examples --dir out --format yaml --once
+
+  A Kubernetes cluster, for an Envoy that sees the directory by NFS as /etc/envoy/xds:
+    lockgate export --kubeconfig ~/.kube/config --dir /srv/xds --mount-path /etc/envoy/xds --reload 5s
+    lockgate bootstrap --mode files --dir /etc/envoy/xds --reload 5s > envoy.yaml";
+
+impl ExportArgs {
+    /// Where to write, and how.
+    fn options(&self) -> anyhow::Result<Options> {
+        let directory = std::path::absolute(&self.dir).context("--dir")?;
+        let seen = self.mount_path.as_deref().unwrap_or(&directory);
+        let place = place(seen, "--mount-path", self.format.into(), self.reload)?;
+        let timing = Timing { settle: self.settle, removal_grace: self.removal_grace };
+        Ok(Options { directory, place, watch_limit: self.watch_limit, timing })
+    }
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Pb => Self::Pb,
+            FormatArg::Json => Self::Json,
+            FormatArg::Yaml => Self::Yaml,
+            FormatArg::PbText => Self::PbText,
+        }
+    }
+}
+
+/// Where Envoy sees the files; `flag` gave the directory.
+pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload) -> anyhow::Result<Place> {
+    let directory = std::path::absolute(directory).with_context(|| flag.to_owned())?;
+    if directory.to_str().is_none() {
+        bail!("{flag} {}: not UTF-8, as Envoy's messages are", directory.display());
+    }
+    Ok(Place { directory, format, reload })
+}
+
+/// Writes until SIGTERM or SIGINT, or once.
+pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
+    let (options, once) = (args.options()?, args.once);
+    let (source, settings) = args.objects.resolve()?;
+    let (log_format, log_level) = args.log.resolve();
+    telemetry::init(log_format, &log_level)?;
+    let (directory, version) = (options.directory.display().to_string(), env!("CARGO_PKG_VERSION"));
+    tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
+    let exporter = Exporter::open(options).context("--dir")?;
+    let mut pipeline = Pipeline::start(source, settings, Metrics::new(COMMIT))?;
+    let (mut first, readiness) = (pipeline.store.subscribe(), pipeline.readiness.clone());
+    // There is nothing here that could listen.
+    readiness.listening();
+    let missing = || readiness.missing(false).unwrap_or_default();
+    let mut export = tokio::spawn(exporter.run(pipeline.store.subscribe(), once));
+    let late = async {
+        let published = first.wait_for(Option::is_some);
+        let late = once && tokio::time::timeout(FIRST_LISTS, published).await.is_err();
+        if !late {
+            std::future::pending::<()>().await;
+        }
+    };
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        error = pipeline.failed() => return Err(error),
+        () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
+        ended = &mut export => {
+            ended.context("the export panicked")??;
+            tracing::info!(directory, "all written");
+        }
+    }
+    pipeline.stop();
+    export.abort();
+    Ok(())
+}

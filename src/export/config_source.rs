@@ -1,0 +1,178 @@
+//! Resources as an Envoy without a network needs them: where one says that another is to be had over the stream (`ads`,
+//! `self`), it says in which file.
+
+use prost::Message;
+use prost_reflect::{DynamicMessage, ReflectMessage, Value};
+
+use super::Place;
+use crate::protobuf;
+use crate::snapshot::{Resource, ResourceType};
+
+/// How deep messages may nest, `Any` counted.
+const MAX_DEPTH: usize = 100;
+
+const CONFIG_SOURCE: &str = "envoy.config.core.v3.ConfigSource";
+const ANY: &str = "google.protobuf.Any";
+
+/// A message that names a resource and says where to have it: field of the source, field of the name, type.
+const USERS: &[(&str, u32, Name, ResourceType)] = &[
+    ("envoy.config.cluster.v3.Cluster.EdsClusterConfig", 1, Name::FieldOrResource(2), ResourceType::ENDPOINTS),
+    ("envoy.extensions.filters.network.http_connection_manager.v3.Rds", 1, Name::Field(2), ResourceType::ROUTES),
+    (
+        "envoy.extensions.filters.network.http_connection_manager.v3.ScopedRds",
+        1,
+        Name::None,
+        ResourceType::SCOPED_ROUTES,
+    ),
+    ("envoy.extensions.transport_sockets.tls.v3.SdsSecretConfig", 2, Name::Field(1), ResourceType::SECRET),
+    ("envoy.config.core.v3.ExtensionConfigSource", 1, Name::OfParent, ResourceType::EXTENSION),
+];
+
+/// Where the name of the wanted resource stands.
+#[derive(Debug, Clone, Copy)]
+enum Name {
+    /// In this field.
+    Field(u32),
+    /// In this field; if it is empty, the name is that of the resource that asks.
+    FieldOrResource(u32),
+    /// It is that of the message around, which has it in its first field.
+    OfParent,
+    /// Nowhere: all of the type are wanted.
+    None,
+}
+
+/// The encoded message of `resource` with files instead of streams, and what cannot be had from a file: paths of fields.
+/// `None` if nothing is to be changed.
+pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, Vec<String>) {
+    let mut walk = Walk { resource: resource.name(), place, left: Vec::new() };
+    if [ResourceType::ENDPOINTS, ResourceType::SECRET, ResourceType::RUNTIME].contains(&resource.kind()) {
+        return (None, walk.left);
+    }
+    let descriptor = protobuf::pool().get_message_by_name(resource.kind().full_name());
+    let message = descriptor.and_then(|descriptor| DynamicMessage::decode(descriptor, resource.message()).ok());
+    let Some(mut message) = message else { return (None, walk.left) };
+    let changed = walk.message(&mut message, "", "", 0);
+    (changed.then(|| message.encode_to_vec()), walk.left)
+}
+
+/// Whether `resource` is a listener for clients in a process of their own (gRPC), which has no address for Envoy.
+pub(super) fn is_api_listener(resource: &Resource) -> bool {
+    const API_LISTENER: u32 = 19;
+    let listener = || {
+        DynamicMessage::decode(protobuf::pool().get_message_by_name(resource.kind().full_name())?, resource.message())
+            .ok()
+    };
+    resource.kind() == ResourceType::LISTENER
+        && listener().is_some_and(|message| message.has_field_by_number(API_LISTENER))
+}
+
+struct Walk<'a> {
+    resource: &'a str,
+    place: &'a Place,
+    left: Vec<String>,
+}
+
+impl Walk<'_> {
+    /// Works on `message`, which stands at `path`; `parent` is the name in the message around it. Whether it has changed.
+    fn message(&mut self, message: &mut DynamicMessage, path: &str, parent: &str, depth: usize) -> bool {
+        if depth > MAX_DEPTH {
+            return false;
+        }
+        let descriptor = message.descriptor();
+        if descriptor.full_name() == ANY {
+            return self.any(message, path, parent, depth);
+        }
+        if descriptor.full_name() == CONFIG_SOURCE {
+            if asks_a_stream(message) {
+                self.left.push(path.to_owned());
+            }
+            return false;
+        }
+        let mut changed = false;
+        if let Some((_, source, name, kind)) = USERS.iter().find(|(user, ..)| *user == descriptor.full_name()) {
+            let wanted = match name {
+                Name::Field(field) => text(message, *field),
+                Name::FieldOrResource(field) => {
+                    Some(text(message, *field).filter(|name| !name.is_empty()).unwrap_or(self.resource.to_owned()))
+                }
+                Name::OfParent => Some(parent.to_owned()),
+                Name::None => Some(String::new()),
+            };
+            let field = descriptor.get_field(*source);
+            if let (Some(field), Some(wanted)) = (field, wanted)
+                && message.has_field(&field)
+                && let Value::Message(config) = message.get_field_mut(&field)
+                && asks_a_stream(config)
+            {
+                changed = self.replace(config, *kind, &wanted);
+            }
+        }
+        let own = text(message, 1).unwrap_or_default();
+        for (field, value) in message.fields_mut() {
+            let dot = if path.is_empty() { "" } else { "." };
+            let path = format!("{path}{dot}{}", field.name());
+            changed |= self.value(value, &path, &own, depth + 1);
+        }
+        changed
+    }
+
+    fn value(&mut self, value: &mut Value, path: &str, parent: &str, depth: usize) -> bool {
+        let mut changed = false;
+        match value {
+            Value::Message(message) => changed = self.message(message, path, parent, depth),
+            Value::List(items) => {
+                for (i, item) in items.iter_mut().enumerate().take_while(|(_, item)| matches!(item, Value::Message(_)))
+                {
+                    changed |= self.value(item, &format!("{path}[{i}]"), parent, depth);
+                }
+            }
+            Value::Map(entries) => {
+                for (key, value) in entries.iter_mut().filter(|(_, value)| matches!(value, Value::Message(_))) {
+                    changed |= self.value(value, &format!("{path}[{key:?}]"), parent, depth);
+                }
+            }
+            _ => {}
+        }
+        changed
+    }
+
+    fn any(&mut self, any: &mut DynamicMessage, path: &str, parent: &str, depth: usize) -> bool {
+        let url = text(any, 1).unwrap_or_default();
+        let descriptor = protobuf::known_type_url(&url)
+            .and_then(|url| protobuf::pool().get_message_by_name(url.rsplit('/').next().unwrap_or_default()));
+        let content = match any.get_field_by_number(2).as_deref() {
+            Some(Value::Bytes(bytes)) => bytes.clone(),
+            _ => return false,
+        };
+        let message = descriptor.and_then(|descriptor| DynamicMessage::decode(descriptor, content).ok());
+        let Some(mut message) = message else { return false };
+        let changed = self.message(&mut message, path, parent, depth + 1);
+        if changed {
+            any.set_field_by_number(2, Value::Bytes(message.encode_to_vec().into()));
+        }
+        changed
+    }
+
+    /// Makes of `source` the file of the resource `name` of type `kind`.
+    fn replace(&self, source: &mut DynamicMessage, kind: ResourceType, name: &str) -> bool {
+        let new = self.place.config_source(kind, name).encode_to_vec();
+        match DynamicMessage::decode(source.descriptor(), new.as_slice()) {
+            Ok(new) => {
+                *source = new;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Whether a `ConfigSource` says `ads` or `self`.
+fn asks_a_stream(source: &DynamicMessage) -> bool {
+    const ADS: u32 = 3;
+    const SELF: u32 = 5;
+    source.has_field_by_number(ADS) || source.has_field_by_number(SELF)
+}
+
+fn text(message: &DynamicMessage, field: u32) -> Option<String> {
+    message.get_field_by_number(field)?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,155 @@
+//! The directory: every file is whole at every moment, and a file whose content stays the same is not touched.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A file is written under this name and then renamed. One writer at a time, so one name is enough.
+const DRAFT: &str = ".lockgate.draft";
+/// Locked by the process that writes here.
+const LOCK: &str = ".lockgate.lock";
+
+/// What is readable by the owner alone, and by everybody.
+const SECRET_MODE: u32 = 0o600;
+const PUBLIC_MODE: u32 = 0o644;
+
+/// Why a directory cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// The system refuses.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file or directory.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Two of them would undo each other's work.
+    #[error("{}: another lockgate export writes there", .0.display())]
+    Taken(PathBuf),
+    /// A resource has no such form.
+    #[error("{file}: cannot be written in this format: {error}")]
+    Format {
+        /// The file.
+        file: String,
+        /// Why.
+        error: String,
+    },
+}
+
+/// A directory with files of ours.
+#[derive(Debug)]
+pub(super) struct Disk {
+    path: PathBuf,
+    directory: File,
+    /// Hash of the content of each file.
+    files: BTreeMap<String, u64>,
+    _lock: File,
+}
+
+impl Disk {
+    /// The directory at `path`, made if it is missing.
+    ///
+    /// # Errors
+    /// If it cannot be made or opened, or another process writes there.
+    pub fn open(path: &Path) -> Result<Self, DiskError> {
+        fs::create_dir_all(path).map_err(failed("make", path))?;
+        let directory = File::open(path).map_err(failed("open", path))?;
+        let lock = path.join(LOCK);
+        let options = OpenOptions::new().create(true).append(true).mode(SECRET_MODE).open(&lock);
+        let lock_file = options.map_err(failed("open", &lock))?;
+        match lock_file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => return Err(DiskError::Taken(path.to_owned())),
+            Err(fs::TryLockError::Error(error)) => return Err(failed("lock", &lock)(error)),
+        }
+        Ok(Self { path: path.to_owned(), directory, files: BTreeMap::new(), _lock: lock_file })
+    }
+
+    /// Names and contents of the files for which `ours` holds; they are remembered.
+    ///
+    /// # Errors
+    /// If the directory or a file cannot be read.
+    pub fn read(&mut self, ours: impl Fn(&str) -> bool) -> Result<Vec<(String, Vec<u8>)>, DiskError> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed("list", &self.path))? {
+            let entry = entry.map_err(failed("list", &self.path))?;
+            names.extend(entry.file_name().into_string().ok().filter(|name| ours(name)));
+        }
+        names.sort();
+        let mut files = Vec::new();
+        for name in names {
+            let path = self.path.join(&name);
+            let content = fs::read(&path).map_err(failed("read", &path))?;
+            self.files.insert(name.clone(), xxh3_64(&content));
+            files.push((name, content));
+        }
+        Ok(files)
+    }
+
+    /// Makes `content` that of the file `name`, all at once. Whether that changed anything.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the file is as it was.
+    pub fn write(&mut self, name: &str, content: &[u8], secret: bool) -> Result<bool, DiskError> {
+        let hash = xxh3_64(content);
+        if self.files.get(name) == Some(&hash) {
+            return Ok(false);
+        }
+        let (draft, path) = (self.path.join(DRAFT), self.path.join(name));
+        if let Err(error) = fs::remove_file(&draft)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(failed("remove", &draft)(error));
+        }
+        let mode = if secret { SECRET_MODE } else { PUBLIC_MODE };
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&draft);
+        let written = file.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
+        // To disk before the name leads there: or a machine that loses power comes back with an empty file.
+        written
+            .and_then(|file| file.write_all(content).and_then(|()| file.sync_all()))
+            .map_err(failed("write", &draft))?;
+        fs::rename(&draft, &path).map_err(failed("rename a file to", &path))?;
+        self.files.insert(name.to_owned(), hash);
+        Ok(true)
+    }
+
+    /// Removes the file `name`. Whether there was one.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(&mut self, name: &str) -> Result<bool, DiskError> {
+        let path = self.path.join(name);
+        let removed = match fs::remove_file(&path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::NotFound => false,
+            Err(error) => return Err(failed("remove", &path)(error)),
+        };
+        self.files.remove(name);
+        Ok(removed)
+    }
+
+    /// Brings the names to disk: what is written after this is never there without what was written before.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn sync(&self) -> Result<(), DiskError> {
+        self.directory.sync_all().map_err(failed("sync", &self.path))
+    }
+
+    /// The path of the file `name`.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
+    let path = path.to_owned();
+    move |error| DiskError::Io { action, path, error }
+}

@@ -1,0 +1,246 @@
+//! The loop: the newest snapshot in, files out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::config_source::{by_file, is_api_listener};
+use super::disk::{Disk, DiskError};
+use super::item::{Item, Items, response, response_alone};
+use super::layout::{Arrangement, arrangement, file_name, type_of};
+use super::plan::{Next, Op, Plan};
+use super::{Place, Reload, Timing};
+use crate::protobuf;
+use crate::snapshot::{Key, Resource, ResourceType, Snapshot, Version};
+
+/// What failed is tried again after this time.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often Envoy looks at files when there are too many to be told of.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Where to write, and for whom.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory to write to.
+    pub directory: PathBuf,
+    /// Where Envoy sees it.
+    pub place: Place,
+    /// How many files Envoy may be told of by the system before the rest is polled.
+    pub watch_limit: usize,
+    /// How long Envoys are given.
+    pub timing: Timing,
+}
+
+/// Keeps a directory as the newest snapshot has it.
+pub struct Exporter {
+    options: Options,
+    /// As in the options, until there are too many files.
+    place: Place,
+    disk: Disk,
+    plan: Plan,
+    /// Version in the snapshot, and what became of it.
+    items: BTreeMap<Key, (Version, Option<Arc<Item>>)>,
+    untold: BTreeSet<ResourceType>,
+}
+
+impl Exporter {
+    /// Takes up the work in the directory where it was left.
+    ///
+    /// # Errors
+    /// If it cannot be made, read or locked.
+    pub fn open(options: Options) -> Result<Self, DiskError> {
+        let mut disk = Disk::open(&options.directory)?;
+        let format = options.place.format;
+        let files = disk.read(|name| type_of(name, format).is_some())?;
+        let listeners = file_name(ResourceType::LISTENER, "", format);
+        let empty = !files.iter().any(|(name, _)| *name == listeners);
+        let mut written = Items::new();
+        for (file, content) in files {
+            match format.read(&content).and_then(|response| resources(&response)) {
+                Ok(resources) => written.extend(resources.into_iter().map(|resource| {
+                    let item = Item { version: resource.version(), resource };
+                    ((item.resource.kind(), item.resource.name().clone()), Arc::new(item))
+                })),
+                Err(error) => {
+                    tracing::warn!(path = %disk.path(&file).display(), "unreadable, will be written anew: {error}")
+                }
+            }
+        }
+        let (mut timing, place) = (options.timing, options.place.clone());
+        if let Reload::Poll(interval) = place.reload {
+            timing = timing.for_readers_that_take(interval);
+        }
+        let plan = Plan::new(timing, written, empty, Instant::now());
+        Ok(Self { options, place, disk, plan, items: BTreeMap::new(), untold: BTreeSet::new() })
+    }
+
+    /// Works until `snapshots` has ended, or with `once` until all of the first one is written. What cannot be written
+    /// is tried again, unless it is `once`. Blocks its thread while it writes.
+    ///
+    /// # Errors
+    /// With `once`, if something could not be written.
+    pub async fn run(
+        mut self,
+        mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+        once: bool,
+    ) -> Result<(), DiskError> {
+        snapshots.mark_changed();
+        loop {
+            if snapshots.has_changed().unwrap_or(false) {
+                let newest = snapshots.borrow_and_update().clone();
+                if let Some(snapshot) = newest {
+                    tokio::task::block_in_place(|| self.take(&snapshot));
+                }
+            }
+            let until = match self.plan.next(Instant::now()) {
+                Next::Write(ops) => match tokio::task::block_in_place(|| self.apply(&ops)) {
+                    Ok(()) => {
+                        self.plan.done(ops, Instant::now());
+                        continue;
+                    }
+                    Err(error) if once => return Err(error),
+                    Err(error) => {
+                        tracing::error!("{error}; retrying in {} s", RETRY.as_secs());
+                        Some(Instant::now() + RETRY)
+                    }
+                },
+                Next::Wait(until) => until,
+            };
+            if once && self.plan.is_idle(Instant::now()) {
+                return Ok(());
+            }
+            let due = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = snapshots.changed() => match changed {
+                    Ok(()) => snapshots.mark_changed(),
+                    Err(_) => return Ok(()),
+                },
+                () = due => {}
+            }
+        }
+    }
+
+    /// Makes `snapshot` the goal.
+    fn take(&mut self, snapshot: &Snapshot) {
+        let alone = |kind: &ResourceType| arrangement(*kind) == Some(Arrangement::Alone);
+        let files: usize = snapshot.kinds().filter(alone).map(|kind| snapshot.len(kind)).sum();
+        let limit = self.options.watch_limit;
+        if files > limit && !matches!(self.place.reload, Reload::Poll(_)) {
+            let seconds = POLL.as_secs();
+            tracing::warn!(
+                files,
+                limit,
+                "too many files for Envoy to watch: it is told to look every {seconds} s instead"
+            );
+            self.place.reload = Reload::Poll(POLL);
+            self.plan.slow_down(POLL);
+            self.items.clear();
+        }
+        let (mut items, mut wanted) = (BTreeMap::new(), Items::new());
+        for kind in snapshot.kinds() {
+            if arrangement(kind).is_none() {
+                if self.untold.insert(kind) && snapshot.len(kind) > 0 {
+                    tracing::warn!(type_url = kind.short_name(), "Envoy takes none of these from files; left out");
+                }
+                continue;
+            }
+            for resource in snapshot.all(kind) {
+                let key = (kind, resource.name().clone());
+                let known = self.items.remove(&key).filter(|(version, _)| *version == resource.version());
+                let item = known.map_or_else(|| self.item(resource), |(_, item)| item);
+                wanted.extend(item.iter().map(|item| (key.clone(), item.clone())));
+                items.insert(key, (resource.version(), item));
+            }
+        }
+        self.items = items;
+        self.plan.want(wanted);
+    }
+
+    /// `resource` for a file; `None` for what is not for Envoy.
+    fn item(&self, resource: &Arc<Resource>) -> Option<Arc<Item>> {
+        if is_api_listener(resource) {
+            return None;
+        }
+        let (message, left) = by_file(resource, &self.place);
+        let (kind, name) = (resource.kind(), resource.name());
+        for field in left {
+            let type_url = kind.short_name();
+            tracing::warn!(type_url, %name, "{field}: asks for a stream, and cannot be had from a file; left as it is");
+        }
+        let version = resource.version();
+        let resource = match message {
+            Some(message) => Resource::from_encoded(kind, name, &message, Vec::new()),
+            None => Resource::clone(resource),
+        };
+        Some(Arc::new(Item { resource, version }))
+    }
+
+    /// Brings `ops` to disk; each type's files before the next type's.
+    fn apply(&mut self, ops: &[Op]) -> Result<(), DiskError> {
+        let mut last = None;
+        for op in ops {
+            let kind = match op {
+                Op::Alone(item) => item.resource.kind(),
+                Op::Together(kind, _) => *kind,
+                Op::Remove((kind, _)) => *kind,
+            };
+            if last.replace(kind).is_some_and(|last| last != kind) {
+                self.disk.sync()?;
+            }
+            match op {
+                Op::Alone(item) => self.write(kind, item.resource.name(), response_alone(item), 1)?,
+                Op::Together(_, items) => self.write(kind, "", response(kind, items), items.len())?,
+                Op::Remove((_, name)) => {
+                    let file = file_name(kind, name, self.place.format);
+                    if self.disk.remove(&file)? {
+                        let (type_url, path) = (kind.short_name(), self.disk.path(&file));
+                        tracing::info!(type_url, path = %path.display(), "removed");
+                    }
+                }
+            }
+        }
+        self.disk.sync()
+    }
+
+    fn write(
+        &mut self,
+        kind: ResourceType,
+        name: &str,
+        (version, response): (Version, bytes::Bytes),
+        count: usize,
+    ) -> Result<(), DiskError> {
+        let format = self.place.format;
+        let file = file_name(kind, name, format);
+        let content = match format.write(&response) {
+            Ok(content) => content,
+            Err(error) => return Err(DiskError::Format { file, error }),
+        };
+        let start = Instant::now();
+        if self.disk.write(&file, &content, kind == ResourceType::SECRET)? {
+            let (type_url, path, bytes) = (kind.short_name(), self.disk.path(&file), content.len());
+            let ms = (start.elapsed().as_secs_f64() * 1e4).round() / 10.0;
+            tracing::info!(type_url, path = %path.display(), %version, count, bytes, ms, "written");
+        }
+        Ok(())
+    }
+}
+
+/// The resources in an encoded `DiscoveryResponse`.
+fn resources(response: &[u8]) -> Result<Vec<Resource>, String> {
+    use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
+    let response: DiscoveryResponse = prost::Message::decode(response).map_err(|error| error.to_string())?;
+    let resources = response.resources.iter().map(|any| {
+        let kind = ResourceType::of_url(&any.type_url).ok_or_else(|| format!("unknown type {:?}", any.type_url))?;
+        let name = protobuf::name_of(&any.type_url, &any.value).unwrap_or_default();
+        Ok(Resource::from_encoded(kind, &name, &any.value, Vec::new()))
+    });
+    resources.collect()
+}

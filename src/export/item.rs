@@ -1,0 +1,74 @@
+//! A resource as a file has it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::encoding::encode_varint;
+
+use crate::snapshot::{Key, Resource, ResourceType, Version};
+
+/// A resource as a file has it, with the version that it has in the snapshot: there, it asks for others by a stream.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    /// The resource, asking for others by file.
+    pub resource: Resource,
+    /// Its version in the snapshot.
+    pub version: Version,
+}
+
+/// Equal content.
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        self.resource == other.resource
+    }
+}
+
+/// Items by type and name.
+pub(super) type Items = BTreeMap<Key, Arc<Item>>;
+
+/// The items of one type.
+pub(super) fn of_type(items: &Items, kind: ResourceType) -> impl Iterator<Item = &Arc<Item>> {
+    let from = (kind, Arc::from(""));
+    items.range(from..).take_while(move |((other, _), _)| *other == kind).map(|(_, item)| item)
+}
+
+/// The encoded `DiscoveryResponse` with all of `items`. Its version is that of the snapshot, if these are all that it has.
+pub(super) fn response<'a>(kind: ResourceType, items: impl IntoIterator<Item = &'a Arc<Item>>) -> (Version, Bytes) {
+    let (mut version, mut resources) = (Version::default(), BytesMut::new());
+    for item in items {
+        version.0 ^= item.version.marked(item.resource.name()).0;
+        put_resource(&mut resources, &item.resource);
+    }
+    (version, framed(kind, version, &resources))
+}
+
+/// The encoded `DiscoveryResponse` with `item` alone, in that resource's version.
+pub(super) fn response_alone(item: &Item) -> (Version, Bytes) {
+    let mut resources = BytesMut::new();
+    put_resource(&mut resources, &item.resource);
+    (item.version, framed(item.resource.kind(), item.version, &resources))
+}
+
+/// Field `resources`: an `Any`.
+fn put_resource(buffer: &mut BytesMut, resource: &Resource) {
+    let message = resource.message();
+    let mut any = BytesMut::with_capacity(message.len() + 128);
+    put(&mut any, 1, resource.kind().url().as_bytes());
+    put(&mut any, 2, &message);
+    put(buffer, 2, &any);
+}
+
+fn framed(kind: ResourceType, version: Version, resources: &[u8]) -> Bytes {
+    let mut buffer = BytesMut::with_capacity(resources.len() + 128);
+    put(&mut buffer, 1, version.to_string().as_bytes());
+    buffer.put_slice(resources);
+    put(&mut buffer, 4, kind.url().as_bytes());
+    buffer.freeze()
+}
+
+fn put(buffer: &mut BytesMut, field: u8, content: &[u8]) {
+    buffer.put_u8(field << 3 | 2);
+    encode_varint(content.len() as u64, buffer);
+    buffer.put_slice(content);
+}

@@ -1,0 +1,126 @@
+//! Which file has what.
+
+use super::Format;
+use crate::snapshot::ResourceType;
+
+/// How Envoy reads a type from files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrangement {
+    /// All resources in one file.
+    Together,
+    /// Each in a file of its own: of more than one Envoy says "Unexpected EDS resource length: 2".
+    Alone,
+}
+
+/// The types, in the order in which their files are written: what a file names is there before it.
+const TYPES: &[(ResourceType, &str, Arrangement)] = &[
+    (ResourceType::RUNTIME, "runtime", Arrangement::Alone),
+    (ResourceType::SECRET, "secrets", Arrangement::Alone),
+    (ResourceType::ENDPOINTS, "endpoints", Arrangement::Alone),
+    (ResourceType::CLUSTER, "clusters", Arrangement::Together),
+    (ResourceType::EXTENSION, "extensions", Arrangement::Alone),
+    (ResourceType::ROUTES, "routes", Arrangement::Alone),
+    (ResourceType::SCOPED_ROUTES, "scoped-routes", Arrangement::Together),
+    (ResourceType::LISTENER, "listeners", Arrangement::Together),
+];
+
+/// A longer name of a resource is cut in its file name; file systems take 255 bytes.
+const LONGEST: usize = 180;
+
+/// The types that files can hold, in the order in which they are written. There are no virtual hosts among them: Envoy
+/// takes these from a delta stream only.
+pub(super) fn types() -> impl DoubleEndedIterator<Item = ResourceType> {
+    TYPES.iter().map(|(kind, ..)| *kind)
+}
+
+/// How `kind` is read; `None` if not from files.
+pub(super) fn arrangement(kind: ResourceType) -> Option<Arrangement> {
+    TYPES.iter().find(|(other, ..)| *other == kind).map(|(.., arrangement)| *arrangement)
+}
+
+/// Whether listeners and routes lead to resources of `kind`, so that it is written ahead of them.
+pub(super) fn is_behind(kind: ResourceType) -> bool {
+    [ResourceType::RUNTIME, ResourceType::SECRET, ResourceType::ENDPOINTS, ResourceType::CLUSTER].contains(&kind)
+}
+
+/// The type whose file is called `file`.
+pub(super) fn type_of(file: &str, format: Format) -> Option<ResourceType> {
+    let stem = file.strip_suffix(format.suffix())?;
+    let (first, alone) = match stem.split_once('.') {
+        Some((first, _)) => (first, Arrangement::Alone),
+        None => (stem, Arrangement::Together),
+    };
+    TYPES.iter().find(|(_, name, arrangement)| *name == first && *arrangement == alone).map(|(kind, ..)| *kind)
+}
+
+/// The name of the file with the resource `name` of type `kind`: `clusters.json`, `endpoints.default__shop__http.json`.
+///
+/// Only letters that the key of a ConfigMap may have; a slash is `__`, any other letter `_` and its bytes in hex.
+pub fn file_name(kind: ResourceType, name: &str, format: Format) -> String {
+    let suffix = format.suffix();
+    match TYPES.iter().find(|(other, ..)| *other == kind) {
+        Some((_, stem, Arrangement::Together)) => format!("{stem}{suffix}"),
+        Some((_, stem, Arrangement::Alone)) => format!("{stem}.{}{suffix}", escaped(name)),
+        None => format!("{}.{}{suffix}", kind.short_name(), escaped(name)),
+    }
+}
+
+fn escaped(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'/' => text.push_str("__"),
+            byte if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.' => text.push(byte.into()),
+            byte => text.push_str(&format!("_{byte:02x}")),
+        }
+    }
+    if text.len() > LONGEST {
+        text.truncate(LONGEST - 18);
+        // `_-` stands for no letter, so this is no other resource's name.
+        text.push_str(&format!("_-{:016x}", xxhash_rust::xxh3::xxh3_64(name.as_bytes())));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_become_files_and_no_two_the_same() {
+        let file = |kind, name| file_name(kind, name, Format::Json);
+        assert_eq!(file(ResourceType::CLUSTER, "any"), "clusters.json");
+        assert_eq!(file(ResourceType::ENDPOINTS, "default/shop/http"), "endpoints.default__shop__http.json");
+        assert_eq!(file(ResourceType::SECRET, "../.."), "secrets...__...json");
+        assert_eq!(file(ResourceType::ROUTES, "https/*.a.test"), "routes.https___2a.a.test.json");
+        let names = ["a/b", "a_b", "a__b", "a_2fb", "a__", "a/", "A/b", "a b", "ä", "", "_", "__", "/"];
+        let long = [format!("{}a", "x".repeat(300)), format!("{}b", "x".repeat(300)), "/".repeat(300)];
+        let names = names.iter().map(|name| (*name).to_owned()).chain(long).collect::<Vec<_>>();
+        let files: BTreeSet<_> = names.iter().map(|name| file(ResourceType::ROUTES, name)).collect();
+        assert_eq!(files.len(), names.len(), "{files:?}");
+        for file in files {
+            assert!(
+                file.len() <= 253 && file.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b)),
+                "{file}"
+            );
+            assert_eq!(type_of(&file, Format::Json), Some(ResourceType::ROUTES));
+        }
+    }
+
+    #[test]
+    fn other_files_are_nobodys() {
+        assert_eq!(type_of("clusters.json", Format::Json), Some(ResourceType::CLUSTER));
+        for file in ["clusters.yaml", "clusters", "clusters.a.json", "endpoints.json", ".clusters.json", "envoy.json"] {
+            assert_eq!(type_of(file, Format::Json), None, "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_is_written_first() {
+        assert!(types().map(is_behind).is_sorted_by(|before, after| before >= after));
+    }
+}

@@ -1,0 +1,68 @@
+//! Where Envoy sees the files, and how it learns that one is new.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::google::protobuf as google;
+
+use super::Format;
+use super::layout::file_name;
+use crate::snapshot::ResourceType;
+
+/// Where Envoy sees the files, and how it learns that one is new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The directory as Envoy sees it.
+    pub directory: PathBuf,
+    /// The format of the files.
+    pub format: Format,
+    /// How Envoy learns that one is new.
+    pub reload: Reload,
+}
+
+/// How Envoy learns that a file is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reload {
+    /// The file is renamed into its place.
+    Rename,
+    /// Anything is renamed into the directory: a mounted ConfigMap, where that is the link `..data`.
+    Directory,
+    /// It looks this often. Source: `PathConfigSource.poll_interval`, since Envoy 1.40.
+    Poll(Duration),
+}
+
+impl Place {
+    /// The path of a file, as Envoy sees it.
+    pub fn path(&self, kind: ResourceType, name: &str) -> PathBuf {
+        self.directory.join(file_name(kind, name, self.format))
+    }
+
+    /// "In the file with the resource `name` of type `kind`".
+    pub fn config_source(&self, kind: ResourceType, name: &str) -> core_v3::ConfigSource {
+        let mut path = core_v3::PathConfigSource { path: text(&self.path(kind, name)), ..Default::default() };
+        match self.reload {
+            Reload::Rename => {}
+            Reload::Directory => {
+                let directory = text(&self.directory);
+                path.watched_directory = Some(core_v3::WatchedDirectory { path: directory, ..Default::default() });
+            }
+            Reload::Poll(interval) => {
+                path.poll_interval = Some(google::Duration {
+                    seconds: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
+                    nanos: interval.subsec_nanos() as i32,
+                });
+            }
+        }
+        core_v3::ConfigSource {
+            resource_api_version: core_v3::ApiVersion::V3 as i32,
+            config_source_specifier: Some(core_v3::config_source::ConfigSourceSpecifier::PathConfigSource(path)),
+            ..Default::default()
+        }
+    }
+}
+
+/// A path as protobuf holds it: text.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
