@@ -102,6 +102,12 @@ impl File {
             Some(field) => fault(field, format!("{} needs a name", kind.short_name())),
             None => fault("", format!("{} has no name of its own: wrap it in {WRAPPER}", kind.full_name())),
         })?;
+        if kind == ResourceType::VIRTUAL_HOST
+            && let Some(own) = protobuf::name_of(read.type_url, &read.message).filter(|own| own != name)
+        {
+            // Envoy removes it by its own name: by another one its removal would be accepted, and it served for ever.
+            return Err(fault("name", format!("a virtual host has the name of its resource, here {own:?}")));
+        }
         Ok(Resource::with_lease(kind, name, &read.message, lease, vec![self.origin.clone()]))
     }
 }

@@ -71,6 +71,19 @@ resources:
 }
 
 #[test]
+fn d27_a_virtual_host_has_the_name_of_its_resource() {
+    let wrapped = |name: &str| {
+        format!(
+            r#"{{"name": "{name}", "resource": {{"@type": "type.googleapis.com/envoy.config.route.v3.VirtualHost",
+            "name": "r/shop", "domains": ["shop.test"]}}}}"#
+        )
+    };
+    assert_eq!(names(&good(&wrapped("r/shop"))), ["VirtualHost r/shop"]);
+    let told = faults(&wrapped("r/e"));
+    assert_eq!(told, ["document 1, line 1: name: a virtual host has the name of its resource, here \"r/shop\""]);
+}
+
+#[test]
 fn a_wrapper_gives_a_name_or_keeps_the_inner_one() {
     let text = r#"
 "@type": type.googleapis.com/envoy.service.discovery.v3.Resource
