@@ -19,6 +19,7 @@ pub mod ports;
 pub mod process;
 pub mod resources;
 pub mod wait;
+pub mod xds;
 
 pub use apiserver::ApiServer;
 pub use backend::Backend;

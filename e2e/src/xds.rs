@@ -1,0 +1,184 @@
+//! A delta xDS client that knows of the protocol what a test needs, and does what no Envoy does.
+
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::net::TcpSocket;
+use tokio::sync::mpsc;
+
+use crate::wait::PATIENCE;
+
+/// The type of load assignments.
+pub const ENDPOINTS: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+/// The type of clusters.
+pub const CLUSTER: &str = "type.googleapis.com/envoy.config.cluster.v3.Cluster";
+
+const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
+/// A connection.
+pub struct Connection {
+    sender: SendRequest<Feed>,
+}
+
+/// An aggregated delta stream.
+pub struct Stream {
+    requests: mpsc::UnboundedSender<Bytes>,
+    responses: Incoming,
+    arrived: Vec<u8>,
+}
+
+/// What a test needs to know of a response.
+#[derive(Debug)]
+pub struct Response {
+    /// Its nonce.
+    pub nonce: String,
+    /// How many resources it sets.
+    pub resources: usize,
+    /// How many names it removes.
+    pub removed: usize,
+}
+
+impl Connection {
+    /// Connects to a port of this machine, from one of its addresses.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn open(port: u16, from: IpAddr) -> Result<Self, crate::client::Error> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let socket = socket.connect(SocketAddr::from(([127, 0, 0, 1], port))).await?;
+        socket.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(socket)).await?;
+        tokio::spawn(connection);
+        Ok(Self { sender })
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn stream(&mut self) -> Result<Stream, crate::client::Error> {
+        let (requests, feed) = mpsc::unbounded_channel();
+        let request = hyper::Request::post(format!("http://localhost{PATH}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Feed(feed))?;
+        self.sender.ready().await?;
+        let answer = self.sender.send_request(request).await?;
+        if let Some(status) = answer.headers().get("grpc-status") {
+            return Err(format!("gRPC status {status:?}").into());
+        }
+        Ok(Stream { requests, responses: answer.into_body(), arrived: Vec::new() })
+    }
+}
+
+impl Stream {
+    /// Asks for names of a type, or gives them back.
+    pub fn ask(
+        &self,
+        type_url: &str,
+        subscribe: impl Iterator<Item = String>,
+        unsubscribe: impl Iterator<Item = String>,
+    ) {
+        let mut message = Vec::new();
+        put(&mut message, 1, &[&[1 << 3 | 2, 4][..], b"test"].concat());
+        put(&mut message, 2, type_url.as_bytes());
+        subscribe.for_each(|name| put(&mut message, 3, name.as_bytes()));
+        unsubscribe.for_each(|name| put(&mut message, 4, name.as_bytes()));
+        self.send(&message);
+    }
+
+    /// Accepts a response, or rejects it.
+    pub fn answer(&self, type_url: &str, response: &Response, rejected: bool) {
+        let mut message = Vec::new();
+        put(&mut message, 2, type_url.as_bytes());
+        put(&mut message, 6, response.nonce.as_bytes());
+        if rejected {
+            put(&mut message, 7, &[&[2 << 3 | 2, 2][..], b"no"].concat());
+        }
+        self.send(&message);
+    }
+
+    fn send(&self, message: &[u8]) {
+        let length = u32::try_from(message.len()).expect("less than 4 GiB").to_be_bytes();
+        let _ = self.requests.send([&[0][..], &length, message].concat().into());
+    }
+
+    /// The next response.
+    ///
+    /// # Panics
+    /// If none comes, or the stream ends.
+    pub async fn next(&mut self) -> Response {
+        loop {
+            if self.arrived.len() >= 5 {
+                let length = (&self.arrived[1..]).get_u32() as usize;
+                if self.arrived.len() >= 5 + length {
+                    let message: Vec<u8> = self.arrived.drain(..5 + length).skip(5).collect();
+                    return response(&message);
+                }
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.responses.frame()).await.expect("a response in time");
+            let frame = frame.expect("an open stream").expect("a whole connection");
+            self.arrived.extend(frame.into_data().unwrap_or_default());
+        }
+    }
+}
+
+fn response(mut message: &[u8]) -> Response {
+    let mut response = Response { nonce: String::new(), resources: 0, removed: 0 };
+    while !message.is_empty() {
+        let key = varint(&mut message);
+        assert_eq!(key & 7, 2, "all fields of a delta response have a length");
+        let length = usize::try_from(varint(&mut message)).expect("a length");
+        let (field, rest) = message.split_at(length);
+        message = rest;
+        match key >> 3 {
+            2 => response.resources += 1,
+            5 => response.nonce = String::from_utf8_lossy(field).into_owned(),
+            6 => response.removed += 1,
+            _ => {}
+        }
+    }
+    response
+}
+
+fn varint(message: &mut &[u8]) -> u64 {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = message.get_u8();
+        value |= u64::from(byte & 127) << shift;
+        if byte < 128 {
+            break;
+        }
+    }
+    value
+}
+
+fn put(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    message.push(field << 3 | 2);
+    let mut length = bytes.len();
+    while length >= 128 {
+        message.push((length % 128) as u8 | 128);
+        length /= 128;
+    }
+    message.push(length as u8);
+    message.extend(bytes);
+}
+
+/// A request body that comes as it is written.
+struct Feed(mpsc::UnboundedReceiver<Bytes>);
+
+impl Body for Feed {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
