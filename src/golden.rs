@@ -17,6 +17,7 @@ use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
+use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -249,6 +250,49 @@ fn every_case_gives_its_output() {
     }
     assert!(failures.is_empty(), "{failures}`BLESS=1 cargo test golden` rewrites them");
     assert!(directories.len() >= 60, "only {} cases", directories.len());
+}
+
+/// For each `ConfigSource` and `ApiConfigSource` in `message`, at any depth, whether it says version 3 of the API.
+pub fn sources(message: &DynamicMessage) -> Vec<bool> {
+    let mut found = match message.descriptor().full_name() {
+        "envoy.config.core.v3.ConfigSource" => vec![says_version_3(message, "resource_api_version")],
+        "envoy.config.core.v3.ApiConfigSource" => vec![says_version_3(message, "transport_api_version")],
+        "google.protobuf.Any" => {
+            let any: prost_types::Any = message.transcode_to().unwrap();
+            let inner = protobuf::pool().get_message_by_name(any.type_url.rsplit('/').next().unwrap()).unwrap();
+            return sources(&DynamicMessage::decode(inner, &*any.value).unwrap());
+        }
+        _ => Vec::new(),
+    };
+    for (_, value) in message.fields() {
+        let inner = match value {
+            Reflected::Message(one) => vec![one],
+            Reflected::List(items) => items.iter().filter_map(Reflected::as_message).collect(),
+            Reflected::Map(entries) => entries.values().filter_map(Reflected::as_message).collect(),
+            _ => Vec::new(),
+        };
+        inner.into_iter().for_each(|one| found.extend(sources(one)));
+    }
+    found
+}
+
+fn says_version_3(message: &DynamicMessage, field: &str) -> bool {
+    message.get_field_by_name(field).unwrap().as_enum_number() == Some(2)
+}
+
+#[test]
+fn v4_every_source_of_resources_says_version_3() {
+    let mut found = 0;
+    for directory in directories() {
+        let (objects, settings, _) = read(&directory);
+        for resource in run(&objects, &settings).1 {
+            let descriptor = protobuf::pool().get_message_by_name(resource.kind().full_name()).unwrap();
+            let sources = sources(&DynamicMessage::decode(descriptor, resource.message()).unwrap());
+            found += sources.len();
+            assert!(sources.iter().all(|right| *right), "{}: {resource:?}", directory.display());
+        }
+    }
+    assert!(found > 100, "only {found}");
 }
 
 /// The name of a resource among those of all cases; it must be its own there, unless routes lead to it by that name.

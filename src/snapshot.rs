@@ -8,9 +8,9 @@ mod references;
 mod resource;
 mod store;
 
-pub use names::{Glob, canonical};
+pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
-pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version};
+pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};
 pub use store::{Changes, Key, Snapshot, Store, Update};
 
 #[cfg(test)]

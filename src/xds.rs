@@ -8,6 +8,7 @@ mod encode;
 mod fetch;
 mod gates;
 mod inbound;
+mod locators;
 mod message;
 mod observer;
 mod order;
@@ -23,6 +24,7 @@ mod subscription;
 mod tests;
 mod v2;
 
+pub use locators::Locator;
 pub use message::{Node, Notice, Output, Request, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+
 const SCHEME: &str = "xdstp://";
 
 /// `name` in its canonical form: context parameters sorted by key, each key once (the first one counts), nothing escaped
@@ -19,6 +21,9 @@ pub fn canonical(name: &str) -> Cow<'_, str> {
 }
 
 fn normalise(uri: &str) -> Option<String> {
+    if uri.contains(VARIANT) {
+        return None; // It was made canonical before it became the name of a variant.
+    }
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let (authority, path) = path.split_once('/')?;
     let (kind, id) = path.split_once('/').unwrap_or((path, ""));
@@ -71,6 +76,20 @@ fn escape(bytes: &[u8], reserved: &[u8]) -> String {
         }
     }
     text
+}
+
+/// What stands between the name of a resource and the constraints of a variant of it.
+const VARIANT: char = '\0';
+
+/// The name in the store of the variant of the resource `name` with the encoded `constraints`.
+pub fn variant_name(name: &str, constraints: &[u8]) -> String {
+    format!("{name}{VARIANT}{}", BASE64_STANDARD.encode(constraints))
+}
+
+/// The resource's name and the encoded constraints of the variant `name`; `None` if it is that of a plain resource.
+pub fn split_variant(name: &str) -> Option<(&str, Vec<u8>)> {
+    let (name, constraints) = name.split_once(VARIANT)?;
+    Some((name, BASE64_STANDARD.decode(constraints).ok()?))
 }
 
 /// A collection asked for by what its names begin with: `xdstp://authority/type/some/*`, perhaps with context parameters.

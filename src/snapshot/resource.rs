@@ -1,17 +1,21 @@
 //! One Envoy resource: encoded once, hashed once, shared by every stream.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-use super::{References, canonical};
+use super::{References, canonical, split_variant, variant_name};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
+
+/// How the type ends under which variants are kept.
+const VARIANTS: &str = "#variants";
 
 /// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,20 +52,28 @@ impl ResourceType {
 
     /// The type URL.
     pub fn url(self) -> &'static str {
-        self.0
+        self.0.strip_suffix(VARIANTS).unwrap_or(self.0)
+    }
+
+    /// The type under which variants of resources of this type are kept, for which no client asks by name alone.
+    pub fn variants(self) -> Self {
+        static ALL: Mutex<BTreeMap<&'static str, ResourceType>> = Mutex::new(BTreeMap::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaked = || Self(Box::leak(format!("{}{VARIANTS}", self.url()).into_boxed_str()));
+        *all.entry(self.url()).or_insert_with(leaked)
     }
 
     /// The type URL in `api`; a type that is new in version 3 has no other.
     pub fn url_in(self, api: ApiVersion) -> &'static str {
         match api {
-            ApiVersion::V2 => protobuf::v2_url(self.0).unwrap_or(self.0),
-            ApiVersion::V3 => self.0,
+            ApiVersion::V2 => protobuf::v2_url(self.url()).unwrap_or(self.url()),
+            ApiVersion::V3 => self.url(),
         }
     }
 
     /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
     pub fn full_name(self) -> &'static str {
-        self.0.rsplit('/').next().unwrap_or(self.0)
+        self.url().rsplit('/').next().unwrap_or(self.0)
     }
 
     /// The message's own name, e.g. `Cluster`: short, for logs and metrics.
@@ -173,6 +185,9 @@ pub struct Lease {
     pub ttl: Option<Duration>,
     /// Other names under which a delta client may ask for it, sorted.
     pub aliases: Vec<Arc<str>>,
+    /// Encoded `DynamicParameterConstraints`: it is one of several variants, for those clients whose parameters meet
+    /// them. It then is of type [`ResourceType::variants`].
+    pub constraints: Option<Bytes>,
 }
 
 impl Lease {
@@ -192,12 +207,13 @@ impl Frame {
     fn new(url: &str, name: &str, version: Version, extras: &[u8], value: &[u8]) -> Self {
         let any_len = field_len(url.len()) + field_len(value.len());
         let version_text = version.to_string();
+        let (name_field, name) = name_field(name);
         let resource_len = field_len(version_text.len()) + field_len(name.len()) + extras.len() + field_len(any_len);
         let mut bytes = BytesMut::with_capacity(field_len(resource_len));
         put_len(&mut bytes, 2, resource_len);
         let wrapper_start = bytes.len() as u32;
         put_field(&mut bytes, 1, version_text.as_bytes());
-        put_field(&mut bytes, 3, name.as_bytes());
+        put_field(&mut bytes, name_field, &name);
         bytes.put_slice(extras);
         let any_start = bytes.len() as u32;
         put_len(&mut bytes, 2, any_len);
@@ -234,6 +250,8 @@ impl Resource {
         origins.sort();
         origins.dedup();
         let name = &*canonical(name);
+        let variant = lease.constraints.as_ref().map(|constraints| variant_name(name, constraints));
+        let (kind, name) = variant.as_ref().map_or((kind, name), |variant| (kind.variants(), &**variant));
         lease.aliases.iter_mut().for_each(|alias| {
             if let Cow::Owned(other) = canonical(alias) {
                 *alias = other.into();
@@ -315,7 +333,8 @@ impl Resource {
     pub fn heartbeat_field(&self, delta: bool, api: ApiVersion) -> Bytes {
         let mut wrapper = BytesMut::new();
         put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
-        put_field(&mut wrapper, 3, self.name.as_bytes());
+        let (name_field, name) = name_field(&self.name);
+        put_field(&mut wrapper, name_field, &name);
         put_field(&mut wrapper, 6, &duration(self.lease.ttl.unwrap_or_default()));
         if !delta {
             return any_of_wrapper(&wrapper, api);
@@ -368,6 +387,23 @@ fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
     let mut field = BytesMut::new();
     put_field(&mut field, 2, &any);
     field.freeze()
+}
+
+/// The wrapper's field for the name in the store `name`, and its content: `name`, or of a variant `resource_name`.
+fn name_field(name: &str) -> (u8, Cow<'_, [u8]>) {
+    match resource_name(name) {
+        None => (3, Cow::Borrowed(name.as_bytes())),
+        Some(resource_name) => (8, Cow::Owned(resource_name.into())),
+    }
+}
+
+/// The encoded `ResourceName` of the variant `name`; `None` if it is the name of a plain resource.
+pub fn resource_name(name: &str) -> Option<Bytes> {
+    let (name, constraints) = split_variant(name)?;
+    let mut message = BytesMut::new();
+    put_field(&mut message, 1, name.as_bytes());
+    put_field(&mut message, 2, &constraints);
+    Some(message.freeze())
 }
 
 /// An encoded `google.protobuf.Duration`.

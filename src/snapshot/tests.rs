@@ -20,7 +20,8 @@ const ALIASES: [&str; 2] = ["p", "q"];
 fn cluster(name: &str, endpoints: &str, aliases: &[&str]) -> Resource {
     let eds = cluster_v3::cluster::EdsClusterConfig { service_name: endpoints.to_owned(), ..Default::default() };
     let message = cluster_v3::Cluster { name: name.to_owned(), eds_cluster_config: Some(eds), ..Default::default() };
-    let lease = Lease { ttl: None, aliases: aliases.iter().map(|alias| Arc::from(*alias)).collect() };
+    let lease =
+        Lease { ttl: None, aliases: aliases.iter().map(|alias| Arc::from(*alias)).collect(), constraints: None };
     Resource::with_lease(ResourceType::CLUSTER, name, &message.encode_to_vec(), lease, Vec::new())
 }
 

@@ -118,7 +118,9 @@ fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
     let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;
     let any = wrapper.resource.ok_or_else(|| fault("a wrapper needs a resource"))?;
     let type_url = protobuf::known_type_url(&any.type_url).ok_or_else(|| fault("a wrapper needs a resource"))?;
-    let name = Some(wrapper.name).filter(|name| !name.is_empty());
+    let variant = wrapper.resource_name.unwrap_or_default();
+    let constraints = variant.dynamic_parameter_constraints.map(|constraints| constraints.encode_to_vec().into());
+    let name = [wrapper.name, variant.name].into_iter().find(|name| !name.is_empty());
     let name = name.or_else(|| protobuf::name_of(type_url, &any.value));
     let duration =
         |ttl: google::Duration| Some(Duration::new(ttl.seconds.try_into().ok()?, ttl.nanos.try_into().ok()?));
@@ -127,7 +129,7 @@ fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
         ttl => ttl.flatten().filter(|ttl| !ttl.is_zero()),
     };
     let aliases = wrapper.aliases.into_iter().map(Arc::from).collect();
-    Ok((Encoded { type_url, message: any.value, name }, Lease { ttl, aliases }))
+    Ok((Encoded { type_url, message: any.value, name }, Lease { ttl, aliases, constraints }))
 }
 
 /// The field that holds the name of resources of this type.

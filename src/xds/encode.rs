@@ -12,7 +12,7 @@ use tonic::Status;
 use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
 
 use super::message::{Response, Variant};
-use crate::snapshot::ApiVersion;
+use crate::snapshot::{ApiVersion, resource_name};
 
 /// `google.rpc.Code.NOT_FOUND`.
 const NOT_FOUND: u64 = 5;
@@ -39,7 +39,10 @@ pub(super) fn response(response: &Response, variant: Variant, identifier: &str) 
             response.missing.iter().for_each(|name| put_missing(&mut buffer, name));
         }
         Variant::Delta => {
-            response.removed.iter().for_each(|name| put(&mut buffer, 6, name.as_bytes()));
+            response.removed.iter().for_each(|name| match resource_name(name) {
+                None => put(&mut buffer, 6, name.as_bytes()),
+                Some(variant) => put(&mut buffer, 8, &variant),
+            });
             put_message(&mut buffer, 7, |inner| put(inner, 1, identifier.as_bytes()));
         }
     }

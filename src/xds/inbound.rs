@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use super::locators::Locator;
 use super::message::Request;
 use super::service::LARGEST_REQUEST;
 
@@ -185,6 +186,7 @@ fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
 /// Refuses what would be kept and is too long, and shortens the reason of a rejection.
 fn bounded(mut request: Request) -> Result<Request, Status> {
     let names = request.subscribe.iter().chain(&request.unsubscribe).chain(request.initial_versions.keys());
+    let names = names.chain(request.locators.iter().flat_map(Locator::texts));
     if let Some(longest) = names.map(String::len).max().filter(|length| *length > LONGEST_NAME) {
         let what = format!("a resource name has {longest} bytes, more than the {LONGEST_NAME} that are taken");
         return Err(Status::invalid_argument(what));

@@ -10,6 +10,7 @@ use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
+use super::locators::Locator;
 use crate::snapshot::{Resource, ResourceType, canonical};
 
 /// Which variant of the protocol a stream speaks.
@@ -113,6 +114,10 @@ pub struct Request {
     pub subscribe: Vec<String>,
     /// Delta: `resource_names_unsubscribe`.
     pub unsubscribe: Vec<String>,
+    /// Delta: `resource_locators_subscribe`.
+    pub locators: Vec<Locator>,
+    /// Delta: `resource_locators_unsubscribe`.
+    pub locators_unsubscribe: Vec<Locator>,
     /// Delta: what the client has from an earlier stream.
     pub initial_versions: BTreeMap<String, String>,
 }
@@ -141,7 +146,12 @@ impl From<discovery_v3::DiscoveryRequest> for Request {
             nonce: request.response_nonce,
             error: request.error_detail.map(|status| status.message),
             version: request.version_info,
-            subscribe: request.resource_names,
+            // Variants are for delta clients only: others get what is there for everybody.
+            subscribe: request
+                .resource_names
+                .into_iter()
+                .chain(request.resource_locators.into_iter().map(|locator| locator.name))
+                .collect(),
             ..Self::default()
         }
     }
@@ -157,6 +167,8 @@ impl From<discovery_v3::DeltaDiscoveryRequest> for Request {
             version: String::new(),
             subscribe: request.resource_names_subscribe,
             unsubscribe: request.resource_names_unsubscribe,
+            locators: request.resource_locators_subscribe.into_iter().map(Locator::from).collect(),
+            locators_unsubscribe: request.resource_locators_unsubscribe.into_iter().map(Locator::from).collect(),
             initial_versions: request.initial_resource_versions.into_iter().collect(),
         }
     }

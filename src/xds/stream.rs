@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::gates::Gates;
+use super::locators::Locators;
 use super::message::{Node, Notice, Output, Request, Response, Variant};
 use super::order::{self, Side, Timing};
 use super::push::{Look, Push};
@@ -32,6 +33,8 @@ pub struct Stream {
     /// Route configurations that were just sent because the client asked: it has none of their virtual hosts.
     asked_routes: BTreeSet<Arc<str>>,
     nonces: u64,
+    /// What is asked for not by name alone.
+    locators: Locators,
     outputs: Vec<Output>,
 }
 
@@ -80,6 +83,7 @@ impl Stream {
             unfollowed: BTreeSet::new(),
             asked_routes: BTreeSet::new(),
             nonces: 0,
+            locators: Locators::default(),
             outputs: Vec::new(),
         }
     }
@@ -105,7 +109,12 @@ impl Stream {
         }
         let url = type_url(&request.type_url, implied)?;
         match ResourceType::of_url(&url) {
-            Some(kind) => self.known_type(kind, &url, &request, now),
+            Some(kind) => {
+                let by_name = self.types.contains_key(&kind);
+                if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
+                    self.known_type(kind, &url, &request, now);
+                }
+            }
             None => self.unknown_type(&url, &request),
         }
         Ok(self.advance(now))
@@ -303,6 +312,7 @@ impl Stream {
         if self.aggregated {
             self.gates.settle(&self.types, &self.newest, now, self.timing);
         }
+        self.locators.advance(&self.newest, now, &mut self.nonces, &mut self.outputs);
         std::mem::take(&mut self.outputs)
     }
 
@@ -565,7 +575,7 @@ impl Stream {
 
     /// How many names are kept because the client asked for them, or did not answer.
     pub(super) fn kept(&self) -> usize {
-        self.types.values().map(Subscription::kept).sum()
+        self.types.values().map(Subscription::kept).sum::<usize>() + self.locators.kept()
     }
 
     /// Visits every resource that the client asked for or was sent, in order.

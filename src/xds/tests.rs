@@ -11,6 +11,7 @@ mod fetch;
 mod grpc;
 mod harness;
 mod leases;
+mod locators;
 mod order;
 mod random;
 mod rest;

@@ -49,6 +49,22 @@ fn both_formats_say_the_same() {
 }
 
 #[test]
+fn v4_every_source_of_resources_says_version_3() {
+    use prost::{Message, Name};
+    for arguments in [&["--mode", "delta"][..], &["--mode", "sotw"], &["--xds-tls", "/certs", "--mode", "sotw"]] {
+        let message = bootstrap(&options(arguments));
+        let descriptor = crate::protobuf::pool().get_message_by_name(&full_name(&message)).unwrap();
+        let dynamic = prost_reflect::DynamicMessage::decode(descriptor, &*message.encode_to_vec()).unwrap();
+        let sources = crate::golden::sources(&dynamic);
+        assert!(sources.len() >= 3 && sources.iter().all(|right| *right), "{sources:?}");
+    }
+
+    fn full_name<M: Name>(_: &M) -> String {
+        M::full_name()
+    }
+}
+
+#[test]
 fn zero_is_no_limit() {
     let limits = json(&["--max-heap", "0", "--max-connections", "10"]);
     assert_eq!(limits["overload_manager"]["resource_monitors"].as_array().unwrap().len(), 1);

@@ -101,6 +101,38 @@ resource: {"@type": type.googleapis.com/google.protobuf.Duration, value: 5s}
 }
 
 #[test]
+fn d30_variants_of_a_resource_differ_by_their_constraints() {
+    let text = r#"
+- resource_name: {name: a, dynamic_parameter_constraints: {constraint: {key: env, value: prod}}}
+  resource: {"@type": type.googleapis.com/envoy.config.cluster.v3.Cluster, name: a}
+- resource_name: {name: a, dynamic_parameter_constraints: {constraint: {key: env, value: test}}}
+  resource: {"@type": type.googleapis.com/envoy.config.cluster.v3.Cluster, name: a}
+- {"@type": type.googleapis.com/envoy.config.cluster.v3.Cluster, name: a}
+"#;
+    let resources = good(text);
+    let names: Vec<&str> = resources.iter().map(|one| one.name().split('\0').next().unwrap()).collect();
+    let kinds: Vec<&str> = resources.iter().map(|one| one.kind().short_name()).collect();
+    assert_eq!(names, ["a", "a", "a"]);
+    assert_eq!(kinds, ["Cluster#variants", "Cluster#variants", "Cluster"]);
+    assert_ne!(resources[0].name(), resources[1].name());
+}
+
+#[test]
+fn v2_resources_of_version_2_are_those_of_version_3() {
+    let text = r#"
+"@type": type.googleapis.com/envoy.api.v2.Cluster
+name: a
+transport_socket:
+  name: tls
+  typed_config: {"@type": type.googleapis.com/envoy.api.v2.auth.UpstreamTlsContext, sni: a.test}
+"#;
+    let new = text
+        .replace("envoy.api.v2.Cluster", "envoy.config.cluster.v3.Cluster")
+        .replace("envoy.api.v2.auth", "envoy.extensions.transport_sockets.tls.v3");
+    assert_eq!(good(text), good(&new));
+}
+
+#[test]
 fn a_fault_names_document_line_and_field() {
     let text = r#"
 "@type": type.googleapis.com/envoy.config.route.v3.RouteConfiguration

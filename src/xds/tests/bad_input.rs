@@ -1,12 +1,13 @@
 //! What no client should send: a stream's state takes it without a panic, and keeps what is bounded bounded.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use proptest::prelude::*;
 use prost::Message;
 
 use super::harness::*;
-use crate::xds::{Node, Request, Stream, Timing, Variant};
+use crate::xds::{Locator, Node, Request, Stream, Timing, Variant};
 
 /// Decodes `bytes` as a request of either variant, if it is one, as the service does.
 fn decoded(variant: Variant, bytes: &[u8]) -> Option<Request> {
@@ -56,7 +57,13 @@ prop_compose! {
         subscribe in proptest::collection::vec(names(), 0..4),
         unsubscribe in proptest::collection::vec(names(), 0..4),
         initial in proptest::collection::btree_map(names(), "[0-9a-f]{0,17}", 0..3),
+        located in proptest::collection::vec(names(), 0..2),
+        lost in proptest::collection::vec(names(), 0..2),
     ) -> Request {
+        let locators = |names: Vec<String>| {
+            let parameters = |name: &String| BTreeMap::from([("key".to_owned(), name.clone())]);
+            names.into_iter().map(|name| Locator { parameters: parameters(&name), name }).collect()
+        };
         Request {
             node: with_node.then(Node::default),
             type_url,
@@ -65,6 +72,8 @@ prop_compose! {
             version,
             subscribe,
             unsubscribe,
+            locators: locators(located),
+            locators_unsubscribe: locators(lost),
             initial_versions: initial,
         }
     }

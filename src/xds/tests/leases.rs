@@ -19,7 +19,7 @@ fn leased(name: &str, ttl: Option<Duration>, aliases: &[&str]) -> Resource {
         cluster_name: name.to_owned(),
         ..endpoint_v3::ClusterLoadAssignment::default()
     };
-    let lease = Lease { ttl, aliases: aliases.iter().map(|alias| (*alias).into()).collect() };
+    let lease = Lease { ttl, aliases: aliases.iter().map(|alias| (*alias).into()).collect(), constraints: None };
     Resource::with_lease(ResourceType::ENDPOINTS, name, &assignment.encode_to_vec(), lease, Vec::new())
 }
 

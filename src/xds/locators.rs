@@ -1,0 +1,219 @@
+//! Variants of a resource, and clients that choose one by dynamic parameters.
+//!
+//! A resource may be there in several variants, each with constraints on parameters that a delta client sends along with
+//! the name. A client gets the variant whose constraints its parameters meet; of several, the one that asks for most. A
+//! resource without constraints is one for everybody. Source: xRFC TP2.
+//!
+//! This stands beside the subscriptions by name: such a client asks for what it needs one by one, so there is no
+//! wildcard, and no order between types is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use envoy_types::pb::envoy::service::discovery::v3::dynamic_parameter_constraints::Type as Constraint;
+use envoy_types::pb::envoy::service::discovery::v3::dynamic_parameter_constraints::single_constraint::ConstraintType;
+use prost::Message;
+
+use super::message::{Notice, Output, Request, Response};
+use crate::snapshot::{Resource, ResourceType, Snapshot, Version, canonical, split_variant, variant_name};
+
+/// Responses that a client has not answered and of which we still know what they were.
+const MOST_IN_FLIGHT: usize = 100;
+
+/// What a client asks for: a name, and what it says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Locator {
+    /// The resource's name.
+    pub name: String,
+    /// The parameters.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl From<discovery_v3::ResourceLocator> for Locator {
+    fn from(locator: discovery_v3::ResourceLocator) -> Self {
+        Self {
+            name: canonical(&locator.name).into_owned(),
+            parameters: locator.dynamic_parameters.into_iter().collect(),
+        }
+    }
+}
+
+impl Locator {
+    /// Everything that it says.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(self.parameters.iter().flat_map(|(key, value)| [key, value]))
+    }
+
+    /// The resource for it: of the variants that fit the one with most constraints.
+    fn find<'a>(&self, kind: ResourceType, snapshot: &'a Snapshot) -> Option<&'a Arc<Resource>> {
+        let variants = snapshot.with_prefix(kind.variants(), variant_name(&self.name, &[]));
+        let fitting = variants.filter_map(|variant| Some((self.fits(variant)?, variant)));
+        let best = fitting.reduce(|best, other| if other.0 > best.0 { other } else { best });
+        best.map(|(_, variant)| variant).or_else(|| snapshot.get(kind, &self.name))
+    }
+
+    /// How many constraints of `variant` the parameters meet; `None` if they do not fit.
+    fn fits(&self, variant: &Resource) -> Option<u32> {
+        let constraints =
+            discovery_v3::DynamicParameterConstraints::decode(variant.lease().constraints.clone()?).ok()?;
+        met(&constraints, &self.parameters)
+    }
+}
+
+/// How many single constraints are met, if the whole is.
+fn met(constraints: &discovery_v3::DynamicParameterConstraints, parameters: &BTreeMap<String, String>) -> Option<u32> {
+    match constraints.r#type.as_ref() {
+        None => Some(0),
+        Some(Constraint::Constraint(single)) => {
+            let value = parameters.get(&single.key)?;
+            match single.constraint_type.as_ref()? {
+                ConstraintType::Value(wanted) => (value == wanted).then_some(1),
+                ConstraintType::Exists(_) => Some(1),
+            }
+        }
+        Some(Constraint::OrConstraints(list)) => list.constraints.iter().filter_map(|one| met(one, parameters)).max(),
+        Some(Constraint::AndConstraints(list)) => list.constraints.iter().map(|one| met(one, parameters)).sum(),
+        Some(Constraint::NotConstraints(not)) => met(not, parameters).is_none().then_some(1),
+    }
+}
+
+/// What one client asks for by locators, of all types.
+#[derive(Debug, Default)]
+pub(super) struct Locators {
+    types: BTreeMap<ResourceType, Asked>,
+    in_flight: BTreeMap<u64, InFlight>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    locators: BTreeSet<Locator>,
+    /// What the client has, by its name in the store.
+    told: BTreeMap<Arc<str>, Version>,
+    /// Names that it was told to be absent.
+    absent: BTreeSet<Arc<str>>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    kind: ResourceType,
+    sent_at: Instant,
+    set: Vec<Arc<str>>,
+}
+
+impl Locators {
+    /// Takes what `request` asks for by locators, and whether it answers something of here; returns whether it says
+    /// nothing else. `by_name`: there is a subscription by names too, to which an answer may be.
+    pub fn request(
+        &mut self,
+        kind: ResourceType,
+        request: &Request,
+        by_name: bool,
+        snapshot: &Snapshot,
+        now: Instant,
+        outputs: &mut Vec<Output>,
+    ) -> bool {
+        let forgotten = !by_name && self.types.contains_key(&kind) && !request.nonce.is_empty();
+        let answered = self.answer(request, now, outputs) || forgotten;
+        if request.locators.is_empty() && request.locators_unsubscribe.is_empty() {
+            return answered && request.subscribe.is_empty() && request.unsubscribe.is_empty();
+        }
+        let asked = self.types.entry(kind).or_default();
+        for locator in &request.locators {
+            // Asked again, it is answered again; but not what it comes with from an earlier stream.
+            if let Some(resource) = locator.find(kind, snapshot) {
+                let had = request.initial_versions.get(&locator.name).and_then(|version| Version::parse(version));
+                asked.told.remove(resource.name());
+                asked.told.extend(
+                    had.filter(|version| *version == resource.version())
+                        .map(|version| (resource.name().clone(), version)),
+                );
+            }
+            asked.absent.remove(&*locator.name);
+            asked.locators.insert(locator.clone());
+        }
+        for locator in &request.locators_unsubscribe {
+            asked.locators.remove(locator);
+        }
+        let wanted: BTreeSet<_> = asked.wanted(kind, snapshot).into_iter().map(|one| one.name().clone()).collect();
+        if !request.locators_unsubscribe.is_empty() {
+            asked.told.retain(|name, _| wanted.contains(name));
+        }
+        request.subscribe.is_empty() && request.unsubscribe.is_empty()
+    }
+
+    /// How many names and parameters are kept.
+    pub fn kept(&self) -> usize {
+        let asked = self.types.values().flat_map(|asked| &asked.locators);
+        asked.map(|locator| 1 + locator.parameters.len()).sum()
+    }
+
+    /// Tells the client what differs from what it has.
+    pub fn advance(&mut self, snapshot: &Snapshot, now: Instant, nonces: &mut u64, outputs: &mut Vec<Output>) {
+        for (&kind, asked) in &mut self.types {
+            let wanted = asked.wanted(kind, snapshot);
+            let names: BTreeSet<&Arc<str>> = wanted.iter().map(|resource| resource.name()).collect();
+            let gone = asked.told.keys().filter(|name| !names.contains(name));
+            let mut removed: Vec<Arc<str>> = gone.cloned().collect();
+            let differs = |one: &&Arc<Resource>| asked.told.get(one.name()) != Some(&one.version());
+            let set: Vec<Arc<Resource>> = wanted.iter().copied().filter(differs).cloned().collect();
+            let nothing = asked.locators.iter().filter(|locator| locator.find(kind, snapshot).is_none());
+            let nothing: BTreeSet<Arc<str>> = nothing.map(|locator| Arc::from(&*locator.name)).collect();
+            // Who had something is told by its removal.
+            let had = |name: &Arc<str>| removed.iter().any(|gone| variant_of(gone, name));
+            let unknown = nothing.iter().filter(|name| !asked.absent.contains(*name) && !had(name));
+            let unknown: Vec<Arc<str>> = unknown.cloned().collect();
+            removed.extend(unknown);
+            asked.absent = nothing;
+            asked.told.retain(|name, _| !removed.contains(name));
+            asked.told.extend(set.iter().map(|resource| (resource.name().clone(), resource.version())));
+            if set.is_empty() && removed.is_empty() {
+                continue;
+            }
+            *nonces += 1;
+            let nonce = *nonces;
+            let names = set.iter().map(|resource| resource.name().clone()).collect();
+            self.in_flight.insert(nonce, InFlight { kind, sent_at: now, set: names });
+            if self.in_flight.len() > MOST_IN_FLIGHT {
+                self.in_flight.pop_first();
+            }
+            outputs.push(Output::Send(Response {
+                type_url: kind.url().into(),
+                nonce: nonce.to_string(),
+                version: snapshot.version(kind.variants()).to_string(),
+                resources: set,
+                heartbeats: Vec::new(),
+                leases: false,
+                removed,
+                missing: Vec::new(),
+            }));
+        }
+    }
+
+    /// Takes the answer to a response of here, if `request` is one.
+    fn answer(&mut self, request: &Request, now: Instant, outputs: &mut Vec<Output>) -> bool {
+        let answered = request.nonce.parse().ok().and_then(|nonce: u64| self.in_flight.remove(&nonce));
+        let Some(InFlight { kind, sent_at, set }) = answered else { return false };
+        let nonce = request.nonce.clone();
+        outputs.push(Output::Notice(match request.error.clone() {
+            None => Notice::Acked { kind, nonce, latency: now.saturating_duration_since(sent_at) },
+            Some(message) => Notice::Nacked { kind, nonce, message, suspects: set },
+        }));
+        true
+    }
+}
+
+/// Whether `name` is that of a variant of `plain`, or `plain` itself.
+fn variant_of(name: &str, plain: &str) -> bool {
+    name == plain || split_variant(name).is_some_and(|(name, _)| name == plain)
+}
+
+impl Asked {
+    /// What the client is to have, each once.
+    fn wanted<'a>(&self, kind: ResourceType, snapshot: &'a Snapshot) -> Vec<&'a Arc<Resource>> {
+        let found = self.locators.iter().filter_map(|locator| locator.find(kind, snapshot));
+        let by_name: BTreeMap<_, _> = found.map(|resource| (resource.name(), resource)).collect();
+        by_name.into_values().collect()
+    }
+}
