@@ -41,8 +41,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read objects and serve them to Envoy over xDS, until SIGTERM
+    // Clap would take the line above for all there is to say.
+    #[command(long_about = serve_args::LONG_ABOUT)]
     Serve(Box<ServeArgs>),
     /// Read objects and keep them as files, for Envoys that have no network to a controller
+    #[command(long_about = export::LONG_ABOUT)]
     Export(Box<export::ExportArgs>),
     /// Print the configuration with which Envoy starts and finds this controller
     Bootstrap(Box<bootstrap::Options>),

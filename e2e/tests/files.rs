@@ -1,14 +1,14 @@
 //! `lockgate export`, and a real Envoy that has its files and no network to anybody.
 //!
-//! These tests can fail: with `--settle 0s` a renamed Service loses requests, for Envoy may come to read the routes before it
-//! reads the clusters.
+//! These tests can fail: with routes written ahead of their clusters in `src/export/plan.rs`, renames of a Service lose
+//! requests.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Authority, Backend, Envoy, Export, Load, Manifests, Source, Target, ports, wait_until};
+use e2e::{Authority, Backend, Envoy, Export, Load, Manifests, Source, Target, lockgate, ports, wait_until};
 
 const HOST: &str = "shop.test";
 const RENAMES: u64 = 10;
@@ -163,6 +163,28 @@ async fn f1_a_restart_touches_nothing_that_is_equal() {
         after.iter().filter(|(name, file)| before.get(*name) != Some(file)).map(|(name, _)| name).collect();
     assert_eq!(written, ["endpoints.default__shop__http.json"]);
     assert_eq!(before.len(), after.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f1_once_writes_what_there_is_and_says_by_its_exit_code_whether_it_could() {
+    let manifests = Manifests::copy_of("examples");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (source, to) = (manifests.path().display().to_string(), directory.path().join("new"));
+    let export = |to: &Path| {
+        let mut command = std::process::Command::new(lockgate::binary());
+        command.args(["export", "--once", "--format", "yaml", "--manifests", &source, "--dir"]).arg(to);
+        let output = command.output().expect("the program");
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (success, log) = export(&to);
+    assert!(success && to.join("listeners.yaml").exists(), "{log}");
+    // Again, nothing is left to be written.
+    let (success, log) = export(&to);
+    assert!(success && log.contains("all written") && !log.contains(" written type_url"), "{log}");
+    let (success, log) = export(&to.join("listeners.yaml/below"));
+    assert!(!success && log.contains("--dir: cannot make"), "{log}");
+    let (success, log) = export(&manifests.path().join("below"));
+    assert!(!success && log.contains("the source is read from there"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

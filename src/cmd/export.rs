@@ -1,17 +1,22 @@
 //! `lockgate export`: the same objects as `lockgate serve`, as files.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::object_args::{LogArgs, ObjectArgs};
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, values};
+use crate::admin::{self, AdminState};
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
+use crate::settings::Source;
 use crate::telemetry;
 
 /// With `--once`, the source is given this long to say what there is.
@@ -19,16 +24,7 @@ const FIRST_LISTS: Duration = Duration::from_secs(60);
 
 /// Flags of `lockgate export`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Read objects and keep them as files that Envoy reads by itself, for Envoys that have no network to a \
-                  controller.\n\nEach file is a DiscoveryResponse: clusters, listeners, and a file for each load \
-                  assignment, route configuration and secret, for Envoy takes one of these a file. A file is written \
-                  aside and renamed into its place, so that a reader sees it whole; one whose content stays the same is \
-                  not touched. Clusters are written before the routes that lead there, and removed after them.\n\n\
-                  `listeners` is written last: once it is there, Envoy can start. Files of secrets are readable by their \
-                  owner only, so run Envoy as the same user. Settings and sources are those of `lockgate serve`.",
-    after_help = EXAMPLES
-)]
+#[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
     /// The directory to write to; made if it is missing
     #[arg(long, value_name = "DIR", help_heading = "Files")]
@@ -67,6 +63,10 @@ pub struct ExportArgs {
     #[command(flatten)]
     objects: ObjectArgs,
 
+    /// Where /healthz, /readyz, /metrics and /debug/ are; /debug/ answers this machine only [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address, help_heading = "Operation")]
+    admin_address: Option<SocketAddr>,
+
     #[command(flatten)]
     log: LogArgs,
 }
@@ -84,6 +84,15 @@ pub enum FormatArg {
     #[value(name = "pb_text")]
     PbText,
 }
+
+/// What stands above the options.
+pub(super) const LONG_ABOUT: &str = "Read objects and keep them as files that Envoy reads by itself, for Envoys that have no network to a \
+    controller.\n\nEach file is a DiscoveryResponse: clusters, listeners, and a file for each load \
+    assignment, route configuration and secret, for Envoy takes one of these a file. A file is written \
+    aside and renamed into its place, so that a reader sees it whole; one whose content stays the same is \
+    not touched. Clusters are written before the routes that lead there, and removed after them.\n\n\
+    `listeners` is written last: once it is there, Envoy can start. Files of secrets are readable by their \
+    owner only, so run Envoy as the same user. Settings and sources are those of `lockgate serve`.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,19 +139,50 @@ pub(super) fn place(directory: &Path, flag: &str, format: Format, reload: Reload
     Ok(Place { directory, format, reload })
 }
 
+/// `path` without links, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    let whole = there.and_then(|(above, there)| Some(there.join(path.strip_prefix(above).ok()?)));
+    whole.unwrap_or_else(|| path.to_owned())
+}
+
 /// Writes until SIGTERM or SIGINT, or once.
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let (options, once) = (args.options()?, args.once);
     let (source, settings) = args.objects.resolve()?;
+    if let Source::Manifests(from) | Source::Resources(from) = &source
+        && resolved(&options.directory).starts_with(resolved(from))
+    {
+        bail!("--dir {}: the source is read from there, and would have these files too", options.directory.display());
+    }
     let (log_format, log_level) = args.log.resolve();
-    telemetry::init(log_format, &log_level)?;
+    let log = telemetry::init(log_format, &log_level)?;
+    let admin_listener = match args.admin_address {
+        Some(address) => Some(admin::listen(address).await?),
+        None => None,
+    };
     let (directory, version) = (options.directory.display().to_string(), env!("CARGO_PKG_VERSION"));
     tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
     let exporter = Exporter::open(options).context("--dir")?;
-    let mut pipeline = Pipeline::start(source, settings, Metrics::new(COMMIT))?;
+    let metrics = Metrics::new(COMMIT);
+    let mut pipeline = Pipeline::start(source, settings, metrics.clone())?;
     let (mut first, readiness) = (pipeline.store.subscribe(), pipeline.readiness.clone());
     // There is nothing here that could listen.
     readiness.listening();
+    let state = Arc::new(AdminState {
+        readiness: readiness.clone(),
+        metrics,
+        log,
+        snapshot: pipeline.store.subscribe(),
+        inspection: pipeline.inspected.clone(),
+        streams: Box::new(|| Value::Array(Vec::new())),
+    });
+    let admin = async {
+        match admin_listener {
+            Some(listener) => admin::serve(listener, state, std::future::pending()).await,
+            None => std::future::pending().await,
+        }
+    };
     let missing = || readiness.missing(false).unwrap_or_default();
     let mut export = tokio::spawn(exporter.run(pipeline.store.subscribe(), once));
     let late = async {
@@ -158,6 +198,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
+        ended = admin => return ended.context("the admin server ended"),
         () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
         ended = &mut export => {
             ended.context("the export panicked")??;

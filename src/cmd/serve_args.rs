@@ -13,13 +13,7 @@ use crate::settings::{ServerOptions, Settings, Source, XdsTls};
 
 /// Flags of `lockgate serve`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Read objects and serve them to Envoy over xDS, until SIGTERM.\n\nObjects come from exactly one \
-                  source: the Kubernetes cluster that this pod runs in (the default), the cluster of a kubeconfig, a \
-                  directory of Kubernetes YAML, or a directory of Envoy resources. Directories are watched: an edited \
-                  file is served within 100 ms.",
-    after_help = EXAMPLES
-)]
+#[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     #[command(flatten)]
     objects: ObjectArgs,
@@ -65,6 +59,12 @@ pub struct ServeArgs {
     #[command(flatten)]
     log: LogArgs,
 }
+
+/// What stands above the options.
+pub(super) const LONG_ABOUT: &str = "Read objects and serve them to Envoy over xDS, until SIGTERM.\n\nObjects come from exactly one \
+    source: the Kubernetes cluster that this pod runs in (the default), the cluster of a kubeconfig, a \
+    directory of Kubernetes YAML, or a directory of Envoy resources. Directories are watched: an edited \
+    file is served within 100 ms.";
 
 const EXAMPLES: &str = "\
 Examples:

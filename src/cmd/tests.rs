@@ -175,6 +175,16 @@ fn help_teaches_by_example_on_every_command() {
 }
 
 #[test]
+fn what_a_command_does_is_told_at_length() {
+    let mut root = Cli::command();
+    root.build();
+    for (command, part) in [("serve", "exactly one source"), ("export", "renamed into its place")] {
+        let help = root.find_subcommand_mut(command).unwrap().render_long_help().to_string();
+        assert!(help.contains(part), "{part:?} is not in\n{help}");
+    }
+}
+
+#[test]
 fn every_option_that_may_be_left_out_names_its_default() {
     let mut root = Cli::command();
     root.build();

@@ -55,17 +55,6 @@ pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, V
     (changed.then(|| message.encode_to_vec()), walk.left)
 }
 
-/// Whether `resource` is a listener for clients in a process of their own (gRPC), which has no address for Envoy.
-pub(super) fn is_api_listener(resource: &Resource) -> bool {
-    const API_LISTENER: u32 = 19;
-    let listener = || {
-        DynamicMessage::decode(protobuf::pool().get_message_by_name(resource.kind().full_name())?, resource.message())
-            .ok()
-    };
-    resource.kind() == ResourceType::LISTENER
-        && listener().is_some_and(|message| message.has_field_by_number(API_LISTENER))
-}
-
 struct Walk<'a> {
     resource: &'a str,
     place: &'a Place,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::config_source::{by_file, is_api_listener};
+use super::config_source::by_file;
 use super::disk::{Disk, DiskError};
 use super::item::{Item, Items, response, response_alone};
 use super::layout::{Arrangement, arrangement, file_name, type_of};
@@ -42,7 +42,7 @@ pub struct Exporter {
     disk: Disk,
     plan: Plan,
     /// Version in the snapshot, and what became of it.
-    items: BTreeMap<Key, (Version, Option<Arc<Item>>)>,
+    items: BTreeMap<Key, (Version, Arc<Item>)>,
     untold: BTreeSet<ResourceType>,
 }
 
@@ -156,7 +156,7 @@ impl Exporter {
                 let key = (kind, resource.name().clone());
                 let known = self.items.remove(&key).filter(|(version, _)| *version == resource.version());
                 let item = known.map_or_else(|| self.item(resource), |(_, item)| item);
-                wanted.extend(item.iter().map(|item| (key.clone(), item.clone())));
+                wanted.insert(key.clone(), item.clone());
                 items.insert(key, (resource.version(), item));
             }
         }
@@ -164,11 +164,8 @@ impl Exporter {
         self.plan.want(wanted);
     }
 
-    /// `resource` for a file; `None` for what is not for Envoy.
-    fn item(&self, resource: &Arc<Resource>) -> Option<Arc<Item>> {
-        if is_api_listener(resource) {
-            return None;
-        }
+    /// `resource` for a file.
+    fn item(&self, resource: &Arc<Resource>) -> Arc<Item> {
         let (message, left) = by_file(resource, &self.place);
         let (kind, name) = (resource.kind(), resource.name());
         for field in left {
@@ -180,7 +177,7 @@ impl Exporter {
             Some(message) => Resource::from_encoded(kind, name, &message, Vec::new()),
             None => Resource::clone(resource),
         };
-        Some(Arc::new(Item { resource, version }))
+        Arc::new(Item { resource, version })
     }
 
     /// Brings `ops` to disk; each type's files before the next type's.

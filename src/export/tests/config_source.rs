@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::export::config_source::{by_file, is_api_listener};
+use crate::export::config_source::by_file;
 use crate::export::{Format, Place, Reload};
 
 fn place(reload: Reload) -> Place {
@@ -104,11 +104,4 @@ fn f5_f6_envoy_learns_of_new_files_as_it_is_told() {
     assert!(source(Reload::Directory).contains(&format!("{{{path},{watched}}}")), "{}", source(Reload::Directory));
     let polled = source(Reload::Poll(Duration::from_millis(1500)));
     assert!(polled.contains(&format!(r#"{{{path},"poll_interval":"1.5s"}}"#)), "{polled}");
-}
-
-#[test]
-fn listeners_of_grpc_clients_are_not_for_envoy() {
-    assert!(!is_api_listener(&listener("web", "web")));
-    let api = json!({"api_listener": {"@type": "type.googleapis.com/google.protobuf.Empty", "value": {}}});
-    assert!(is_api_listener(&resource(ResourceType::LISTENER, json!({"name": "svc:80", "api_listener": api}))));
 }
