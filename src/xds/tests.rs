@@ -1,5 +1,5 @@
 //! Protocol cases. A test bears the id of the case that it shows: A, all streams; S, state of the world; D, delta;
-//! O, order over an aggregated stream; R, REST. All but [`grpc`], [`fetch`] and [`rest`] drive [`super::Stream`] without a socket and with a clock of
+//! O, order over an aggregated stream; P, gRPC without a proxy; R, REST. All but [`grpc`], [`fetch`] and [`rest`] drive [`super::Stream`] without a socket and with a clock of
 //! their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,6 +13,7 @@ mod harness;
 mod leases;
 mod locators;
 mod order;
+mod proxyless;
 mod random;
 mod rest;
 mod sotw;
