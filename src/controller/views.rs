@@ -25,7 +25,7 @@ impl Views {
     /// Publishes all of `model`, whose resources for Envoy are `built`. What it changed for Envoys.
     pub(super) fn replace(&self, model: &Model, built: Vec<Resource>, start: Instant) -> Arc<Changes> {
         let built: Vec<Arc<Resource>> = built.into_iter().map(Arc::new).collect();
-        let own = api_listener::resources(model).into_iter().map(Arc::new);
+        let own = api_listener::resources(model, &self.grpc.newest().unwrap_or_default());
         let grpc = built.iter().filter(|resource| is_shared(resource, model)).cloned().chain(own).collect();
         self.replace_both(built, grpc, start)
     }

@@ -11,6 +11,7 @@
 //!   route takes fails with UNAVAILABLE, at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -21,10 +22,10 @@ use prost::Message;
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
     Action, Cluster, ClusterName, Discovery, Forward, Host, Model, PathMatch, Retry, Route, UpstreamProtocol,
-    VirtualHost,
+    VirtualHost, WeightedCluster,
 };
 use crate::provenance::ObjectRef;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// Retry conditions that gRPC has. Source: gRFC A44.
 const RETRY_ON: [&str; 5] = ["cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"];
@@ -77,43 +78,84 @@ fn is_refused(cluster: &Cluster) -> bool {
 
 /// What gRPC clients get of `model` beyond what they share with Envoy: clusters that gRPC takes in a form of its own,
 /// route configurations, listeners; by name within a type.
-pub fn resources(model: &Model) -> Vec<Resource> {
-    let mut routes = BTreeMap::new();
-    let mut listeners = BTreeMap::new();
+///
+/// What `previous` has already is taken from there: a Service has four resources here that hardly ever change.
+pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
+    let mut made = Made { previous, clusters: vec![], routes: BTreeMap::new(), listeners: BTreeMap::new() };
     for host in exact_hosts(model) {
         let key = Host::Exact(host.into());
         let plain = model.http.get(&key);
         let tls = model.https.get(&key).map(|tls| &tls.virtual_host);
+        // Plain first, so that TLS takes the name without a port if the host has both.
         for (listener, port, content) in [(names::HTTP, 80, plain), (names::HTTPS, 443, tls)] {
             let Some(content) = content else { continue };
             let name = names::api_routes_of_host(listener, host);
-            let origins: Vec<ObjectRef> = content.routes.iter().map(|route| route.origin.clone()).collect();
-            // Plain first, so that TLS takes the name without a port if the host has both.
-            for target in [host.to_owned(), format!("{host}:{port}")] {
-                listeners.insert(target.clone(), self::listener(&target, &name, origins.clone()));
-            }
-            let content = route_configuration(&name, routes_of(content, model));
-            routes.insert(name.clone(), Resource::new(&name, &content, origins));
+            let mut origins: Vec<ObjectRef> = content.routes.iter().map(|route| route.origin.clone()).collect();
+            origins.sort();
+            origins.dedup();
+            let routes = route_configuration(&name, routes_of(content, model));
+            let routes = reused(previous, &name, &routes, origins.clone());
+            made.add(vec![host.to_owned(), format!("{host}:{port}")], routes, origins);
         }
     }
     for (cluster, content) in model.clusters.iter().filter(|(_, content)| !is_refused(content)) {
         let name = names::api_routes_of_cluster(cluster);
         let origins = vec![content.origin.clone()];
-        for target in names::service_targets(cluster, content.port) {
-            listeners.insert(target.clone(), self::listener(&target, &name, origins.clone()));
+        if let Some(own) = own_cluster(cluster, content) {
+            let own = reused(previous, &cluster.0, &own, origins.clone());
+            made.clusters.push(own);
         }
-        let action = route_action(&Forward {
-            clusters: vec![crate::model::WeightedCluster { cluster: cluster.clone(), weight: 1 }],
-            timeout: None,
-            retry: None,
-            websocket: false,
+        let known = previous.get(ResourceType::ROUTES, &name).filter(|old| {
+            // All that such routes say.
+            old.origins() == origins && old.references().clusters.iter().eq([&cluster.0])
         });
-        let all = route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() };
-        routes.insert(name.clone(), Resource::new(&name, &route_configuration(&name, vec![all]), origins));
+        let routes = known.cloned().unwrap_or_else(|| {
+            Arc::new(Resource::new(&name, &route_configuration(&name, vec![all_to(cluster)]), origins.clone()))
+        });
+        made.add(names::service_targets(cluster, content.port), routes, origins);
     }
-    let own = model.clusters.iter().filter(|(_, content)| !is_shared(content) && !is_refused(content));
-    let own = own.filter_map(|(name, cluster)| own_cluster(name, cluster));
-    own.chain(routes.into_values()).chain(listeners.into_values()).collect()
+    made.clusters.into_iter().chain(made.routes.into_values()).chain(made.listeners.into_values()).collect()
+}
+
+/// Resources while they are made.
+struct Made<'a> {
+    previous: &'a Snapshot,
+    clusters: Vec<Arc<Resource>>,
+    routes: BTreeMap<String, Arc<Resource>>,
+    listeners: BTreeMap<String, Arc<Resource>>,
+}
+
+impl Made<'_> {
+    /// Lets `targets` lead to these routes. The last one to claim a target has it.
+    fn add(&mut self, targets: Vec<String>, routes: Arc<Resource>, origins: Vec<ObjectRef>) {
+        let name = routes.name();
+        for target in targets {
+            let known = self.previous.get(ResourceType::LISTENER, &target).filter(|old| {
+                // All that a listener of ours says.
+                old.origins() == origins && old.references().routes.iter().eq([name])
+            });
+            let listener = known
+                .cloned()
+                .unwrap_or_else(|| Arc::new(Resource::new(&target, &listener(&target, name), origins.clone())));
+            self.listeners.insert(target, listener);
+        }
+        self.routes.insert(name.to_string(), routes);
+    }
+}
+
+/// The resource `name` with the content of `message`: the one of `previous` if it is the same. `origins` are sorted.
+fn reused<M: Message + prost::Name>(
+    previous: &Snapshot,
+    name: &str,
+    message: &M,
+    origins: Vec<ObjectRef>,
+) -> Arc<Resource> {
+    let old = ResourceType::of_url(&M::type_url()).and_then(|kind| previous.get(kind, name));
+    match old {
+        // Where a message has no map, its encoding is the canonical one; else it may be made again.
+        Some(old) if old.origins() == origins && *old.message() == message.encode_to_vec() => old.clone(),
+        _ => Arc::new(Resource::new(name, message, origins)),
+    }
 }
 
 /// Hosts that a client can call by name.
@@ -128,7 +170,7 @@ fn exact_hosts(model: &Model) -> impl Iterator<Item = &str> {
 /// The listener of `target`, with the routes `routes`.
 ///
 /// The router is the last filter, always: without a filter gRPC rejects it.
-fn listener(target: &str, routes: &str, origins: Vec<ObjectRef>) -> Resource {
+fn listener(target: &str, routes: &str) -> listener_v3::Listener {
     let manager = hcm_v3::HttpConnectionManager {
         stat_prefix: "grpc".to_owned(),
         route_specifier: Some(hcm_v3::http_connection_manager::RouteSpecifier::Rds(hcm_v3::Rds {
@@ -138,12 +180,11 @@ fn listener(target: &str, routes: &str, origins: Vec<ObjectRef>) -> Resource {
         http_filters: vec![hcm::router()],
         ..Default::default()
     };
-    let listener = listener_v3::Listener {
+    listener_v3::Listener {
         name: target.to_owned(),
         api_listener: Some(listener_v3::ApiListener { api_listener: Some(wire::any(&manager)) }),
         ..Default::default()
-    };
-    Resource::new(target, &listener, origins)
+    }
 }
 
 /// The route configuration of one target: all that its clients call is for it, whatever authority they were told to send.
@@ -151,6 +192,13 @@ fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::Ro
     let virtual_host =
         route_v3::VirtualHost { name: "*".to_owned(), domains: vec!["*".to_owned()], routes, ..Default::default() };
     route_v3::RouteConfiguration { name: name.to_owned(), virtual_hosts: vec![virtual_host], ..Default::default() }
+}
+
+/// The route that sends everything to `cluster`.
+fn all_to(cluster: &ClusterName) -> route_v3::Route {
+    let all = vec![WeightedCluster { cluster: cluster.clone(), weight: 1 }];
+    let action = route_action(&Forward { clusters: all, timeout: None, retry: None, websocket: true });
+    route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() }
 }
 
 /// The routes of a host, and a last one that fails what no other took: gRPC rejects a virtual host without routes.
@@ -240,7 +288,7 @@ fn answer(status: u16) -> route_v3::route::Action {
 
 /// A cluster that Envoy has in a form of its own: gRPC resolves names by the old type `LOGICAL_DNS`, and has no other
 /// for an address that is known.
-fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<Resource> {
+fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
     let address = match &cluster.discovery {
         Discovery::Eds => return None,
         // With a dot at its end, so that no search domain makes it a Service inside the Kubernetes cluster.
@@ -248,12 +296,11 @@ fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<Resource> {
         Discovery::Static { address, port } => wire::socket_address(&address.to_string(), *port),
     };
     let kind = cluster_v3::cluster::DiscoveryType::LogicalDns as i32;
-    let message = cluster_v3::Cluster {
+    Some(cluster_v3::Cluster {
         cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(kind)),
         load_assignment: Some(cluster::one_endpoint(&name.0, address)),
         ..cluster::cluster(name, cluster)
-    };
-    Some(Resource::new(&name.0, &message, vec![cluster.origin.clone()]))
+    })
 }
 
 #[cfg(test)]

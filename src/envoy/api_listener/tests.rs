@@ -7,10 +7,11 @@ use route_v3::route_match::PathSpecifier;
 
 use super::*;
 use crate::envoy::tests::fixture::{cluster_name, forward, model, route as model_route};
-use crate::model::{TlsHost, WeightedCluster};
+use crate::model::TlsHost;
+use crate::snapshot::Store;
 
 fn made(model: &Model) -> Vec<Resource> {
-    resources(model)
+    resources(model, &Snapshot::default()).iter().map(|resource| (**resource).clone()).collect()
 }
 
 fn find<M: Message + Default>(resources: &[Resource], kind: ResourceType, name: &str) -> M {
@@ -317,6 +318,28 @@ fn what_envoy_gets_knows_nothing_of_it() {
 fn equal_models_make_equal_bytes() {
     let versions = || made(&model()).iter().map(|one| (one.name().clone(), one.version())).collect::<Vec<_>>();
     assert_eq!(versions(), versions());
+}
+
+#[test]
+fn what_has_not_changed_is_not_made_again() {
+    let store = Store::default();
+    let first = resources(&model(), &Snapshot::default());
+    store.replace(first.clone());
+    let mut model = model();
+    for (old, new) in first.iter().zip(resources(&model, &store.newest().unwrap())) {
+        assert!(Arc::ptr_eq(old, &new), "{old:?}");
+    }
+    // A new generation of the object is another origin; another port is another content.
+    model.clusters.get_mut(&cluster_name("shop/cart/http")).unwrap().origin.generation += 1;
+    let changed = resources(&model, &store.newest().unwrap());
+    let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
+    assert_eq!(kept + 4, changed.len());
+    // Nor is what only looks the same: an Ingress that takes over the name, with the same routes.
+    let host = model.http.get_mut(&Host::Exact("shop.example.com".into())).unwrap();
+    host.routes[0].origin = ObjectRef::new("Ingress", "shop", "other");
+    let others = resources(&model, &store.newest().unwrap());
+    let versions = |all: &[Arc<Resource>]| all.iter().map(|one| one.version()).collect::<Vec<_>>();
+    assert_eq!(versions(&others), versions(&resources(&model, &Snapshot::default())));
 }
 
 #[test]
