@@ -17,20 +17,20 @@ fn endpoint(name: &str, at: SocketAddr) -> String {
 }
 
 /// Endpoints that come from the collection `collection`.
-fn assignment(name: &str, collection: &str) -> Value {
+fn assignment(fetch: Fetch, name: &str, collection: &str) -> Value {
     let mut assignment = resources::endpoints(name, &[]);
     assignment["endpoints"] = json!([{
         "locality": { "zone": "a" }, "load_balancing_weight": 1,
         "leds_cluster_locality_config": {
-            "leds_config": Fetch::AdsDelta.source(), "leds_collection_name": format!("{ENDPOINT}/{collection}/*"),
+            "leds_config": fetch.source(), "leds_collection_name": format!("{ENDPOINT}/{collection}/*"),
         },
     }]);
     assignment
 }
 
 /// A directory with a listener `web` whose routes lead to the cluster `shop`.
-fn site(port: u16) -> Manifests {
-    let source = Fetch::AdsDelta.source();
+fn site(fetch: Fetch, port: u16) -> Manifests {
+    let source = fetch.source();
     let files = Manifests::new();
     files.write("cluster.json", &resources::cluster("shop", &source).to_string());
     files.write("web.json", &resources::listener("web", port, resources::rds("web", &source)).to_string());
@@ -39,21 +39,30 @@ fn site(port: u16) -> Manifests {
     files
 }
 
-async fn envoy_of(lockgate: &Lockgate) -> Envoy {
+async fn envoy_of(fetch: Fetch, lockgate: &Lockgate) -> Envoy {
     let admin = ports::free();
-    Envoy::launch_with(&Fetch::AdsDelta.bootstrap(lockgate.xds, admin).to_string(), admin)
+    Envoy::launch_with(&fetch.bootstrap(lockgate.xds, admin).to_string(), admin)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d29_the_endpoints_of_a_locality_come_and_go_one_by_one() {
+    come_and_go(Fetch::AdsDelta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d29_the_endpoints_of_a_locality_have_a_service_of_their_own() {
+    come_and_go(Fetch::StreamsDelta).await;
+}
+
+async fn come_and_go(fetch: Fetch) {
     let (first, second) = (Backend::start("first").await, Backend::start("second").await);
     let port = ports::free();
-    let files = site(port);
-    files.write("assignment.json", &assignment("shop", "shop").to_string());
+    let files = site(fetch, port);
+    files.write("assignment.json", &assignment(fetch, "shop", "shop").to_string());
     files.write("first.json", &endpoint("shop/1", first.address));
     files.write("other.json", &endpoint("shopping/1", second.address));
     let lockgate = Lockgate::start(&Source::Resources(files.path().into()), &[]).await;
-    let mut envoy = envoy_of(&lockgate).await;
+    let mut envoy = envoy_of(fetch, &lockgate).await;
     envoy.wait_ready().await;
     let target = Target::http(port, "any.test");
     let healthy = async |count| {
@@ -72,18 +81,18 @@ async fn d29_the_endpoints_of_a_locality_come_and_go_one_by_one() {
     healthy(0).await;
     files.write("first.json", &endpoint("shop/1", first.address));
     let time = wait_until("the first again", async || target.backend("/").await.as_deref() == Some("first")).await;
-    println!("an endpoint of a locality written: served after {} ms", time.as_millis());
+    println!("an endpoint of a locality written, {fetch:?}: served after {} ms", time.as_millis());
     let failures = envoy.stats("update_failure|update_rejected").await;
     assert!(failures.values().all(|count| *count == 0), "{failures:?}\n{:?}", envoy.warnings());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d29_an_empty_collection_does_not_hold_up_the_start() {
-    let port = ports::free();
-    let files = site(port);
-    files.write("assignment.json", &assignment("shop", "nobody").to_string());
+    let (fetch, port) = (Fetch::AdsDelta, ports::free());
+    let files = site(fetch, port);
+    files.write("assignment.json", &assignment(fetch, "shop", "nobody").to_string());
     let lockgate = Lockgate::start(&Source::Resources(files.path().into()), &[]).await;
-    let mut envoy = envoy_of(&lockgate).await;
+    let mut envoy = envoy_of(fetch, &lockgate).await;
     let time = envoy.wait_ready().await;
     assert!(time.as_secs() < 10, "{} ms, with an initial fetch time-out of 15 s", time.as_millis());
     let first = Backend::start("first").await;
