@@ -63,6 +63,8 @@ pub struct AdminState {
     pub log: LogControl,
     /// The newest snapshot, `None` before the first.
     pub snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// The same of what gRPC clients and servers without a proxy are served.
+    pub grpc_snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
     /// Objects and problems.
     pub inspection: watch::Receiver<Arc<Inspection>>,
     /// The open xDS streams, as JSON.

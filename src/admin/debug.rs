@@ -22,6 +22,7 @@ const INDEX: &str = "\
 /debug/resources                     types of resources, how many, their version
 /debug/resources?type=Cluster        one type: names, versions, and the objects that each was made from
 /debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
+/debug/resources?view=grpc           the same for gRPC clients without a proxy; with type= and name= too
 /debug/xds                           the open streams: who, what was sent, accepted, rejected
 /debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
 ";
@@ -90,10 +91,25 @@ async fn set_log(State(state): State<Arc<AdminState>>, filter: String) -> Respon
 struct Wanted {
     r#type: Option<String>,
     name: Option<String>,
+    #[serde(default)]
+    view: View,
+}
+
+/// Whose resources.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+enum View {
+    #[default]
+    Envoy,
+    Grpc,
 }
 
 async fn resources(State(state): State<Arc<AdminState>>, Query(wanted): Query<Wanted>) -> Response {
-    let Some(snapshot) = state.snapshot.borrow().clone() else {
+    let published = match wanted.view {
+        View::Envoy => &state.snapshot,
+        View::Grpc => &state.grpc_snapshot,
+    };
+    let Some(snapshot) = published.borrow().clone() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "nothing is published yet\n").into_response();
     };
     let Some(type_name) = wanted.r#type else { return pretty(&types(&snapshot)) };

@@ -15,21 +15,23 @@ use crate::translate::problem::Reason;
 struct Admin {
     state: Arc<AdminState>,
     store: Store,
+    grpc_store: Store,
     inspection: watch::Sender<Arc<Inspection>>,
 }
 
 fn admin() -> Admin {
-    let store = Store::default();
+    let (store, grpc_store) = (Store::default(), Store::default());
     let inspection = watch::Sender::default();
     let state = AdminState {
         readiness: Readiness::awaiting(["Service", "Ingress"]),
         metrics: Metrics::default(),
         log: crate::telemetry::detached("info"),
         snapshot: store.subscribe(),
+        grpc_snapshot: grpc_store.subscribe(),
         inspection: inspection.subscribe(),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),
     };
-    Admin { state: Arc::new(state), store, inspection }
+    Admin { state: Arc::new(state), store, grpc_store, inspection }
 }
 
 impl Admin {
@@ -97,6 +99,21 @@ async fn metrics_are_served_to_everybody_and_debug_to_this_machine() {
     for path in ["objects", "problems", "resources", "xds", "log"] {
         assert_eq!(admin.ask("GET", &format!("/debug/{path}"), "", "10.0.0.9:5").await.0, StatusCode::FORBIDDEN);
     }
+}
+
+#[tokio::test]
+async fn both_views_are_shown() {
+    let admin = admin();
+    admin.publish();
+    admin.grpc_store.replace(vec![Resource::new("cart.shop:80", &Listener::default(), vec![])]);
+    let names = async |query: &str| {
+        let list = admin.json(&format!("/debug/resources?type=Listener{query}")).await;
+        list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("").await, ["http"]);
+    assert_eq!(names("&view=envoy").await, ["http"]);
+    assert_eq!(names("&view=grpc").await, ["cart.shop:80"]);
+    assert_eq!(admin.get("/debug/resources?view=other").await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

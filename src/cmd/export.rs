@@ -174,6 +174,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         metrics,
         log,
         snapshot: pipeline.store.subscribe(),
+        grpc_snapshot: pipeline.grpc.subscribe(),
         inspection: pipeline.inspected.clone(),
         streams: Box::new(|| Value::Array(Vec::new())),
     });

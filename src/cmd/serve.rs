@@ -41,6 +41,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         metrics: metrics.clone(),
         log,
         snapshot: store.subscribe(),
+        grpc_snapshot: pipeline.grpc.subscribe(),
         inspection: pipeline.inspected.clone(),
         streams: {
             let registry = registry.clone();
