@@ -295,6 +295,40 @@ fn v4_every_source_of_resources_says_version_3() {
     assert!(found > 100, "only {found}");
 }
 
+/// Without them an Envoy asks in version 2, which it no longer speaks.
+#[test]
+fn v4_every_config_source_says_version_3() {
+    fn visit(value: &Value, path: &str, sources: &mut usize) {
+        let fields = value.as_object();
+        let is_source = |fields: &serde_json::Map<String, Value>| {
+            ["ads", "self", "path_config_source"].iter().any(|kind| fields.get(*kind).is_some_and(Value::is_object))
+        };
+        if fields.is_some_and(is_source) {
+            *sources += 1;
+            assert_eq!(value["resource_api_version"], "V3", "{path}: {value}");
+        }
+        if let Some(service) = fields.and_then(|fields| fields.get("api_config_source")) {
+            assert_eq!(
+                (&value["resource_api_version"], &service["transport_api_version"]),
+                (&json!("V3"), &json!("V3"))
+            );
+        }
+        for (name, field) in fields.into_iter().flatten() {
+            visit(field, &format!("{path}/{name}"), sources);
+        }
+        value.as_array().into_iter().flatten().for_each(|element| visit(element, path, sources));
+    }
+    let mut sources = 0;
+    for directory in directories() {
+        let (objects, settings, _) = read(&directory);
+        for resource in run(&objects, &settings).1 {
+            let message = protobuf::to_json_redacted(resource.kind().full_name(), &resource.message());
+            visit(&message, &format!("{} {}", directory.display(), resource.name()), &mut sources);
+        }
+    }
+    assert!(sources > 100, "only {sources} config sources were found");
+}
+
 /// The name of a resource among those of all cases; it must be its own there, unless routes lead to it by that name.
 fn unique(taken: &mut BTreeSet<String>, case: &Path, name: &str) -> String {
     let unique = format!("{}/{name}", case.file_name().unwrap().to_string_lossy());

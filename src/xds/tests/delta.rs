@@ -5,6 +5,7 @@ mod changes;
 mod coming_back;
 mod globs;
 mod names;
+mod odd;
 
 use std::sync::Arc;
 

@@ -121,6 +121,11 @@ impl Envoy {
         }
     }
 
+    /// Whether there is nothing that either of them waits for.
+    pub fn rests(&self) -> bool {
+        self.bench.stream.deadline().is_none() && self.warming.is_empty()
+    }
+
     /// Lets time pass, for the server and for clusters that wait for their endpoints.
     pub fn wait(&mut self, time: Duration) {
         let sent = self.bench.wait(time);

@@ -4,6 +4,7 @@ mod answers;
 mod changes;
 mod clients;
 mod names;
+mod odd;
 
 use super::harness::*;
 use crate::snapshot::{Resource, ResourceType};

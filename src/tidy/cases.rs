@@ -1,0 +1,171 @@
+//! The table of protocol cases, docs/protocol-cases.md: every case, and the tests that show it, found by their names.
+//!
+//! `cases.txt` says what the cases are. A test that shows one bears its id in its name, in small letters. `make docs`
+//! writes the table anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use super::{Source, assert_none, files, root, sources};
+
+const TABLE: &str = "docs/protocol-cases.md";
+/// The groups, by the letters that their ids begin with.
+const GROUPS: &str = "asdorfvp";
+/// Cases that no test shows, and why; the table says so.
+const NOT_SHOWN: &[(&str, &str)] = &[];
+
+/// A line of `cases.txt`, by its heading.
+struct Case {
+    group: &'static str,
+    id: &'static str,
+    variants: &'static str,
+    text: &'static str,
+}
+
+fn cases() -> Vec<Case> {
+    let (mut cases, mut group) = (Vec::new(), "");
+    for line in include_str!("cases.txt").lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            group = heading;
+        } else if !line.is_empty() && !line.starts_with('#') {
+            let mut parts = line.splitn(3, " | ");
+            let mut part = || parts.next().unwrap_or_else(|| panic!("cases.txt: {line}"));
+            cases.push(Case { group, id: part(), variants: part(), text: part() });
+        }
+    }
+    cases
+}
+
+/// A test, by its module and name.
+struct Test {
+    name: String,
+    path: String,
+    file: String,
+}
+
+/// The ids in a test's name: `s8_d10_…` gives S8 and D10.
+fn ids(name: &str) -> Vec<String> {
+    let is_id = |part: &&str| {
+        let digits = part.strip_prefix(|first| GROUPS.contains(first));
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    name.split('_').take_while(is_id).map(str::to_uppercase).collect()
+}
+
+/// The functions of `source` that are tests.
+fn tests_in(source: &Source) -> Vec<Test> {
+    let mut tests = Vec::new();
+    let mut marked = false;
+    let mut inner = false;
+    for line in source.text.lines() {
+        let code = line.trim_start();
+        inner |= code.starts_with("mod tests {");
+        marked |= code.starts_with("#[test]") || code.starts_with("#[tokio::test");
+        let function = code.strip_prefix("async ").unwrap_or(code).strip_prefix("fn ");
+        if let Some(function) = function.filter(|_| marked) {
+            let name = function.split(['(', '<']).next().unwrap_or_default().to_owned();
+            let file = source.path.to_str().unwrap().to_owned();
+            let in_file = if inner { "tests::" } else { "" };
+            tests.push(Test { path: format!("{}::{in_file}{name}", module(&file)), name, file });
+            marked = false;
+        }
+    }
+    tests
+}
+
+/// `src/xds/tests/rest.rs` is `xds::tests::rest`, `e2e/tests/modes/main.rs` is `e2e::modes`.
+fn module(file: &str) -> String {
+    let path = file.strip_suffix(".rs").unwrap_or(file);
+    let path = path.strip_suffix("/main").unwrap_or(path);
+    let path = path.strip_prefix("src/").map_or_else(|| path.replacen("e2e/tests/", "e2e/", 1), str::to_owned);
+    path.replace('/', "::")
+}
+
+/// The tests that show each case.
+fn shown_by() -> BTreeMap<String, Vec<Test>> {
+    let mut shown: BTreeMap<String, Vec<Test>> = BTreeMap::new();
+    for source in sources().iter().chain(&files("e2e/tests", &["rs"])) {
+        for test in tests_in(source) {
+            for id in ids(&test.name) {
+                let Test { name, path, file } = &test;
+                let test = Test { name: name.clone(), path: path.clone(), file: file.clone() };
+                shown.entry(id).or_default().push(test);
+            }
+        }
+    }
+    shown
+}
+
+#[test]
+fn every_protocol_case_has_a_test_and_every_id_a_case() {
+    let (cases, shown) = (cases(), shown_by());
+    let known: BTreeSet<&str> = cases.iter().map(|case| case.id).collect();
+    let mut faults = Vec::new();
+    if known.len() != cases.len() {
+        faults.push("cases.txt: an id occurs twice".to_owned());
+    }
+    for id in &known {
+        let excused = NOT_SHOWN.iter().any(|(not_shown, _)| not_shown == id);
+        match shown.contains_key(*id) {
+            false if !excused => faults.push(format!("{id}: no test bears it in its name")),
+            true if excused => faults.push(format!("{id}: a test shows it, so it must not stand in NOT_SHOWN")),
+            _ => {}
+        }
+    }
+    for (id, tests) in &shown {
+        if !known.contains(&**id) {
+            let tests: Vec<&str> = tests.iter().map(|test| &*test.path).collect();
+            faults.push(format!("{id}: cases.txt has no such case: {}", tests.join(", ")));
+        }
+    }
+    faults.extend(NOT_SHOWN.iter().filter(|(id, _)| !known.contains(id)).map(|(id, _)| format!("{id}: no such case")));
+    assert_none(faults);
+}
+
+#[test]
+fn the_table_of_protocol_cases_is_up_to_date() {
+    let path = root().join(TABLE);
+    let table = table();
+    if std::env::var_os("BLESS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &table).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == table, "{TABLE} is not what the tests' names give: run `make docs`");
+}
+
+fn table() -> String {
+    let mut table = String::from(
+        "# Protocol cases\n\n\
+         What the xDS server does, case by case, and the tests that show it. Written by `make docs` from \
+         [cases.txt](../src/tidy/cases.txt) and the names of the tests; not to be edited by hand.\n\n\
+         Variants: SotW is state of the world; ADS is one aggregated stream, separate one stream for each type; Fetch \
+         the unary methods; REST is JSON over HTTP.\n",
+    );
+    let (shown, mut group) = (shown_by(), "");
+    for case in cases() {
+        if case.group != group {
+            group = case.group;
+            write!(table, "\n## {group}\n\n| id | given, expected | variants | tests |\n| --- | --- | --- | --- |\n")
+                .unwrap();
+        }
+        let tests = shown.get(case.id).map(Vec::as_slice).unwrap_or_default();
+        let link = |test: &Test| format!("[{}](../{})", test.path, test.file);
+        let mut tests: Vec<String> = tests.iter().map(link).collect();
+        let not_shown = NOT_SHOWN.iter().filter(|(id, _)| *id == case.id);
+        tests.extend(not_shown.map(|(_, why)| format!("not shown: {why}")));
+        let Case { id, text, variants, .. } = case;
+        writeln!(table, "| {id} | {text} | {variants} | {} |", tests.join("<br>")).unwrap();
+    }
+    table
+}
+
+#[test]
+fn ids_are_read_from_names() {
+    assert_eq!(ids("f5_f6_envoy_learns"), ["F5", "F6"]);
+    assert_eq!(ids("a11_a_stream_that_ends"), ["A11"]);
+    assert!(ids("http2_is_spoken").is_empty() && ids("a_stream").is_empty() && ids("s_8").is_empty());
+    assert_eq!(module("src/xds/tests/rest.rs"), "xds::tests::rest");
+    assert_eq!(module("e2e/tests/modes/main.rs"), "e2e::modes");
+}

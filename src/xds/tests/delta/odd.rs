@@ -1,0 +1,149 @@
+//! What no list of cases has, and clients do all the same.
+
+use super::*;
+
+#[test]
+fn d3_a_star_again_after_it_was_taken_back_brings_everything() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["*"]);
+            assert_eq!(bench.unsubscribe(kind, ["*"]), "");
+            assert_eq!(bench.set(changed(kind, "a", 1)), "");
+            assert_eq!(bench.settled(kind, ["*"]), says(kind, "{a,b}"));
+            assert_eq!(bench.remove([(kind, "a")]), says(kind, "-{a}"));
+        }
+    }
+}
+
+#[test]
+fn d3_a_star_taken_back_leaves_names_that_were_asked_for_before_it() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a"]);
+            bench.settled(kind, ["*"]);
+            assert_eq!(bench.unsubscribe(kind, ["*"]), "");
+            assert_eq!(bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn d5_a_first_message_that_only_takes_back_asks_for_nothing() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            assert_eq!(bench.unsubscribe(kind, ["never"]), "");
+            assert_eq!(bench.set(changed(kind, "a", 1)), "");
+            assert_eq!(bench.subscribe(kind, ["a"]), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn d8_an_absent_name_under_the_wildcard_is_told_and_comes() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, []);
+            let told = bench.subscribe(kind, ["nx"]);
+            assert_eq!(told, says(kind, "-{nx}"));
+            bench.ack(told.one());
+            assert_eq!(bench.set(changed(kind, "nx", 0)), says(kind, "{nx}"));
+        }
+    }
+}
+
+#[test]
+fn d10_a_name_given_twice_in_a_message_is_sent_once() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            assert_eq!(bench.subscribe(kind, ["a", "a", "b", "a"]), says(kind, "{a,b}"));
+        }
+    }
+}
+
+#[test]
+fn d11_a_name_taken_back_twice_and_asked_for_once_is_asked_for() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            assert_eq!(bench.unsubscribe(kind, ["a", "a"]), "");
+            assert_eq!(bench.unsubscribe(kind, ["a"]), "");
+            assert_eq!(bench.settled(kind, ["a"]), says(kind, "{a}"));
+            assert_eq!(bench.set(changed(kind, "a", 1)), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn d11_a_name_taken_back_while_its_change_is_held_back_is_not_sent() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let first = bench.set(changed(kind, "b", 1));
+            assert_eq!(bench.set(changed(kind, "a", 1)), "", "one in flight");
+            assert_eq!(bench.unsubscribe(kind, ["a"]), "");
+            assert_eq!(bench.ack(first.one()), "");
+        }
+    }
+}
+
+#[test]
+fn d13_an_ack_of_an_older_nonce_is_that_ack_and_no_more() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            let first = bench.subscribe(kind, ["a"]);
+            let second = bench.subscribe(kind, ["b"]);
+            // Both are in flight: answered in order, each counts; answered again, neither does.
+            assert_eq!(bench.ack(first.one()), "");
+            assert_eq!(bench.ack(second.one()), "");
+            let heard = bench.notices.len();
+            assert_eq!(heard, 2);
+            assert_eq!(bench.ack(first.one()), "");
+            assert_eq!(bench.nack(second.one(), "too late"), "");
+            assert_eq!(bench.notices.len(), heard);
+            assert_eq!(bench.set(changed(kind, "a", 1)), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn d15_after_a_nack_and_a_reconnect_the_client_gets_what_it_lacks() {
+    for kind in NAMED {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            let accepted = bench.version(kind, "a");
+            let sent = bench.set(changed(kind, "a", 1));
+            bench.nack(sent.one(), "bad a");
+            bench.reconnect();
+            let again = bench.resume(kind, &["a"], [("a", accepted)]);
+            assert_eq!(again, says(kind, "{a}"), "a new stream knows of no rejection");
+            assert_eq!(bench.nack(again.one(), "bad a"), "");
+            assert_eq!(bench.wait(ms(60_000)), "");
+        }
+    }
+}
+
+#[test]
+fn d16_versions_of_a_name_that_is_absent_are_answered_with_its_removal() {
+    for kind in KINDS {
+        for mut bench in streams(kind, []) {
+            bench.reconnect();
+            let sent = bench.resume(kind, &["gone"], [("gone", "0123456789abcdef".into())]);
+            assert_eq!(sent, says(kind, "-{gone}"));
+            bench.ack(sent.one());
+            assert_eq!(bench.set(changed(kind, "gone", 0)), says(kind, "{gone}"));
+        }
+    }
+}
+
+#[test]
+fn d17_a_wildcard_and_names_come_back_together() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            let (a, b) = (bench.version(kind, "a"), bench.version(kind, "b"));
+            bench.reconnect();
+            let versions = [("a", a), ("b", b), ("gone", "0123456789abcdef".into())];
+            let sent = bench.resume(kind, &["*", "a", "nx"], versions);
+            assert_eq!(sent, says(kind, "-{gone,nx}"));
+        }
+    }
+}

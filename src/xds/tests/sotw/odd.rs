@@ -1,0 +1,123 @@
+//! What no list of cases has, and clients do all the same.
+
+use super::*;
+
+#[test]
+fn s3_a_star_beside_names_goes_and_comes_while_the_names_stay() {
+    for kind in FULL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a"]);
+            assert_eq!(bench.settled(kind, ["a", "*"]), says(kind, "{a,b}"));
+            bench.settled(kind, ["a"]);
+            assert_eq!(bench.set(changed(kind, "b", 1)), "");
+            assert_eq!(bench.settled(kind, ["*", "a"]), says(kind, "{a,b}"), "again, with what b is now");
+        }
+    }
+}
+
+#[test]
+fn s3_an_empty_list_after_names_asks_for_nothing_on_a_stream_of_one_type_too() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a"]);
+            let none = bench.ask(kind, []);
+            assert!(none.is_empty() || none == says(kind, "{}"), "{none}");
+            none.iter().for_each(|response| drop(bench.ack(response)));
+            assert_eq!(bench.set([any_kind(kind, "a", 1), any_kind(kind, "new", 0)]), "");
+            assert_eq!(bench.ask(kind, ["b"]), says(kind, "{b}"));
+        }
+    }
+}
+
+#[test]
+fn s4_wildcard_of_endpoints_and_routes_must_be_spelled_out() {
+    for kind in [ENDPOINTS, ROUTES] {
+        for mut bench in streams(kind, ["a", "b"]) {
+            assert_eq!(bench.settled(kind, ["*"]), says(kind, "{a,b}"));
+            assert_eq!(bench.settled(kind, []), "", "which takes it back");
+            assert_eq!(bench.set(changed(kind, "a", 1)), "");
+        }
+    }
+}
+
+#[test]
+fn s5_a_very_long_list_with_every_name_twice_is_answered_once() {
+    let names: Vec<String> = (0..2000).map(|i| format!("n{i:04}")).collect();
+    for kind in KINDS {
+        for mut bench in streams(kind, []) {
+            let set = names.iter().map(|name| any_kind(kind, name, 0)).collect();
+            bench.store.update(crate::snapshot::Update { set, remove: Vec::new() });
+            bench.catch_up();
+            let twice: Vec<&str> = names.iter().chain(&names).map(String::as_str).collect();
+            let sent = bench.settled_list(kind, &twice);
+            assert_eq!(sent.one().resources.len(), 2000);
+        }
+    }
+}
+
+#[test]
+fn s6_an_ack_with_a_version_of_another_server_is_an_ack() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            let sent = bench.ask(kind, ["a"]);
+            let ack = Request { version: "something-else".into(), ..bench.ack_request(sent.one()) };
+            assert_eq!(bench.request(ack), "", "the nonce counts");
+            assert_eq!(bench.set(changed(kind, "a", 1)), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn s21_a_first_request_with_a_nonce_of_an_earlier_stream_is_a_first_request() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]).map(Bench::into_grpc) {
+            bench.set_names(kind, vec!["a".into()]);
+            let request = Request { nonce: "17".into(), version: "old".into(), ..bench.next_request(kind) };
+            assert_eq!(bench.request(request), says(kind, "{a}"));
+        }
+    }
+}
+
+#[test]
+fn s23_a_nack_of_a_first_response_then_a_reconnect_gets_an_answer_again() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            let sent = bench.ask(kind, ["a"]);
+            assert_eq!(bench.nack(sent.one(), "bad"), "");
+            bench.reconnect();
+            let again = bench.ask(kind, ["a"]);
+            assert_eq!(again, says(kind, "{a}"), "a new stream knows of no rejection");
+            assert_eq!(bench.nack(again.one(), "bad"), "", "and is silent after one");
+        }
+    }
+}
+
+#[test]
+fn s26_a_nack_that_drops_names_keeps_the_others() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let sent = bench.set(changed(kind, "a", 1));
+            let mut nack = bench.nack_request(sent.one(), "bad a");
+            nack.subscribe = vec!["b".into()];
+            bench.set_names(kind, vec!["b".into()]);
+            let smaller = bench.request(nack);
+            assert!(smaller.is_empty() || smaller == says(kind, "{b}"), "{smaller}");
+            smaller.iter().for_each(|response| drop(bench.ack(response)));
+            assert_eq!(bench.set(changed(kind, "a", 2)), "");
+            assert_eq!(bench.set(changed(kind, "b", 1)), says(kind, "{b}"));
+        }
+    }
+}
+
+#[test]
+fn s29_names_are_answered_after_a_reconnect_whatever_version_is_claimed() {
+    for kind in KINDS {
+        for bench in streams(kind, ["a", "b"]) {
+            let mut bench = bench.into_grpc();
+            bench.settled(kind, ["a"]);
+            bench.reconnect();
+            assert_eq!(bench.ask(kind, ["b"]), says(kind, "{b}"), "it never had b, though the version is equal");
+        }
+    }
+}
