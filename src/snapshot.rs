@@ -3,11 +3,13 @@
 //! Usable without anything Kubernetes: it knows resources by type and name, the objects they came from only as
 //! references. Everything here is immutable once made and shared, never copied per stream.
 
+mod body;
 mod names;
 mod references;
 mod resource;
 mod store;
 
+pub use body::Body;
 pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};

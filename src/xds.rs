@@ -25,7 +25,7 @@ mod tests;
 mod v2;
 
 pub use locators::Locator;
-pub use message::{Node, Notice, Output, Request, Response, Variant};
+pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
 pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within, tls_config};

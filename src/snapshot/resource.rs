@@ -311,6 +311,11 @@ impl Resource {
         self.frame.bytes.slice(self.frame.value_start as usize..)
     }
 
+    /// Bytes that it takes in a response, at most.
+    pub fn size(&self) -> usize {
+        self.frame.bytes.len()
+    }
+
     /// Field `resources` of a `DiscoveryResponse`, with its tag.
     pub fn sotw_field(&self, api: ApiVersion) -> Bytes {
         let frame = self.frame(api);

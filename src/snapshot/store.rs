@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::ordmap::DiffItem;
 use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::body::{Bodies, Body};
 use super::{Resource, ResourceType, Version, canonical};
 
 /// How many publications back a stream can ask what changed; one that is further behind compares everything.
@@ -34,12 +36,15 @@ struct Typed {
     aliases: OrdSet<(Arc<str>, Arc<str>)>,
     /// XOR over the resources, so that a change costs what it changes.
     digest: u64,
+    /// Made on demand; those of another snapshot as long as nothing of the type has changed.
+    bodies: Arc<Bodies>,
 }
 
 impl Typed {
     /// Takes out what was noted of `old`.
     fn forget(&mut self, old: &Resource, users_of_endpoints: &mut OrdSet<(Arc<str>, Arc<str>)>) {
         self.digest ^= digest(old);
+        self.bodies = Arc::default();
         for alias in &old.lease().aliases {
             self.aliases.remove(&(alias.clone(), old.name().clone()));
         }
@@ -68,6 +73,34 @@ impl Snapshot {
     /// All resources of a type, by name.
     pub fn all(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Resource>> {
         self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
+    }
+
+    /// All resources of a type in one body, which everybody shares who asks for all of them.
+    pub fn body(&self, kind: ResourceType) -> Arc<Body> {
+        let Some(typed) = self.types.get(&kind) else { return Arc::new(Body::new([])) };
+        let all = || Arc::new(Body::new(typed.resources.values().cloned().collect::<Vec<_>>()));
+        typed.bodies.whole.get_or_init(all).clone()
+    }
+
+    /// The same in bodies of a moderate size.
+    pub fn parts(&self, kind: ResourceType) -> Arc<[Arc<Body>]> {
+        let Some(typed) = self.types.get(&kind) else { return Arc::new([]) };
+        let split = || Body::split(&typed.resources.values().cloned().collect::<Vec<_>>()).into();
+        typed.bodies.parts.get_or_init(split).clone()
+    }
+
+    /// Names of the resources of a type that differ from those in `other`. Costs little where the two share much.
+    pub fn difference(&self, other: &Self, kind: ResourceType) -> Vec<Arc<str>> {
+        let (none, of) =
+            (OrdMap::new(), |snapshot: &Self| snapshot.types.get(&kind).map(|typed| typed.resources.clone()));
+        let (old, new) = (of(other).unwrap_or_else(|| none.clone()), of(self).unwrap_or(none));
+        let names = old.diff(&new).filter_map(|item| match item {
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) => Some(name.clone()),
+            DiffItem::Update { old: (name, old), new: (_, new) } => {
+                (old.version() != new.version()).then(|| name.clone())
+            }
+        });
+        names.collect()
     }
 
     /// The resources of a type whose names begin with `prefix`, by name.
@@ -239,6 +272,7 @@ impl Store {
                 }
             }
             typed.digest ^= digest(&resource);
+            typed.bodies = Arc::default();
             for alias in &resource.lease().aliases {
                 typed.aliases.insert((alias.clone(), resource.name().clone()));
             }

@@ -6,48 +6,107 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::Stream;
+use futures::{Stream, StreamExt, stream};
+use http::{HeaderMap, HeaderValue, header};
+use http_body::Frame;
+use http_body_util::StreamBody;
 use prost::encoding::{encode_varint, encoded_len_varint};
-use tonic::Status;
-use tonic::codec::{EncodeBody, EncodeBuf, Encoder, SingleMessageCompressionOverride};
+use tonic::{Code, Status};
 
-use super::message::{Response, Variant};
+use super::message::{Resources, Response, Variant};
 use crate::snapshot::{ApiVersion, resource_name};
 
 /// `google.rpc.Code.NOT_FOUND`.
 const NOT_FOUND: u64 = 5;
 
+/// A shared body of this many bytes or more is handed to the transport as it is, a smaller one copied into one piece
+/// with the rest: a piece of its own costs more than that.
+const WORTH_SHARING: usize = 16 << 10;
+
+/// An encoded response: a little of its own around a body that may be shared.
+pub(super) struct Encoded {
+    head: Bytes,
+    body: Bytes,
+    tail: Bytes,
+}
+
+impl Encoded {
+    /// Its size in bytes.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.body.len() + self.tail.len()
+    }
+
+    /// The whole in one piece.
+    pub fn into_bytes(self) -> Bytes {
+        let mut buffer = BytesMut::with_capacity(self.len());
+        [self.head, self.body, self.tail].into_iter().for_each(|part| buffer.put(part));
+        buffer.freeze()
+    }
+
+    /// As a gRPC message, in pieces.
+    fn pieces(self) -> Vec<Bytes> {
+        let mut first = BytesMut::with_capacity(5 + if self.is_large() { self.head.len() } else { self.len() });
+        first.put_u8(0); // Not compressed.
+        first.put_u32(u32::try_from(self.len()).unwrap_or(u32::MAX));
+        first.put(self.head.clone());
+        if self.is_large() {
+            return vec![first.freeze(), self.body, self.tail];
+        }
+        first.put(self.body);
+        first.put(self.tail);
+        vec![first.freeze()]
+    }
+
+    fn is_large(&self) -> bool {
+        self.body.len() >= WORTH_SHARING
+    }
+}
+
 /// The encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`; `identifier` names this control plane.
-pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Bytes {
+pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Encoded {
+    let mut head = BytesMut::new();
+    put(&mut head, 1, response.version.as_bytes());
+    let mut tail = BytesMut::with_capacity(response.type_url.len() + identifier.len() + 64);
+    put(&mut tail, 4, response.type_url.as_bytes());
+    match variant {
+        Variant::Sotw => {
+            put_message(&mut tail, 6, |inner| put(inner, 1, identifier.as_bytes()));
+            response.missing.iter().for_each(|name| put_missing(&mut tail, name));
+        }
+        Variant::Delta => {
+            response.removed.iter().for_each(|name| match resource_name(name) {
+                None => put(&mut tail, 6, name.as_bytes()),
+                Some(variant) => put(&mut tail, 8, &variant),
+            });
+            put_message(&mut tail, 7, |inner| put(inner, 1, identifier.as_bytes()));
+        }
+    }
+    put(&mut tail, 5, response.nonce.as_bytes());
+    Encoded { head: head.freeze(), body: body(response, variant), tail: tail.freeze() }
+}
+
+/// The repeated field `resources`.
+fn body(response: &Response, variant: Variant) -> Bytes {
     let (api, delta) = (ApiVersion::of_url(&response.type_url), variant == Variant::Delta);
+    match &response.resources {
+        Resources::Shared(body) if api == ApiVersion::V3 && !body.is_leased() => return body.fields(delta),
+        _ => {}
+    }
     let resources = response.resources.iter().map(|resource| match variant {
         Variant::Sotw if response.leases && resource.lease().ttl.is_some() => resource.wrapped_sotw_field(api),
         Variant::Sotw => resource.sotw_field(api),
         Variant::Delta => resource.delta_field(api),
     });
-    let heartbeats = response.heartbeats.iter().map(|resource| resource.heartbeat_field(delta, api));
-    let resources: Vec<Bytes> = resources.chain(heartbeats).collect();
-    let size: usize = resources.iter().map(Bytes::len).sum();
-    let names: usize = response.removed.iter().chain(&response.missing).map(|name| name.len() + 64).sum();
-    let mut buffer = BytesMut::with_capacity(size + names + 256);
-    put(&mut buffer, 1, response.version.as_bytes());
-    resources.iter().for_each(|resource| buffer.put_slice(resource));
-    put(&mut buffer, 4, response.type_url.as_bytes());
-    match variant {
-        Variant::Sotw => {
-            put_message(&mut buffer, 6, |inner| put(inner, 1, identifier.as_bytes()));
-            response.missing.iter().for_each(|name| put_missing(&mut buffer, name));
-        }
-        Variant::Delta => {
-            response.removed.iter().for_each(|name| match resource_name(name) {
-                None => put(&mut buffer, 6, name.as_bytes()),
-                Some(variant) => put(&mut buffer, 8, &variant),
-            });
-            put_message(&mut buffer, 7, |inner| put(inner, 1, identifier.as_bytes()));
+    let mut fields = resources.chain(response.heartbeats.iter().map(|resource| resource.heartbeat_field(delta, api)));
+    match (fields.next(), fields.next()) {
+        (None, _) => Bytes::new(),
+        (Some(only), None) => only,
+        (Some(first), Some(second)) => {
+            let mut buffer = BytesMut::with_capacity(response.resources.iter().map(|resource| resource.size()).sum());
+            [first, second].into_iter().chain(fields).for_each(|field| buffer.put(field));
+            buffer.freeze()
         }
     }
-    put(&mut buffer, 5, response.nonce.as_bytes());
-    buffer.freeze()
 }
 
 /// Field `resource_errors`: `{resource_name {name}, error_detail {code, message}}`. Source: xRFC TP3.
@@ -80,23 +139,30 @@ fn put_message(buffer: &mut BytesMut, field: u8, fill: impl FnOnce(&mut BytesMut
 
 /// The answer to a gRPC call: encoded messages, then how they end.
 pub(super) fn grpc(
-    messages: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
+    messages: impl Stream<Item = Result<Encoded, Status>> + Send + 'static,
 ) -> http::Response<axum::body::Body> {
-    let body = EncodeBody::new_server(Raw, messages, None, SingleMessageCompressionOverride::default(), None);
-    let mut response = http::Response::new(axum::body::Body::new(body));
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/grpc"));
+    let outcomes = messages.map(Some).chain(stream::iter([None]));
+    let frames = outcomes.scan(false, |ended, outcome| {
+        let frames = match outcome {
+            _ if *ended => return std::future::ready(None),
+            Some(Ok(message)) => message.pieces().into_iter().map(Frame::data).collect(),
+            Some(Err(status)) => vec![Frame::trailers(trailers(&status))],
+            None => vec![Frame::trailers(trailers(&Status::new(Code::Ok, "")))],
+        };
+        *ended = frames.iter().any(Frame::is_trailers);
+        std::future::ready(Some(stream::iter(frames.into_iter().map(Ok::<_, std::convert::Infallible>))))
+    });
+    let mut response = http::Response::new(axum::body::Body::new(StreamBody::new(frames.flatten())));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
 }
 
-/// Sends bytes as they are.
-struct Raw;
-
-impl Encoder for Raw {
-    type Item = Bytes;
-    type Error = Status;
-
-    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put(item);
-        Ok(())
+/// The end of a call, as gRPC says it.
+fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // It fails for a status that is too large for a header; the code says enough then.
+    if status.add_header(&mut trailers).is_err() {
+        trailers.insert("grpc-status", HeaderValue::from(status.code() as i32));
     }
+    trailers
 }

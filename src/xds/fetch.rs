@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use bytes::Bytes;
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
 use tonic::Status;
 
-use super::encode;
+use super::encode::{self, Encoded};
 use super::inbound::Requests;
 use super::message::{Node, Request, Response, Variant};
 use super::server::Peer;
@@ -38,9 +37,9 @@ impl Fetch {
     pub fn new(kind: ResourceType, mut request: Request) -> Result<Self, Refusal> {
         request.canonicalise();
         let url = type_url(&request.type_url, Some(kind))?;
-        let mut subscription = Subscription::new(kind, &url);
+        let mut subscription = Subscription::new(kind, &url, Arc::default());
         // Only the names matter here, so there is no need to compare anything.
-        subscription.request(Variant::Sotw, &request, true, &Snapshot::default());
+        subscription.request(Variant::Sotw, &request, true);
         let mut names = request.subscribe;
         names.sort_unstable();
         names.dedup();
@@ -67,12 +66,12 @@ impl Fetch {
 
     /// All that is asked for and exists.
     pub fn response(&self, snapshot: &Snapshot) -> Response {
-        let resources: Vec<_> = self.subscription.wanted(snapshot).into_iter().cloned().collect();
+        let resources: Vec<Arc<_>> = self.subscription.wanted(snapshot).into_iter().cloned().collect();
         Response {
             type_url: self.subscription.type_url.clone(),
             nonce: "1".to_owned(),
             version: self.version(snapshot).to_string(),
-            resources,
+            resources: resources.into(),
             heartbeats: Vec::new(),
             leases: self.node.takes_leases(Variant::Sotw, self.subscription.kind),
             removed: Vec::new(),
@@ -91,7 +90,7 @@ pub(super) async fn unary(
 ) -> http::Response<Body> {
     let (head, body) = request.into_parts();
     match answer(&service, kind, api, head.extensions.get::<Peer>().cloned(), body).await {
-        Ok(bytes) => encode::grpc(futures::stream::iter([Ok(bytes)])),
+        Ok(encoded) => encode::grpc(futures::stream::iter([Ok(encoded)])),
         Err(status) => status.into_http(),
     }
 }
@@ -102,7 +101,7 @@ async fn answer(
     api: ApiVersion,
     peer: Option<Peer>,
     body: Body,
-) -> Result<Bytes, Status> {
+) -> Result<Encoded, Status> {
     let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
     let request = Requests::<DiscoveryRequest>::new(body).message().await?;
     let request = request.ok_or_else(|| Status::invalid_argument("there is no request"))?;
@@ -111,7 +110,7 @@ async fn answer(
     let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
     let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
     let response = fetch.response(&snapshot);
-    let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
-    service.answered(peer.address, &fetch.node, &response, bytes.len());
-    Ok(bytes)
+    let encoded = encode::response(&response, Variant::Sotw, &service.identifier);
+    service.answered(peer.address, &fetch.node, &response, encoded.len());
+    Ok(encoded)
 }

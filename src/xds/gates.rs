@@ -129,6 +129,11 @@ impl Gates {
         self.kept.get(name).is_some_and(|kept| *kept != Kept::Over)
     }
 
+    /// Whether no cluster stays that is no longer wanted.
+    pub fn keeps_nothing(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// When something kept becomes due, or somebody is waited for no longer.
     pub fn deadline(&self) -> Option<Instant> {
         let removals = self.kept.values().filter_map(|kept| match kept {
@@ -155,7 +160,7 @@ impl Gates {
             resource.references().names_cluster(cluster) && !sent.is_some_and(|s| s.references().names_cluster(cluster))
                 || routes.any(|routes| routes.references().names_cluster(cluster))
         };
-        types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted().any(|name| leads_to(name)))
+        types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
     }
 
     /// Whether a listener at the client asks for the route configuration `name`.
@@ -184,9 +189,8 @@ impl Gates {
             State::Version(_) => true,
             State::Unknown | State::Absent => false,
         };
-        let mut kept = self.kept.keys().filter_map(|cluster| clusters.known.get(cluster));
-        let going = clusters.in_flight.iter().any(|response| !response.content.is_empty());
-        going || kept.any(|known| may_use(&known.sent))
+        let going = clusters.in_flight.iter().any(|response| !response.is_empty());
+        going || self.kept.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
     }
 
     /// A response with listeners or routes was accepted; `listeners`: what each was before.
@@ -194,8 +198,8 @@ impl Gates {
         self.last_route_ack = Some(now);
         for old in listeners {
             let listeners = types.get(&ResourceType::LISTENER);
-            let new = listeners.and_then(|listeners| listeners.known.get(old.name())?.accepted.resource());
-            let asked = new.map_or([].as_slice(), |new| &new.references().routes);
+            let new = listeners.map(|listeners| listeners.known(old.name()).accepted).unwrap_or_default();
+            let asked = new.resource().map_or([].as_slice(), |new| &new.references().routes);
             let waits_for: Vec<Arc<str>> = asked.iter().filter(|name| !accepted(types, name)).cloned().collect();
             if !waits_for.is_empty() {
                 self.replaced.push(Replaced { old, waits_for, until: now + timing.gate_timeout });
@@ -239,16 +243,17 @@ impl Gates {
             || order::before().any(|kind| {
                 // Also what is under way to a client that has just taken its interest back: it may want it anew.
                 let under_way = types.get(&kind).into_iter().flat_map(|subscription| &subscription.in_flight);
-                under_way.flat_map(|response| &response.content).any(|(_, state)| may_use(state))
+                under_way.flat_map(InFlight::resources).any(|resource| resource.references().names_cluster(cluster))
             })
-            || order::before().any(|kind| {
-                let known = types.get(&kind).into_iter().flat_map(|subscription| &subscription.known);
-                known.into_iter().any(|(name, known)| {
-                    let reachable = kind != ResourceType::ROUTES
-                        || newest.get(kind, name).is_some()
-                        || self.uses_routes(types, name);
-                    reachable && (may_use(&known.sent) || may_use(&known.accepted))
-                })
+            || order::before().filter_map(|kind| types.get(&kind)).any(|subscription| {
+                let kind = subscription.kind;
+                let reachable = |name: &str| {
+                    kind != ResourceType::ROUTES || newest.get(kind, name).is_some() || self.uses_routes(types, name)
+                };
+                let mut apart = subscription.standing_apart();
+                let mut at_client = subscription.at_client();
+                at_client.any(|r| r.references().names_cluster(cluster) && reachable(r.name()))
+                    || apart.any(|(name, known)| (may_use(&known.sent) || may_use(&known.accepted)) && reachable(name))
             })
     }
 
@@ -270,7 +275,7 @@ fn open(types: &Types) -> bool {
 
 /// The listeners that the client has or may have.
 fn at_client(listeners: &Subscription) -> impl Iterator<Item = &Arc<Resource>> {
-    listeners.known.values().flat_map(|known| [known.sent.resource(), known.accepted.resource()]).flatten()
+    listeners.at_client()
 }
 
 fn names_routes(listener: &Resource, name: &str) -> bool {
@@ -279,5 +284,5 @@ fn names_routes(listener: &Resource, name: &str) -> bool {
 
 fn accepted(types: &Types, route: &str) -> bool {
     let routes = types.get(&ResourceType::ROUTES);
-    routes.is_some_and(|routes| routes.known.get(route).is_some_and(|known| known.accepted.exists()))
+    routes.is_some_and(|routes| routes.known(route).accepted.exists())
 }

@@ -182,7 +182,7 @@ impl Locators {
                 type_url: kind.url().into(),
                 nonce: nonce.to_string(),
                 version: snapshot.version(kind.variants()).to_string(),
-                resources: set,
+                resources: set.into(),
                 heartbeats: Vec::new(),
                 leases: false,
                 removed,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
 use super::locators::Locator;
-use crate::snapshot::{Resource, ResourceType, canonical};
+use crate::snapshot::{Body, Resource, ResourceType, canonical};
 
 /// Which variant of the protocol a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,7 +185,7 @@ pub struct Response {
     /// State of the world: `version_info`. Delta: `system_version_info`.
     pub version: String,
     /// What is set.
-    pub resources: Vec<Arc<Resource>>,
+    pub resources: Resources,
     /// Resources whose time to live is renewed without sending them again.
     pub heartbeats: Vec<Arc<Resource>>,
     /// State of the world: whether times to live are told, for which each resource with one needs a wrapper.
@@ -193,6 +194,53 @@ pub struct Response {
     pub removed: Vec<Arc<str>>,
     /// State of the world: what was asked for and does not exist (`resource_errors`).
     pub missing: Vec<Arc<str>>,
+}
+
+/// The resources of a response: its own, or a body that it shares with other responses.
+#[derive(Debug, Clone)]
+pub enum Resources {
+    /// Of this response alone.
+    Own(Vec<Arc<Resource>>),
+    /// What others get too.
+    Shared(Arc<Body>),
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self::Own(Vec::new())
+    }
+}
+
+impl From<Vec<Arc<Resource>>> for Resources {
+    fn from(resources: Vec<Arc<Resource>>) -> Self {
+        Self::Own(resources)
+    }
+}
+
+impl From<Arc<Body>> for Resources {
+    fn from(body: Arc<Body>) -> Self {
+        Self::Shared(body)
+    }
+}
+
+impl<'a> IntoIterator for &'a Resources {
+    type Item = &'a Arc<Resource>;
+    type IntoIter = std::slice::Iter<'a, Arc<Resource>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Deref for Resources {
+    type Target = [Arc<Resource>];
+
+    fn deref(&self) -> &[Arc<Resource>] {
+        match self {
+            Self::Own(resources) => resources,
+            Self::Shared(body) => body.resources(),
+        }
+    }
 }
 
 /// What comes out of a stream's state: a message to send, or something that happened.

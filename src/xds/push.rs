@@ -50,7 +50,8 @@ pub(super) struct Push {
 impl Push {
     /// Decides what becomes of one dirty name.
     pub fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
-        let sent = subscription.known.get(name).map(|known| &known.sent);
+        let known = subscription.known(name);
+        let sent = &known.sent;
         let resource = match look {
             Look::Wait => {
                 self.waits.insert(name.clone());
@@ -62,12 +63,9 @@ impl Push {
                 if again {
                     self.told_again.insert(name.clone());
                 }
-                let told = sent == Some(&State::Absent) && !again;
+                let told = *sent == State::Absent && !again;
                 // A removal that was rejected with something else left the client with what it had accepted before.
-                let has_it = subscription
-                    .known
-                    .get(name)
-                    .is_some_and(|known| known.sent.exists() || (again && known.accepted.exists()));
+                let has_it = sent.exists() || (again && known.accepted.exists());
                 if !told && (need == Need::Asked || subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
                     self.content.push((name.clone(), State::Absent));
@@ -83,13 +81,13 @@ impl Push {
                 resource
             }
         };
-        if sent.is_some_and(|sent| *sent == resource) {
+        if *sent == resource {
             self.recognised.push(resource.clone());
         }
         if need == Need::Asked {
             self.asked.push(name.clone());
         }
-        if need > Need::Changed || sent.is_none_or(|sent| *sent != resource) {
+        if need > Need::Changed || *sent != resource {
             self.content.push((name.clone(), State::Resource(resource.clone())));
             self.set.push(resource);
         }
@@ -101,10 +99,9 @@ impl Push {
             return !self.set.is_empty() || !self.removed.is_empty();
         }
         let is_envoy = node.is_some_and(Node::is_envoy);
-        let gone = self.removed.iter().any(|name| subscription.known.get(name).is_some_and(|k| k.sent.exists()));
+        let gone = self.removed.iter().any(|name| subscription.known(name).sent.exists());
         for name in self.removed.iter().filter(|name| subscription.named(name)) {
-            let had_it = !self.told_again.contains(name)
-                && subscription.known.get(name).is_some_and(|known| known.sent.exists());
+            let had_it = !self.told_again.contains(name) && subscription.known(name).sent.exists();
             match is_envoy {
                 // Envoy warms a cluster for 15 s for want of an answer; it ignores the removal of live endpoints.
                 true if subscription.kind == ResourceType::ENDPOINTS && !had_it => self.set.push(no_endpoints(name)),

@@ -119,7 +119,7 @@ async fn respond(service: &Service, peer: SocketAddr, fetch: Fetch, deadline: In
         };
     };
     let response = fetch.response(&snapshot);
-    let bytes = encode::response(&response, Variant::Sotw, &service.identifier);
+    let bytes = encode::response(&response, Variant::Sotw, &service.identifier).into_bytes();
     // Large states take a while, and other streams must not wait for it.
     let json = tokio::task::spawn_blocking(move || {
         protobuf::to_json("envoy.service.discovery.v3.DiscoveryResponse", &bytes).to_string()

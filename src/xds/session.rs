@@ -4,13 +4,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use bytes::Bytes;
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use prost::Message;
 use tokio::sync::watch;
 use tonic::Status;
 
-use super::encode;
+use super::encode::{self, Encoded};
 use super::inbound::{MOST_KEPT, Requests};
 use super::message::{Output, Request, Variant};
 use super::observer::StreamInfo;
@@ -103,13 +102,13 @@ enum Step {
 }
 
 impl<R: Message + Default + Into<Request> + 'static> Session<R> {
-    fn run(self) -> impl futures::Stream<Item = Result<Bytes, Status>> + Send {
+    fn run(self) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
         futures::stream::unfold(Some(self), |session| async move {
             let mut session = session?;
             loop {
                 while let Some(output) = session.outputs.pop_front() {
-                    if let Some(bytes) = session.emit(&output) {
-                        return Some((Ok(bytes), Some(session)));
+                    if let Some(encoded) = session.emit(&output) {
+                        return Some((Ok(encoded), Some(session)));
                     }
                 }
                 match session.step().await {
@@ -122,14 +121,14 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     }
 
     /// Reports what happened, and gives the bytes of a response.
-    fn emit(&self, output: &Output) -> Option<Bytes> {
+    fn emit(&self, output: &Output) -> Option<Encoded> {
         let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned()).unwrap_or_default();
         let service = &self.method.service;
         match output {
             Output::Send(response) => {
-                let bytes = encode::response(response, self.method.variant, &service.identifier);
-                service.observer.sent(&self.info, &node, response, bytes.len());
-                Some(bytes)
+                let encoded = encode::response(response, self.method.variant, &service.identifier);
+                service.observer.sent(&self.info, &node, response, encoded.len());
+                Some(encoded)
             }
             Output::Notice(notice) => {
                 service.observer.noticed(&self.info, &node, notice);

@@ -4,16 +4,18 @@
 //! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
 //! gates and timers; no stream waits for another.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod sending;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::gates::Gates;
 use super::locators::Locators;
-use super::message::{Node, Notice, Output, Request, Response, Variant};
+use super::message::{Node, Notice, Output, Request, Resources, Response, Variant};
 use super::order::{self, Side, Timing};
-use super::push::{Look, Push};
-use super::subscription::{Held, InFlight, Need, State, Subscription};
+use super::push::Look;
+use super::subscription::{Held, InFlight, Need, Subscription};
 use super::v2;
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
@@ -29,7 +31,7 @@ pub struct Stream {
     pub(super) types: BTreeMap<ResourceType, Subscription>,
     gates: Gates,
     /// Load assignments of clusters that were sent before the client asked for any endpoints.
-    unfollowed: BTreeSet<Arc<str>>,
+    unfollowed: HashSet<Arc<str>>,
     /// Route configurations that were just sent because the client asked: it has none of their virtual hosts.
     asked_routes: BTreeSet<Arc<str>>,
     nonces: u64,
@@ -80,7 +82,7 @@ impl Stream {
             gates: Gates::new(snapshot.clone()),
             newest: snapshot,
             types: BTreeMap::new(),
-            unfollowed: BTreeSet::new(),
+            unfollowed: HashSet::new(),
             asked_routes: BTreeSet::new(),
             nonces: 0,
             locators: Locators::default(),
@@ -122,21 +124,16 @@ impl Stream {
 
     /// Takes a newer snapshot.
     pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
-        match snapshot.changes_since(self.newest.generation()) {
-            Some(changes) => {
-                for (kind, name) in changes.clone() {
-                    if let (Some(subscription), Some(resource)) = (self.types.get_mut(kind), snapshot.get(*kind, name))
-                    {
-                        subscription.named_by(resource);
-                    }
+        for (kind, subscription) in &mut self.types {
+            match snapshot.changes_since(self.newest.generation()) {
+                Some(changes) => {
+                    subscription.advance(&snapshot, changes.filter(|key| key.0 == *kind).map(|key| &key.1))
                 }
-                for (kind, name) in changes {
-                    if let Some(subscription) = self.types.get_mut(kind) {
-                        subscription.changed(name);
-                    }
+                None => {
+                    let changed = snapshot.difference(&self.newest, *kind);
+                    subscription.advance(&snapshot, changed.iter());
                 }
             }
-            None => self.compare_everything(&snapshot),
         }
         self.newest = snapshot;
         self.advance(now)
@@ -175,7 +172,7 @@ impl Stream {
         if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
             self.gates.introduced(node, request, &self.types, now + self.timing.gate_timeout);
         }
-        let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url));
+        let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url, self.newest.clone()));
         let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
         let (mut accepted, mut replaced) = (false, Vec::new());
         if !first {
@@ -194,8 +191,7 @@ impl Stream {
                     if let Some(response) = subscription.take(&request.nonce) {
                         subscription.reject(&response);
                         subscription.rejection = Some(message.clone());
-                        let set = response.content.iter().filter(|(_, state)| state.exists());
-                        let suspects = set.map(|(name, _)| name.clone()).collect();
+                        let suspects = response.names_set().cloned().collect();
                         let (nonce, message) = (response.nonce, message.clone());
                         self.outputs.push(Output::Notice(Notice::Nacked { kind, nonce, message, suspects }));
                     }
@@ -206,11 +202,11 @@ impl Stream {
             // It answers what was overtaken, so its names do not count. The client will answer the newer response too.
             subscription.let_go(request);
         } else {
-            subscription.request(self.variant, request, first, &self.newest);
+            subscription.request(self.variant, request, first);
         }
         if kind == ResourceType::ENDPOINTS && first {
             for name in std::mem::take(&mut self.unfollowed) {
-                if subscription.covers(&name) {
+                if !subscription.fresh && subscription.covers(&name) {
                     subscription.touch(&name, Need::Again);
                 }
             }
@@ -237,7 +233,7 @@ impl Stream {
             type_url: url.into(),
             nonce,
             version: String::new(),
-            resources: Vec::new(),
+            resources: Resources::default(),
             heartbeats: Vec::new(),
             leases: false,
             removed,
@@ -256,7 +252,7 @@ impl Stream {
             }
             self.nonces += 1;
             let (nonce, version) = (self.nonces.to_string(), subscription.sent_version.clone());
-            let in_flight = InFlight { nonce: nonce.clone(), sent_at: now, content: Vec::new(), full: false };
+            let in_flight = InFlight::new(nonce.clone(), now, Vec::new(), false);
             let owed = subscription.answer_owed;
             subscription.sent(&version, in_flight);
             subscription.answer_owed = owed;
@@ -264,7 +260,7 @@ impl Stream {
                 type_url: subscription.type_url.clone(),
                 nonce,
                 version,
-                resources: Vec::new(),
+                resources: Resources::default(),
                 heartbeats,
                 leases: true,
                 removed: Vec::new(),
@@ -272,15 +268,6 @@ impl Stream {
             }));
         }
         outputs
-    }
-
-    /// For a stream that fell so far behind that nobody remembers what changed.
-    fn compare_everything(&mut self, snapshot: &Snapshot) {
-        for subscription in self.types.values_mut() {
-            let mut names: Vec<Arc<str>> = subscription.known.keys().cloned().collect();
-            names.extend(subscription.wanted(snapshot).into_iter().map(|resource| resource.name().clone()));
-            names.iter().for_each(|name| subscription.touch(name, Need::Changed));
-        }
     }
 
     /// Sends what may be sent now, in the order of the table.
@@ -325,7 +312,7 @@ impl Stream {
         }
         let gone: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
             let gone = clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none());
-            gone.filter(|name| clusters.known.get(*name).is_some_and(|k| k.sent.exists())).cloned().collect()
+            gone.filter(|name| clusters.known(name).sent.exists()).cloned().collect()
         });
         self.gates.retire(gone.clone(), &self.types, &self.newest, now, self.timing);
         if let Some(clusters) = self.types.get_mut(&kind) {
@@ -353,16 +340,16 @@ impl Stream {
     /// it is news, with which everything goes out that was rejected beside the other.
     fn rejected_while_in_use(&self, name: &Arc<str>) -> Option<Arc<Resource>> {
         let clusters = self.types.get(&ResourceType::CLUSTER)?;
-        let holds = clusters.holds(name).resource()?;
-        (clusters.known.get(name)?.sent != *holds).then(|| holds.clone())
+        let holds = clusters.holds(name);
+        let holds = holds.resource()?;
+        (clusters.known(name).sent != *holds).then(|| holds.clone())
     }
 
     /// Every cluster that was just sent needs its endpoints again, even unchanged ones: Envoy warms it with them.
     fn follow_with_endpoints(&mut self) {
         let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return };
         let ahead = clusters.is_wildcard();
-        let sent = clusters.in_flight.last().into_iter().flat_map(|response| &response.content);
-        let resources = sent.filter_map(|(_, state)| state.resource());
+        let resources = clusters.in_flight.last().into_iter().flat_map(InFlight::resources);
         let names: Vec<Arc<str>> = resources.flat_map(|resource| resource.references().endpoints.to_vec()).collect();
         let Some(endpoints) = self.types.get_mut(&ResourceType::ENDPOINTS) else {
             self.unfollowed.extend(names);
@@ -404,8 +391,7 @@ impl Stream {
         if !self.aggregated {
             return Box::new(self.newest.all(kind).map(|routes| routes.name().clone()));
         }
-        let known = self.types.get(&kind).into_iter().flat_map(|routes| &routes.known);
-        Box::new(known.filter(|(_, known)| known.sent.exists()).map(|(name, _)| name.clone()))
+        Box::new(self.types.get(&kind).into_iter().flat_map(Subscription::names_sent))
     }
 
     fn has_hosts(&self, routes: &str) -> bool {
@@ -418,8 +404,7 @@ impl Stream {
         let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return Look::at(&self.newest, kind, name) };
         let overtaking = self.newest.clusters_of(name).any(|cluster| {
             let wanted = self.newest.get(ResourceType::CLUSTER, cluster);
-            let sent = clusters.known.get(cluster).map(|known| &known.sent);
-            clusters.covers(cluster) && wanted.is_some_and(|wanted| sent.is_none_or(|sent| sent != wanted))
+            clusters.covers(cluster) && wanted.is_some_and(|wanted| clusters.known(cluster).sent != *wanted)
         });
         // Envoy forgets the endpoints of a cluster that goes by itself. For a live one their removal is told at once,
         // although Envoy does not heed it: it ends the warming of a cluster that has none.
@@ -428,10 +413,10 @@ impl Stream {
         if !waits {
             return Look::at(&self.newest, kind, name);
         }
-        let sent = self.types.get(&kind).and_then(|endpoints| endpoints.known.get(name)).map(|known| &known.sent);
-        match sent.and_then(State::resource).or_else(|| self.gates.clusters_view().get(kind, name)) {
+        let sent = self.types.get(&kind).map(|endpoints| endpoints.known(name).sent).unwrap_or_default();
+        match sent.resource().or_else(|| self.gates.clusters_view().get(kind, name)) {
             Some(resource) => Look::ForNow(resource.clone()),
-            None if sent.is_some_and(State::exists) => Look::Wait,
+            None if sent.exists() => Look::Wait,
             // The client asks, and a cluster may be warming until it has an answer.
             None => Look::at(&self.newest, kind, name),
         }
@@ -441,8 +426,8 @@ impl Stream {
     fn before_the_gate(&self, kind: ResourceType, name: &Arc<str>) -> Look {
         let Some(view) = self.gates.routes_view() else { return Look::Wait };
         let behind = view.generation() != self.newest.generation();
-        let subscription = self.types.get(&kind);
-        let sent = subscription.and_then(|s| s.known.get(name)).map(|known| &known.sent).filter(|sent| sent.exists());
+        let sent = self.types.get(&kind).map(|subscription| subscription.known(name).sent);
+        let sent = sent.as_ref().filter(|sent| sent.exists());
         let gone = self.newest.get(kind, name).is_none();
         match view.get(kind, name) {
             // Not worth beginning with. Routes are: a listener of the same view may ask for them.
@@ -462,115 +447,6 @@ impl Stream {
             }
             None => Look::Nothing,
         }
-    }
-
-    /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
-    fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
-        let Some(subscription) = self.types.get(&kind) else { return };
-        let under_way = !subscription.in_flight.is_empty();
-        if subscription.dirty.is_empty() && !subscription.answer_owed {
-            return;
-        }
-        let owed = subscription.answer_owed;
-        let full = self.variant == Variant::Sotw && kind.full_state();
-        // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
-        // it holds everything, then what changed too.
-        let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
-        let everything = !under_way || (full && answer);
-        let mut push = Push::default();
-        for (name, need) in &subscription.dirty {
-            if !everything && *need != Need::Asked {
-                continue;
-            }
-            let look = look(self, name);
-            push.consider(name, *need, look, subscription);
-        }
-        let view = match order::place(kind).1 {
-            Side::Before if self.aggregated => self.gates.routes_view(),
-            _ => Some(&self.newest),
-        };
-        let Some(view) = view.cloned() else { return };
-        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
-        let set: Vec<Arc<Resource>> = match full && (changes || owed) {
-            true => self.full_state(subscription, &view, &mut push),
-            false => push.set.clone(),
-        };
-        let version = push.mixed.iter().fold(view.version(kind), |version, name| version.marked(name)).to_string();
-        let response = (changes || owed).then(|| Response {
-            type_url: subscription.type_url.clone(),
-            nonce: String::new(),
-            version,
-            resources: set,
-            heartbeats: Vec::new(),
-            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
-            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
-            missing: std::mem::take(&mut push.missing),
-        });
-        let nonce = response.is_some().then(|| self.next_nonce());
-        if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
-            self.asked_routes.extend(std::mem::take(&mut push.asked));
-        }
-        let Some(subscription) = self.types.get_mut(&kind) else { return };
-        for name in &push.done {
-            subscription.dirty.remove(name);
-        }
-        push.recognised.iter().for_each(|resource| subscription.recognise(resource));
-        for name in &push.answered {
-            // Sent from an older view: looked at again when the gate is passed.
-            subscription.dirty.insert(name.clone(), Need::Changed);
-        }
-        match (response, nonce) {
-            (Some(mut response), Some(nonce)) => {
-                response.nonce.clone_from(&nonce);
-                subscription.sent(&response.version, InFlight { nonce, sent_at: now, content: push.content, full });
-                self.outputs.push(Output::Send(response));
-            }
-            _ => {
-                for (name, state) in &push.content {
-                    subscription.known.entry(name.clone()).or_default().sent = state.clone();
-                }
-                subscription.accept_content(push.content);
-            }
-        }
-    }
-
-    /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.
-    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Vec<Arc<Resource>> {
-        let kind = subscription.kind;
-        let at_client = |name: &Arc<str>| subscription.known.get(name).map(|known| &known.sent);
-        let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
-        for resource in subscription.wanted(view) {
-            let has_it = at_client(resource.name()).is_some_and(State::exists);
-            if has_it || self.newest.get(kind, resource.name()).is_some() {
-                all.insert(resource.name().clone(), resource.clone());
-            } else {
-                push.mixed.insert(resource.name().clone());
-            }
-        }
-        // What waits stays at the client as it is; what is new and waits is not there yet.
-        for name in &push.waits {
-            let stays = subscription.holds(name).resource();
-            let instead = match stays {
-                Some(old) => all.insert(name.clone(), old.clone()),
-                None => all.remove(name),
-            };
-            if instead.as_ref() != stays {
-                push.mixed.insert(name.clone());
-            }
-        }
-        for resource in push.set.iter().filter(|resource| !all.contains_key(resource.name())).collect::<Vec<_>>() {
-            push.mixed.insert(resource.name().clone());
-            all.insert(resource.name().clone(), resource.clone());
-        }
-        // What was rejected in an earlier response goes out again with this one: news to the client.
-        let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
-        let again = all.iter().filter(|(name, resource)| {
-            let sent = at_client(name).is_some_and(|sent| sent == *resource);
-            let has_it = sent && subscription.holds(name) == *resource;
-            !has_it && !changed.contains(*name)
-        });
-        push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
-        all.into_values().collect()
     }
 
     /// How many names are kept because the client asked for them, or did not answer.

@@ -2,14 +2,19 @@
 //!
 //! What changed is a set of dirty names, not a queue: a slow client costs no memory, and many changes become one.
 
+mod client;
 mod held;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use xxhash_rust::xxh3::Xxh3;
+
+use self::client::Level;
+pub(super) use self::client::{InFlight, Known, Shared, State};
 use super::message::{Request, Variant};
-use crate::snapshot::{Glob, Resource, ResourceType, Snapshot, Version};
+use crate::snapshot::{Body, Glob, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
 
@@ -31,9 +36,15 @@ pub(super) struct Subscription {
     let_go: HashSet<Arc<str>>,
     /// Collections asked for by what their names begin with.
     globs: HashSet<Glob>,
-    pub known: HashMap<Arc<str>, Known>,
-    /// Names that were sent and of which no version was ever accepted.
-    unaccepted: HashSet<Arc<str>>,
+    /// State of the world: a hash of the names of the last request, for a client repeats them in each.
+    last_names: Option<u64>,
+    /// The newest snapshot.
+    base: Arc<Snapshot>,
+    /// What the client has of `base`, of all that it asked for but the names that stand apart.
+    level: Level,
+    apart: HashMap<Arc<str>, Known>,
+    /// The first request that asks for anything is to be answered, best as a whole.
+    pub fresh: bool,
     /// Names whose newest content was rejected, and the response that it was in: one of its names is at fault, and a
     /// client may have thrown away the others with it.
     rejected: HashMap<Arc<str>, String>,
@@ -51,54 +62,6 @@ pub(super) struct Subscription {
     renewals: BTreeMap<Arc<str>, Instant>,
 }
 
-/// What a client has, or was told, of one name.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    /// What it was sent last.
-    pub sent: State,
-    /// What it accepted last.
-    pub accepted: State,
-}
-
-/// The state of one name at the client.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) enum State {
-    /// Nothing, and nothing was said.
-    #[default]
-    Unknown,
-    /// The client knows that there is nothing.
-    Absent,
-    /// Some version from an earlier stream whose content is not known here.
-    Version(Version),
-    /// This resource.
-    Resource(Arc<Resource>),
-}
-
-impl PartialEq<Arc<Resource>> for State {
-    fn eq(&self, resource: &Arc<Resource>) -> bool {
-        match self {
-            State::Resource(own) => own.version() == resource.version(),
-            State::Version(version) => *version == resource.version(),
-            State::Unknown | State::Absent => false,
-        }
-    }
-}
-
-impl State {
-    /// Whether the client has some version.
-    pub fn exists(&self) -> bool {
-        matches!(self, State::Version(_) | State::Resource(_))
-    }
-
-    /// The resource, where its content is known.
-    pub fn resource(&self) -> Option<&Arc<Resource>> {
-        match self {
-            State::Resource(resource) => Some(resource),
-            _ => None,
-        }
-    }
-}
-
 /// Why a name is dirty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
@@ -110,26 +73,8 @@ pub(super) enum Need {
     Asked,
 }
 
-/// A response that is not answered yet.
-#[derive(Debug)]
-pub(super) struct InFlight {
-    pub nonce: String,
-    pub sent_at: Instant,
-    /// What it changed, by name.
-    pub content: Vec<(Arc<str>, State)>,
-    /// Whether it held everything that the client is to have, not only the change.
-    pub full: bool,
-}
-
-impl InFlight {
-    /// Whether it set anything (rather than only removed).
-    pub fn sets_something(&self) -> bool {
-        self.content.iter().any(|(_, state)| state.exists())
-    }
-}
-
 impl Subscription {
-    pub fn new(kind: ResourceType, type_url: &str) -> Self {
+    pub fn new(kind: ResourceType, type_url: &str, base: Arc<Snapshot>) -> Self {
         Self {
             kind,
             type_url: type_url.into(),
@@ -139,8 +84,11 @@ impl Subscription {
             aliases: HashMap::new(),
             let_go: HashSet::new(),
             globs: HashSet::new(),
-            known: HashMap::new(),
-            unaccepted: HashSet::new(),
+            last_names: None,
+            base,
+            level: Level::Nothing,
+            apart: HashMap::new(),
+            fresh: false,
             rejected: HashMap::new(),
             dirty: BTreeMap::new(),
             answer_owed: false,
@@ -166,23 +114,54 @@ impl Subscription {
         self.wildcard
     }
 
-    /// What was asked for, sent, accepted and rejected; for a debug page.
-    pub fn describe(&self) -> serde_json::Value {
-        let unsettled = self.known.iter().filter(|(_, known)| known.sent != known.accepted);
-        let mut unsettled: Vec<&str> = unsettled.map(|(name, _)| &**name).collect();
-        unsettled.sort_unstable();
-        serde_json::json!({
-            "wildcard": self.wildcard,
-            "named": self.names.len(),
-            "sent": self.known.values().filter(|known| known.sent.exists()).count(),
-            "accepted": self.known.values().filter(|known| known.accepted.exists()).count(),
-            "unsettled": unsettled,
-            "pending": self.dirty.len(),
-            "in_flight": self.in_flight.iter().map(|response| &response.nonce).collect::<Vec<_>>(),
-            "last_version": self.sent_version,
-            "last_nonce": self.last_nonce,
-            "rejection": self.rejection,
-        })
+    /// Whether what is asked for is not only names.
+    fn lists(&self) -> bool {
+        self.wildcard || !self.globs.is_empty()
+    }
+
+    /// Whether all there is of the type is asked for, so that many clients get the same.
+    pub fn is_all(&self) -> bool {
+        self.wildcard
+            || (!self.names.is_empty() && self.names.len() >= self.base.len(self.kind) && {
+                let mut all = self.base.all(self.kind);
+                all.all(|resource| self.names.contains(resource.name()))
+            })
+    }
+
+    /// All that is asked for, as it is sent in a first answer. Delta: endpoints and routes in several responses; of all
+    /// other types a client takes the first answer for all there is.
+    pub fn bodies(&self, variant: Variant) -> Vec<Arc<Body>> {
+        let may_be_split = [ResourceType::ENDPOINTS, ResourceType::ROUTES].contains(&self.kind);
+        let split = variant == Variant::Delta && may_be_split;
+        let bodies = match self.is_all() {
+            true if split => self.base.parts(self.kind).to_vec(),
+            true => vec![self.base.body(self.kind)],
+            false => {
+                let wanted: Vec<_> = self.wanted(&self.base).into_iter().cloned().collect();
+                if split { Body::split(&wanted) } else { vec![Arc::new(Body::new(wanted))] }
+            }
+        };
+        bodies.into_iter().filter(|body| !body.resources().is_empty()).collect()
+    }
+
+    /// Names that are asked for and do not exist, sorted.
+    pub fn absent(&self) -> Vec<Arc<str>> {
+        let absent = self.names.iter().filter(|name| self.base.get(self.kind, name).is_none());
+        let mut absent: Vec<Arc<str>> = absent.cloned().collect();
+        absent.sort();
+        absent
+    }
+
+    /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
+    pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
+        changed.clone().for_each(|name| self.keep(name));
+        self.base = newest.clone();
+        for name in changed.clone() {
+            if let Some(resource) = newest.get(self.kind, name) {
+                self.named_by(resource);
+            }
+        }
+        changed.for_each(|name| self.changed(name));
     }
 
     /// Notes that `name` needs a look; a stronger need stays.
@@ -192,14 +171,14 @@ impl Subscription {
     }
 
     /// Notes a change in the snapshot, if this client cares for the name.
-    pub fn changed(&mut self, name: &Arc<str>) {
-        if self.covers(name) || self.known.contains_key(name) {
+    fn changed(&mut self, name: &Arc<str>) {
+        if self.covers(name) || self.apart.contains_key(name) {
             self.touch(name, Need::Changed);
         }
     }
 
     /// Notes that `resource` is new or has changed: an alias that was asked for may have got its name.
-    pub fn named_by(&mut self, resource: &Resource) {
+    fn named_by(&mut self, resource: &Resource) {
         for alias in &resource.lease().aliases {
             if self.names.contains(alias) && alias != resource.name() {
                 self.forget(alias);
@@ -210,22 +189,22 @@ impl Subscription {
 
     fn ask_by_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
         self.aliases.insert(alias.clone(), name.clone());
+        self.begin(name);
         self.names.insert(name.clone());
         self.touch(name, Need::Asked);
     }
 
     fn forget(&mut self, name: &Arc<str>) {
         self.names.remove(name);
-        self.known.remove(name);
+        self.apart.remove(name);
         self.dirty.remove(name);
-        self.unaccepted.remove(name);
         self.rejected.remove(name);
         self.renewals.remove(name);
     }
 
     /// What was asked for, in `snapshot`: all resources that the client is to have, by name.
     pub fn wanted<'a>(&'a self, snapshot: &'a Snapshot) -> Vec<&'a Arc<Resource>> {
-        if self.wildcard || !self.globs.is_empty() {
+        if self.lists() {
             return snapshot.all(self.kind).filter(|resource| self.covers(resource.name())).collect();
         }
         let mut wanted: Vec<_> = self.names.iter().filter_map(|name| snapshot.get(self.kind, name)).collect();
@@ -234,22 +213,35 @@ impl Subscription {
     }
 
     /// Takes the names of a request that is not stale; `first` of its type on the stream.
-    pub fn request(&mut self, variant: Variant, request: &Request, first: bool, snapshot: &Snapshot) {
+    pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
         match variant {
-            Variant::Sotw => self.sotw_names(request, first, snapshot),
-            Variant::Delta => self.delta_names(request, first, snapshot),
+            Variant::Sotw => self.sotw_names(request, first),
+            Variant::Delta => self.delta_names(request, first),
         }
+        // A client that has nothing is answered as a whole.
+        self.fresh |= self.has_nothing() && (self.answer_owed || self.lists() || !self.names.is_empty());
     }
 
-    fn sotw_names(&mut self, request: &Request, first: bool, snapshot: &Snapshot) {
+    /// Whether the client has nothing, so that all that it asks for is to be sent.
+    fn has_nothing(&self) -> bool {
+        matches!(self.level, Level::Nothing) && self.apart.is_empty()
+    }
+
+    fn sotw_names(&mut self, request: &Request, first: bool) {
+        let hash = hash(&request.subscribe);
+        if self.let_go.is_empty() && self.last_names == Some(hash) {
+            return;
+        }
+        self.last_names = Some(hash);
+        let base = self.base.clone();
         let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
         self.ever_named |= !request.subscribe.is_empty();
-        let (mut names, mut globs) = (HashSet::new(), HashSet::new());
+        let (mut names, mut globs) = (HashSet::with_capacity(request.subscribe.len()), HashSet::new());
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
                 Asked::All => all = true,
                 Asked::Glob(glob) => drop(globs.insert(glob)),
-                Asked::Name(name) => drop(names.insert(Arc::from(name))),
+                Asked::Name(name) => drop(names.insert(self.own(name))),
             }
         }
         let all = all && self.kind.may_be_listed();
@@ -260,31 +252,42 @@ impl Subscription {
         let let_go = std::mem::take(&mut self.let_go);
         let new = names.iter().filter(|name| !self.names.contains(*name) || let_go.contains(*name));
         let added: Vec<Arc<str>> = new.cloned().collect();
+        added.iter().for_each(|name| self.begin(name));
+        if widened && !matches!(self.level, Level::Nothing) {
+            let covers = |name: &str| all || globs.iter().any(|glob| glob.covers(name));
+            let all = base.all(self.kind).map(|resource| resource.name());
+            all.filter(|name| covers(name)).for_each(|name| self.begin(name));
+        }
         (self.wildcard, self.names, self.globs) = (all, names, globs);
 
         if narrowed {
             self.forget_uncovered();
         }
-        if first && all && self.names.is_empty() && request.version == snapshot.version(self.kind).to_string() {
+        if first && all && self.names.is_empty() && request.version == base.version(self.kind).to_string() {
             // A client that comes back with what it would get: it is current, nothing need be sent.
             self.sent_version.clone_from(&request.version);
-            for resource in snapshot.all(self.kind) {
-                let state = State::Resource(resource.clone());
-                self.known.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
-            }
+            self.level = Level::Accepted;
             return;
         }
-        if widened {
-            let wanted: Vec<Arc<str>> = self.wanted(snapshot).into_iter().map(|r| r.name().clone()).collect();
-            wanted.iter().for_each(|name| self.touch(name, Need::Asked));
-        }
-        added.iter().for_each(|name| self.touch(name, Need::Asked));
         if self.kind.full_state() {
-            let asks = self.wildcard || !self.names.is_empty() || !self.globs.is_empty();
+            let asks = self.lists() || !self.names.is_empty();
             self.answer_owed |= asks && (first || widened || narrowed || !added.is_empty());
         } else {
             self.answer_owed |= first && self.wildcard;
         }
+        if self.has_nothing() {
+            return;
+        }
+        if widened {
+            let wanted: Vec<Arc<str>> = self.wanted(&base).into_iter().map(|r| r.name().clone()).collect();
+            wanted.iter().for_each(|name| self.touch(name, Need::Asked));
+        }
+        added.iter().for_each(|name| self.touch(name, Need::Asked));
+    }
+
+    /// `name`, shared with the resource that has it.
+    fn own(&self, name: &str) -> Arc<str> {
+        self.base.get(self.kind, name).map_or_else(|| name.into(), |resource| resource.name().clone())
     }
 
     /// Takes note of a request that is too old to count.
@@ -293,23 +296,24 @@ impl Subscription {
         self.let_go.extend(left_out.filter(|_| !self.kind.full_state()).cloned());
     }
 
-    fn delta_names(&mut self, request: &Request, first: bool, snapshot: &Snapshot) {
-        if first {
-            self.take_initial_versions(&request.initial_versions, snapshot);
-            if request.subscribe.is_empty() && request.unsubscribe.is_empty() && self.kind.wildcard_by_default() {
-                self.subscribe_all(snapshot, request.initial_versions.is_empty());
-            }
+    fn delta_names(&mut self, request: &Request, first: bool) {
+        let base = self.base.clone();
+        let comes_back = first && !request.initial_versions.is_empty();
+        if comes_back {
+            self.take_initial_versions(&request.initial_versions);
+        }
+        if first && request.subscribe.is_empty() && request.unsubscribe.is_empty() && self.kind.wildcard_by_default() {
+            self.subscribe_all(!comes_back);
         }
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
-                Asked::All if self.kind.may_be_listed() => {
-                    self.subscribe_all(snapshot, !first || request.initial_versions.is_empty());
-                }
+                Asked::All if self.kind.may_be_listed() => self.subscribe_all(!comes_back),
                 Asked::All => {}
                 Asked::Glob(glob) => {
-                    let all = snapshot.with_prefix(self.kind, glob.prefix().to_owned());
+                    let all = base.with_prefix(self.kind, glob.prefix().to_owned());
                     let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
                     let names: Vec<Arc<str>> = all.cloned().collect();
+                    names.iter().for_each(|name| self.begin(name));
                     names.iter().for_each(|name| self.touch(name, Need::Asked));
                     if names.is_empty() {
                         // Its absence is told by its own name: an empty answer Envoy takes for one to somebody else.
@@ -318,14 +322,17 @@ impl Subscription {
                     self.globs.insert(glob);
                 }
                 Asked::Name(name) => {
-                    let name: Arc<str> = name.into();
-                    if let Some(stands_for) = snapshot.name_of_alias(self.kind, &name) {
+                    let name = self.own(name);
+                    if let Some(stands_for) = base.name_of_alias(self.kind, &name) {
                         self.ask_by_alias(&name, stands_for);
                         continue;
                     }
-                    self.names.insert(name.clone());
-                    let has_it = first && self.known.contains_key(&name);
-                    self.touch(&name, if has_it { Need::Changed } else { Need::Asked });
+                    self.begin(&name);
+                    let came_with_it = comes_back && request.initial_versions.contains_key(&*name);
+                    if !self.has_nothing() && !came_with_it {
+                        self.touch(&name, Need::Asked);
+                    }
+                    self.names.insert(name);
                 }
             }
         }
@@ -344,199 +351,75 @@ impl Subscription {
                 }
             }
         }
-        if !request.unsubscribe.is_empty() || !request.initial_versions.is_empty() {
+        if !request.unsubscribe.is_empty() || comes_back {
             self.forget_uncovered();
-            self.answer_owed &= self.wildcard || !self.globs.is_empty();
+            self.answer_owed &= self.lists();
         }
     }
 
     /// Subscribes to everything; `answer`: the client waits for an answer even if there is nothing.
-    fn subscribe_all(&mut self, snapshot: &Snapshot, answer: bool) {
-        self.wildcard = true;
+    fn subscribe_all(&mut self, answer: bool) {
         self.answer_owed |= answer;
-        let names: Vec<Arc<str>> = snapshot.all(self.kind).map(|resource| resource.name().clone()).collect();
-        let need = if answer { Need::Asked } else { Need::Changed };
-        names.iter().for_each(|name| self.touch(name, need));
+        if !self.has_nothing() {
+            let base = self.base.clone();
+            for resource in base.all(self.kind) {
+                let name = resource.name();
+                self.begin(name);
+                if answer {
+                    self.touch(name, Need::Asked);
+                } else if self.known(name).sent != *resource {
+                    self.touch(name, Need::Changed);
+                }
+            }
+        }
+        self.wildcard = true;
     }
 
     /// What the client has from an earlier stream. Versions come from the content, so they compare across replicas.
-    fn take_initial_versions(&mut self, versions: &BTreeMap<String, String>, snapshot: &Snapshot) {
+    fn take_initial_versions(&mut self, versions: &BTreeMap<String, String>) {
+        self.level = Level::Accepted;
         for (name, version) in versions {
-            let name: Arc<str> = name.as_str().into();
             // A version that we never write is some other server's: the content differs.
             let version = Version::parse(version).unwrap_or_default();
-            let state = match snapshot.get(self.kind, &name) {
+            let name = self.own(name);
+            let state = match self.base.get(self.kind, &name) {
                 Some(resource) if resource.version() == version => State::Resource(resource.clone()),
                 _ => State::Version(version),
             };
-            self.known.insert(name.clone(), Known { sent: state.clone(), accepted: state });
-            self.touch(&name, Need::Changed);
+            if !matches!(state, State::Resource(_)) {
+                self.touch(&name, Need::Changed);
+            }
+            self.apart.insert(name, Known { sent: state.clone(), accepted: state });
         }
     }
 
+    /// Forgets what is not asked for any more, or needs no remembering.
     fn forget_uncovered(&mut self) {
-        let mut known = std::mem::take(&mut self.known);
-        known.retain(|name, _| self.covers(name));
-        self.known = known;
+        let mut apart = std::mem::take(&mut self.apart);
+        apart.retain(|name, _| self.covers(name));
+        self.apart = apart;
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|name, _| self.covers(name));
         self.dirty = dirty;
-        let known = &self.known;
-        self.unaccepted.retain(|name| known.contains_key(name));
-        self.rejected.retain(|name, _| known.contains_key(name));
-        self.renewals.retain(|name, _| known.contains_key(name));
+        let mut rejected = std::mem::take(&mut self.rejected);
+        rejected.retain(|name, _| self.covers(name));
+        self.rejected = rejected;
+        let mut renewals = std::mem::take(&mut self.renewals);
+        renewals.retain(|name, _| self.covers(name));
+        self.renewals = renewals;
+        let names: Vec<Arc<str>> = self.apart.keys().filter(|name| !self.dirty.contains_key(*name)).cloned().collect();
+        names.iter().for_each(|name| self.settle(name));
     }
+}
 
-    /// Records that `response` went out.
-    pub fn sent(&mut self, version: &str, response: InFlight) {
-        for (name, state) in &response.content {
-            let known = self.known.entry(name.clone()).or_default();
-            known.sent = state.clone();
-            if state.exists() && !known.accepted.exists() {
-                self.unaccepted.insert(name.clone());
-            } else if !state.exists() {
-                self.unaccepted.remove(name);
-            }
-            match state.resource().and_then(|resource| resource.lease().ttl) {
-                // Twice in its life, so that one that is late does no harm.
-                Some(ttl) => drop(self.renewals.insert(name.clone(), response.sent_at + ttl / 2)),
-                None => drop(self.renewals.remove(name)),
-            }
-        }
-        self.answer_owed = false;
-        self.last_nonce.clone_from(&response.nonce);
-        self.sent_version = version.to_owned();
-        self.in_flight.push(response);
+/// A hash of the names of a request, in their order.
+fn hash(names: &[String]) -> u64 {
+    let mut hash = Xxh3::new();
+    for name in names {
+        hash.update(&(name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
     }
-
-    /// When the next resource must be renewed.
-    pub fn renewal(&self) -> Option<Instant> {
-        self.renewals.values().min().copied()
-    }
-
-    /// The resources that must be renewed now.
-    pub fn renew(&mut self, now: Instant) -> Vec<Arc<Resource>> {
-        let due: Vec<Arc<str>> =
-            self.renewals.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone()).collect();
-        let mut renewed = Vec::new();
-        for name in due {
-            self.renewals.remove(&name);
-            let Some(resource) = self.known.get(&name).and_then(|known| known.sent.resource()) else { continue };
-            if let Some(ttl) = resource.lease().ttl {
-                renewed.push(resource.clone());
-                self.renewals.insert(name, now + ttl / 2);
-            }
-        }
-        renewed
-    }
-
-    /// Takes the response `nonce` out of those under way.
-    pub fn take(&mut self, nonce: &str) -> Option<InFlight> {
-        let at = self.in_flight.iter().position(|response| response.nonce == nonce)?;
-        Some(self.in_flight.remove(at))
-    }
-
-    /// Takes the response `nonce`, which was accepted, out of those under way, and before it those that it overtook:
-    /// they will not be answered any more.
-    pub fn answered(&mut self, nonce: &str) -> Vec<InFlight> {
-        let at = self.in_flight.iter().position(|response| response.nonce == nonce);
-        at.map_or_else(Vec::new, |at| self.in_flight.drain(..=at).collect())
-    }
-
-    /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
-    pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
-        if !response.full {
-            return self.accept_content(response.content);
-        }
-        // It held everything: with it, what was in a response that was rejected is accepted too.
-        let unsettled = self.known.iter().filter(|(_, known)| known.sent != known.accepted);
-        let content = unsettled.map(|(name, known)| (name.clone(), known.sent.clone())).collect();
-        self.accept_content(content)
-    }
-
-    /// Records that the client has `content`, or need not be told of it.
-    pub fn accept_content(&mut self, content: Vec<(Arc<str>, State)>) -> Vec<Arc<Resource>> {
-        let (mut replaced, mut mended) = (Vec::new(), BTreeSet::new());
-        for (name, state) in content {
-            self.unaccepted.remove(&name);
-            mended.extend(self.rejected.remove(&name));
-            let named = self.named(&name);
-            let Some(known) = self.known.get_mut(&name) else { continue };
-            let gone = !state.exists() && !known.sent.exists() && !named;
-            if let State::Resource(old) = std::mem::replace(&mut known.accepted, state) {
-                replaced.push(old);
-            }
-            if gone {
-                // Nothing is left to remember; names that come and go would add up.
-                self.known.remove(&name);
-            }
-        }
-        self.try_again(&mended);
-        replaced
-    }
-
-    /// What was rejected together with something that is now accepted was perhaps good: once more, without it.
-    fn try_again(&mut self, mended: &BTreeSet<String>) {
-        let again = self.rejected.iter().filter(|(_, nonce)| mended.contains(*nonce));
-        let again: Vec<Arc<str>> = again.map(|(name, _)| name.clone()).collect();
-        for name in again {
-            self.rejected.remove(&name);
-            self.touch(&name, Need::Again);
-        }
-    }
-
-    /// Records that what was rejected of `name` is wanted no more: the client has what it had before.
-    pub fn withdraw(&mut self, name: &Arc<str>) {
-        if self.known.get(name).is_some_and(|known| *self.holds(name) == known.sent) {
-            return; // Something newer is on its way.
-        }
-        let Some(nonce) = self.rejected.remove(name) else { return };
-        if let Some(known) = self.known.get_mut(name) {
-            known.sent = known.accepted.clone();
-        }
-        self.unaccepted.remove(name);
-        self.try_again(&BTreeSet::from([nonce]));
-    }
-
-    /// What the client has of `name`: what is on its way, or what it accepted last.
-    pub fn holds(&self, name: &str) -> &State {
-        let on_its_way = || self.in_flight.iter().any(|r| r.content.iter().any(|(sent, _)| **sent == *name));
-        match self.known.get(name) {
-            None => &State::Unknown,
-            Some(known) if known.sent == known.accepted || on_its_way() => &known.sent,
-            Some(known) => &known.accepted,
-        }
-    }
-
-    /// Records that `resource` is the content of the version that the client came with.
-    pub fn recognise(&mut self, resource: &Arc<Resource>) {
-        let Some(known) = self.known.get_mut(resource.name()) else { return };
-        for state in [&mut known.sent, &mut known.accepted] {
-            if *state == *resource {
-                *state = State::Resource(resource.clone());
-            }
-        }
-    }
-
-    /// Records that the client did not take `response`. It is not sent again.
-    pub fn reject(&mut self, response: &InFlight) {
-        if response.full {
-            return;
-        }
-        let names = || response.content.iter().map(|(name, _)| name);
-        let earlier: BTreeSet<String> = names().filter_map(|name| self.rejected.get(name).cloned()).collect();
-        // What waited for one of these to be mended waits on.
-        for nonce in self.rejected.values_mut().filter(|nonce| earlier.contains(*nonce)) {
-            nonce.clone_from(&response.nonce);
-        }
-        self.rejected.extend(names().map(|name| (name.clone(), response.nonce.clone())));
-    }
-
-    /// Names that were sent and of which no version was ever accepted: none, but while a response is under way or
-    /// after a NACK.
-    pub fn unaccepted(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.unaccepted.iter()
-    }
+    hash.digest()
 }
 
 /// What a name in a request asks for.

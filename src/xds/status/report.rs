@@ -107,6 +107,7 @@ fn config(held: &Held<'_>, contents: bool) -> GenericXdsConfig {
         version_info: version,
         xds_config: held
             .resource
+            .as_ref()
             .filter(|resource| contents && may_be_shown(resource))
             .map(|resource| Any { type_url: resource.kind().url().to_owned(), value: resource.message().to_vec() }),
         config_status: config_status.into(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{State, Subscription};
+use super::{Known, State, Subscription};
 use crate::snapshot::{Resource, Snapshot, Version};
 
 /// One name of one type on one stream.
@@ -13,7 +13,7 @@ pub(in crate::xds) struct Held<'a> {
     pub type_url: &'a str,
     pub name: &'a str,
     /// What was sent last, where its content is known.
-    pub resource: Option<&'a Arc<Resource>>,
+    pub resource: Option<Arc<Resource>>,
     /// The version of what was sent last.
     pub version: Option<Version>,
     pub standing: Standing<'a>,
@@ -43,28 +43,28 @@ impl Subscription {
 
     /// Visits every name that is asked for or was sent, in order.
     pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
-        let on_its_way: HashSet<&str> =
-            self.in_flight.iter().flat_map(|response| &response.content).map(|(name, _)| &**name).collect();
+        let under_way = || self.in_flight.iter();
+        let first = under_way().flat_map(|response| response.first.iter()).map(|resource| &**resource.name());
+        let changed = under_way().flat_map(|response| &response.content).map(|(name, _)| &**name);
+        let on_its_way: HashSet<&str> = first.chain(changed).collect();
         let asked = self.names.iter().chain(self.dirty.keys().filter(|name| self.covers(name)));
-        let names: BTreeSet<&Arc<str>> = self.known.keys().chain(asked).collect();
+        let settled = self.settled().map(|resource| resource.name());
+        let names: BTreeSet<&'a str> = self.apart.keys().chain(asked).chain(settled).map(|name| &**name).collect();
         for name in names {
-            let known = self.known.get(name);
-            let sent = known.map_or(&State::Unknown, |known| &known.sent);
-            let standing = match known {
-                Some(known) if sent.exists() && known.accepted == known.sent => Standing::Accepted,
-                Some(known) if sent.exists() => match &self.rejection {
-                    Some(reason) if !on_its_way.contains(&**name) => Standing::Rejected(reason),
-                    _ => Standing::Sent { before: known.accepted.exists() },
-                },
+            let Known { sent, accepted } = self.known(name);
+            let standing = match &self.rejection {
+                _ if sent.exists() && accepted == sent => Standing::Accepted,
+                Some(reason) if sent.exists() && !on_its_way.contains(name) => Standing::Rejected(reason),
+                _ if sent.exists() => Standing::Sent { before: accepted.exists() },
                 _ if newest.get(self.kind, name).is_some() => Standing::Waits,
                 _ => Standing::Absent,
             };
-            let version = match sent {
+            let version = match &sent {
                 State::Resource(resource) => Some(resource.version()),
                 State::Version(version) => Some(*version),
                 State::Unknown | State::Absent => None,
             };
-            let resource = sent.resource();
+            let resource = sent.resource().cloned();
             visit(Held { type_url: &self.type_url, name, resource, version, standing });
         }
     }

@@ -353,7 +353,7 @@ impl Bench {
     }
 
     fn check_encoded(&self, response: &Response) {
-        let bytes = encode::response(response, self.variant, "lockgate-test");
+        let bytes = encode::response(response, self.variant, "lockgate-test").into_bytes();
         let (type_url, nonce, anys, removed, identifier) = match self.variant {
             Variant::Sotw => {
                 let decoded = discovery_v3::DiscoveryResponse::decode(bytes).unwrap();

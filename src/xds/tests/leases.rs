@@ -24,11 +24,12 @@ fn leased(name: &str, ttl: Option<Duration>, aliases: &[&str]) -> Resource {
 }
 
 fn delta_message(response: &Response) -> discovery_v3::DeltaDiscoveryResponse {
-    discovery_v3::DeltaDiscoveryResponse::decode(encode::response(response, Variant::Delta, "test")).unwrap()
+    discovery_v3::DeltaDiscoveryResponse::decode(encode::response(response, Variant::Delta, "test").into_bytes())
+        .unwrap()
 }
 
 fn sotw_message(response: &Response) -> discovery_v3::DiscoveryResponse {
-    discovery_v3::DiscoveryResponse::decode(encode::response(response, Variant::Sotw, "test")).unwrap()
+    discovery_v3::DiscoveryResponse::decode(encode::response(response, Variant::Sotw, "test").into_bytes()).unwrap()
 }
 
 fn ask_with(bench: &mut Bench, agent: &str, features: &[&str]) -> Response {

@@ -197,7 +197,7 @@ fn d31_what_does_not_exist_is_told_in_one_way() {
     for kind in KINDS {
         for mut bench in streams(kind, []) {
             let sent = bench.subscribe(kind, ["nx"]);
-            let bytes = crate::xds::encode::response(sent.one(), DELTA, "me");
+            let bytes = crate::xds::encode::response(sent.one(), DELTA, "me").into_bytes();
             let decoded = DeltaDiscoveryResponse::decode(bytes).unwrap();
             assert_eq!(decoded.removed_resources, ["nx"]);
             assert!(decoded.resource_errors.is_empty());

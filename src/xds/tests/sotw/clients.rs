@@ -88,7 +88,7 @@ fn s32_the_error_says_not_found_and_names_the_resource() {
     use prost::Message;
     let mut bench = Bench::sotw([]).into_grpc();
     let sent = bench.ask(LISTENER, ["nx"]);
-    let bytes = crate::xds::encode::response(sent.one(), SOTW, "me");
+    let bytes = crate::xds::encode::response(sent.one(), SOTW, "me").into_bytes();
     let decoded = DiscoveryResponse::decode(bytes).unwrap();
     let [error] = &decoded.resource_errors[..] else { panic!("{decoded:?}") };
     assert_eq!(error.resource_name.as_ref().unwrap().name, "nx");

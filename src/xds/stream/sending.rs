@@ -1,0 +1,212 @@
+//! What goes out of one type: a first answer as a whole, what is dirty, the full state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Stream;
+use crate::snapshot::{Resource, ResourceType, Snapshot};
+use crate::xds::message::{Output, Resources, Response, Variant};
+use crate::xds::order::{self, Side};
+use crate::xds::push::{Look, Push};
+use crate::xds::subscription::{InFlight, Need, Shared, State, Subscription};
+
+impl Stream {
+    /// Answers the first request for a type as a whole, if nothing of it has to wait: then it need not be remembered name
+    /// by name. Returns whether it was answered.
+    fn push_whole(&mut self, kind: ResourceType, now: Instant) -> bool {
+        let whole = self.may_answer_as_a_whole(kind);
+        let Some(subscription) = self.types.get_mut(&kind) else { return true };
+        let whole = whole && !subscription.tells_of_others();
+        let bodies = if whole { subscription.bodies(self.variant) } else { Vec::new() };
+        if !whole || bodies.iter().any(|body| body.is_leased()) {
+            subscription.one_by_one();
+            return false;
+        }
+        let (owed, full) = (subscription.answer_owed, self.variant == Variant::Sotw && kind.full_state());
+        let absent = subscription.absent();
+        let content: Vec<_> = absent.iter().map(|name| (name.clone(), State::Absent)).collect();
+        let mut push = Push { removed: absent, ..Push::default() };
+        let tells = push.changes(self.variant, full, subscription, self.node.as_ref());
+        if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
+            let all = bodies.iter().flat_map(|body| body.resources().iter());
+            self.asked_routes.extend(all.map(|routes| routes.name().clone()));
+        }
+        let mut answers: Vec<(Resources, Shared)> =
+            bodies.into_iter().map(|body| (body.clone().into(), body.resources().clone())).collect();
+        if answers.is_empty() && (tells || owed) {
+            answers.push((Resources::default(), Arc::new([])));
+        }
+        let last = answers.len().saturating_sub(1);
+        if let Some((resources, _)) = answers.last_mut().filter(|_| !push.set.is_empty()) {
+            let mut all = resources.to_vec();
+            all.append(&mut push.set);
+            *resources = all.into();
+        }
+        let (version, type_url) = (self.newest.version(kind).to_string(), subscription.type_url.clone());
+        let mut sent = Vec::with_capacity(answers.len());
+        for (at, (resources, first)) in answers.into_iter().enumerate() {
+            let nonce = self.next_nonce();
+            let mut response = Response {
+                type_url: type_url.clone(),
+                nonce: nonce.clone(),
+                version: version.clone(),
+                resources,
+                heartbeats: Vec::new(),
+                leases: false,
+                removed: Vec::new(),
+                missing: Vec::new(),
+            };
+            let mut in_flight = InFlight::new(nonce, now, Vec::new(), full);
+            in_flight.first = first;
+            if at == last {
+                in_flight.content.clone_from(&content);
+                response.missing = std::mem::take(&mut push.missing);
+                if self.variant == Variant::Delta {
+                    response.removed = std::mem::take(&mut push.removed);
+                }
+            }
+            self.outputs.push(Output::Send(response));
+            sent.push(in_flight);
+        }
+        if let Some(subscription) = self.types.get_mut(&kind) {
+            subscription.answered_as_a_whole(&version, sent);
+        }
+        true
+    }
+
+    /// Whether everything of a type may go out as the newest snapshot has it.
+    fn may_answer_as_a_whole(&self, kind: ResourceType) -> bool {
+        let (_, side) = order::place(kind);
+        match side {
+            _ if !self.aggregated => true,
+            Side::Behind if kind == ResourceType::ENDPOINTS => {
+                let clusters = self.types.get(&ResourceType::CLUSTER);
+                self.gates.keeps_nothing() && clusters.is_none_or(Subscription::was_sent_all)
+            }
+            Side::Before => self.gates.routes_view().is_some_and(|view| view.generation() == self.newest.generation()),
+            Side::Behind | Side::Apart => self.gates.keeps_nothing(),
+        }
+    }
+
+    /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
+    pub(super) fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
+        if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
+            return;
+        }
+        let Some(subscription) = self.types.get(&kind) else { return };
+        let under_way = !subscription.in_flight.is_empty();
+        if subscription.dirty.is_empty() && !subscription.answer_owed {
+            return;
+        }
+        let owed = subscription.answer_owed;
+        let full = self.variant == Variant::Sotw && kind.full_state();
+        // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
+        // it holds everything, then what changed too.
+        let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
+        let everything = !under_way || (full && answer);
+        let mut push = Push::default();
+        for (name, need) in &subscription.dirty {
+            if !everything && *need != Need::Asked {
+                continue;
+            }
+            let look = look(self, name);
+            push.consider(name, *need, look, subscription);
+        }
+        let view = match order::place(kind).1 {
+            Side::Before if self.aggregated => self.gates.routes_view(),
+            _ => Some(&self.newest),
+        };
+        let Some(view) = view.cloned() else { return };
+        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
+        let set = match full && (changes || owed) {
+            true => self.full_state(subscription, &view, &mut push),
+            false => Resources::from(push.set.clone()),
+        };
+        let version = push.mixed.iter().fold(view.version(kind), |version, name| version.marked(name)).to_string();
+        let response = (changes || owed).then(|| Response {
+            type_url: subscription.type_url.clone(),
+            nonce: String::new(),
+            version,
+            resources: set,
+            heartbeats: Vec::new(),
+            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
+            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
+            missing: std::mem::take(&mut push.missing),
+        });
+        let nonce = response.is_some().then(|| self.next_nonce());
+        if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
+            self.asked_routes.extend(std::mem::take(&mut push.asked));
+        }
+        let Some(subscription) = self.types.get_mut(&kind) else { return };
+        for name in &push.done {
+            subscription.dirty.remove(name);
+        }
+        push.recognised.iter().for_each(|resource| subscription.recognise(resource));
+        for name in &push.answered {
+            // Sent from an older view: looked at again when the gate is passed.
+            subscription.dirty.insert(name.clone(), Need::Changed);
+        }
+        match (response, nonce) {
+            (Some(mut response), Some(nonce)) => {
+                response.nonce.clone_from(&nonce);
+                subscription.sent(&response.version, InFlight::new(nonce, now, push.content, full));
+                self.outputs.push(Output::Send(response));
+            }
+            _ => subscription.has(push.content),
+        }
+        push.done.iter().for_each(|name| subscription.settle(name));
+    }
+
+    /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.
+    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Resources {
+        let kind = subscription.kind;
+        let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
+        let level = view.generation() == self.newest.generation() && push.waits.is_empty();
+        if level && subscription.is_all() && push.set.iter().all(in_view) {
+            // What was rejected in an earlier response goes out again with this one: news to the client.
+            let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
+            for (name, known) in subscription.standing_apart() {
+                let Some(resource) = view.get(kind, name).filter(|resource| known.sent == **resource) else { continue };
+                if !changed.contains(name) && subscription.holds(name) != *resource {
+                    push.content.push((name.clone(), State::Resource(resource.clone())));
+                }
+            }
+            return Resources::from(view.body(kind));
+        }
+        let at_client = |name: &Arc<str>| subscription.known(name).sent;
+        let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
+        for resource in subscription.wanted(view) {
+            let has_it = at_client(resource.name()).exists();
+            if has_it || self.newest.get(kind, resource.name()).is_some() {
+                all.insert(resource.name().clone(), resource.clone());
+            } else {
+                push.mixed.insert(resource.name().clone());
+            }
+        }
+        // What waits stays at the client as it is; what is new and waits is not there yet.
+        for name in &push.waits {
+            let stays = subscription.holds(name);
+            let instead = match stays.resource() {
+                Some(old) => all.insert(name.clone(), old.clone()),
+                None => all.remove(name),
+            };
+            if instead.as_ref() != stays.resource() {
+                push.mixed.insert(name.clone());
+            }
+        }
+        for resource in push.set.iter().filter(|resource| !all.contains_key(resource.name())).collect::<Vec<_>>() {
+            push.mixed.insert(resource.name().clone());
+            all.insert(resource.name().clone(), resource.clone());
+        }
+        // What was rejected in an earlier response goes out again with this one: news to the client.
+        let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
+        let again = all.iter().filter(|(name, resource)| {
+            let sent = at_client(name) == **resource;
+            let has_it = sent && subscription.holds(name) == **resource;
+            !has_it && !changed.contains(*name)
+        });
+        push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
+        Resources::from(all.into_values().collect::<Vec<_>>())
+    }
+}
