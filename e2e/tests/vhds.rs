@@ -20,6 +20,7 @@ struct Routes {
     discovers: bool,
     inline: Vec<Value>,
     stat_prefix: String,
+    filters: Vec<Value>,
 }
 
 /// An Envoy with two clusters, `a` and `b`.
@@ -69,7 +70,9 @@ impl Site {
 
     /// Adds a route configuration that discovers its hosts.
     fn discovering(&mut self, name: &str) {
-        let routes = Routes { port: ports::free(), discovers: true, inline: Vec::new(), stat_prefix: name.into() };
+        let filters = vec![resources::router()];
+        let stat_prefix = name.into();
+        let routes = Routes { port: ports::free(), discovers: true, inline: Vec::new(), stat_prefix, filters };
         self.routes.insert(name.into(), routes);
     }
 
@@ -91,6 +94,7 @@ impl Site {
             let mut manager = resources::rds(name, &source);
             manager["strip_any_host_port"] = true.into();
             manager["stat_prefix"] = routes.stat_prefix.clone().into();
+            manager["http_filters"] = routes.filters.clone().into();
             all.push(resources::listener(name, routes.port, manager));
             let mut configuration = resources::routes(name, &routes.inline);
             if routes.discovers {
@@ -363,6 +367,21 @@ async fn d27_many_hosts_are_all_there_when_the_listener_opens(from: Fetch) {
     assert_eq!(responses, 1.0);
 }
 
+/// Trap 8, the filter `on_demand`: it asks for a host that Envoy has not, by name, and holds the request meanwhile.
+async fn d27_on_demand_an_unknown_host_is_answered(from: Fetch) {
+    let mut site = Site::launch(Fetch::AdsDelta, from, [host("r/shop", &["shop.test"], "a")]).await;
+    let filter = resources::typed("envoy.extensions.filters.http.on_demand.v3.OnDemand", json!({}));
+    site.r().filters.insert(0, json!({ "name": "on_demand", "typed_config": filter }));
+    site.publish();
+    site.envoy.wait_ready().await;
+    site.served("shop.test", "a").await;
+    site.answered("unknown.test", 404).await;
+    site.set("r/unknown.test", &["unknown.test"], "b");
+    site.publish();
+    site.served("unknown.test", "b").await;
+    site.served("shop.test", "a").await;
+}
+
 /// Trap 7: a state-of-the-world stream cannot carry them, one of their own beside it can.
 #[tokio::test(flavor = "multi_thread")]
 async fn d27_beside_a_sotw_stream_they_come_over_their_own() {
@@ -408,4 +427,5 @@ both_ways!(
     d27_a_listener_without_hosts_opens_at_once,
     d27_other_route_configurations_get_their_hosts_too,
     d27_many_hosts_are_all_there_when_the_listener_opens,
+    d27_on_demand_an_unknown_host_is_answered,
 );

@@ -74,6 +74,7 @@ pub(super) fn response(response: &Response, variant: Variant, identifier: &str) 
             response.missing.iter().for_each(|name| put_missing(&mut tail, name));
         }
         Variant::Delta => {
+            response.missing.iter().for_each(|name| put_unknown_host(&mut tail, name));
             response.removed.iter().for_each(|name| match resource_name(name) {
                 None => put(&mut tail, 6, name.as_bytes()),
                 Some(variant) => put(&mut tail, 8, &variant),
@@ -107,6 +108,16 @@ fn body(response: &Response, variant: Variant) -> Bytes {
             buffer.freeze()
         }
     }
+}
+
+/// Field `resources`: a virtual host that was asked for and does not exist, as a `Resource` of that alias without content.
+/// Envoy's `on_demand` filter holds the request until it is told so; a removal it does not take as an answer.
+/// Source: Envoy's documentation of VHDS, "On-demand".
+fn put_unknown_host(buffer: &mut BytesMut, name: &str) {
+    put_message(buffer, 2, |resource| {
+        put(resource, 3, name.as_bytes());
+        put(resource, 4, name.as_bytes());
+    });
 }
 
 /// Field `resource_errors`: `{resource_name {name}, error_detail {code, message}}`. Source: xRFC TP3.

@@ -96,7 +96,11 @@ impl Push {
     /// Whether there is something to tell the client; fills in what its absence is told with.
     pub fn changes(&mut self, variant: Variant, full: bool, subscription: &Subscription, node: Option<&Node>) -> bool {
         if variant == Variant::Delta {
-            return !self.set.is_empty() || !self.removed.is_empty();
+            if subscription.kind == ResourceType::VIRTUAL_HOST {
+                let unknown = |name: &Arc<str>| subscription.named(name) && !subscription.known(name).sent.exists();
+                (self.missing, self.removed) = std::mem::take(&mut self.removed).into_iter().partition(unknown);
+            }
+            return !self.set.is_empty() || !self.removed.is_empty() || !self.missing.is_empty();
         }
         let is_envoy = node.is_some_and(Node::is_envoy);
         let gone = self.removed.iter().any(|name| subscription.known(name).sent.exists());

@@ -2,14 +2,15 @@
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
-use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::grpc::lab::{Server, differ, exchange, soon};
 use super::harness::*;
 use crate::snapshot::{Resource, ResourceType};
-use crate::xds::Variant;
+use crate::xds::{Variant, encode};
 
 const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
 const ROUTES: ResourceType = ResourceType::ROUTES;
@@ -84,6 +85,24 @@ fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked
     bench.settled(HOSTS, []);
     assert_eq!(bench.unsubscribe(ROUTES, ["r"]), "");
     assert_eq!(bench.subscribe(ROUTES, ["r"]), "RDS{r} VirtualHost{r/a}");
+}
+
+#[test]
+fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
+    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    let unknown = bench.subscribe(HOSTS, ["r/b", "r/a"]);
+    assert_eq!(unknown, "VirtualHost{r/a}?{r/b}");
+    let encoded = encode::response(unknown.one(), Variant::Delta, "test").into_bytes();
+    let decoded = DeltaDiscoveryResponse::decode(encoded).unwrap();
+    let told = decoded.resources.iter().find(|resource| resource.name == "r/b").unwrap();
+    assert_eq!((told.resource.is_none(), &*told.aliases), (true, &["r/b".to_owned()][..]));
+    bench.ack(unknown.one());
+    let created = bench.set([host("r/b", "b")]);
+    assert_eq!(created, "VirtualHost{r/b}");
+    bench.ack(created.one());
+    assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}", "one that was there is removed");
 }
 
 #[test]
