@@ -34,6 +34,8 @@ pub(super) struct Subscription {
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
     /// has dropped and wants them anew.
     let_go: HashSet<Arc<str>>,
+    /// The same of the wildcard.
+    let_go_all: bool,
     /// Collections asked for by what their names begin with.
     globs: HashSet<Glob>,
     /// State of the world: a hash of the names of the last request, for a client repeats them in each.
@@ -83,6 +85,7 @@ impl Subscription {
             names: HashSet::new(),
             aliases: HashMap::new(),
             let_go: HashSet::new(),
+            let_go_all: false,
             globs: HashSet::new(),
             last_names: None,
             base,
@@ -229,7 +232,7 @@ impl Subscription {
 
     fn sotw_names(&mut self, request: &Request, first: bool) {
         let hash = hash(&request.subscribe);
-        if self.let_go.is_empty() && self.last_names == Some(hash) {
+        if self.let_go.is_empty() && !self.let_go_all && self.last_names == Some(hash) {
             return;
         }
         self.last_names = Some(hash);
@@ -245,7 +248,8 @@ impl Subscription {
             }
         }
         let all = all && self.kind.may_be_listed();
-        let widened = (all && !self.wildcard) || globs.iter().any(|glob| !self.globs.contains(glob));
+        let all_anew = std::mem::take(&mut self.let_go_all) || !self.wildcard;
+        let widened = (all && all_anew) || globs.iter().any(|glob| !self.globs.contains(glob));
         let narrowed = (self.wildcard && !all)
             || self.names.iter().any(|name| !names.contains(name))
             || self.globs.iter().any(|glob| !globs.contains(glob));
@@ -292,8 +296,10 @@ impl Subscription {
 
     /// Takes note of a request that is too old to count.
     pub fn let_go(&mut self, stale: &Request) {
-        let left_out = self.names.iter().filter(|name| !stale.subscribe.iter().any(|asked| **asked == ***name));
-        self.let_go.extend(left_out.filter(|_| !self.kind.full_state()).cloned());
+        self.ever_named |= !stale.subscribe.is_empty();
+        let named: HashSet<&str> = stale.subscribe.iter().map(String::as_str).collect();
+        self.let_go.extend(self.names.iter().filter(|name| !named.contains(&***name)).cloned());
+        self.let_go_all |= self.wildcard && self.ever_named && !named.contains("*");
     }
 
     fn delta_names(&mut self, request: &Request, first: bool) {
@@ -312,7 +318,8 @@ impl Subscription {
                 Asked::Glob(glob) => {
                     let all = base.with_prefix(self.kind, glob.prefix().to_owned());
                     let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
-                    let names: Vec<Arc<str>> = all.cloned().collect();
+                    let under_way = self.under_way().filter(|name| glob.covers(name));
+                    let names: Vec<Arc<str>> = all.chain(under_way).cloned().collect();
                     names.iter().for_each(|name| self.begin(name));
                     names.iter().for_each(|name| self.touch(name, Need::Asked));
                     if names.is_empty() {
@@ -360,6 +367,9 @@ impl Subscription {
     /// Subscribes to everything; `answer`: the client waits for an answer even if there is nothing.
     fn subscribe_all(&mut self, answer: bool) {
         self.answer_owed |= answer;
+        // What is on its way although it was taken back will be taken, now that everything is asked for.
+        let under_way: Vec<Arc<str>> = self.under_way().cloned().collect();
+        under_way.iter().for_each(|name| self.touch(name, Need::Asked));
         if !self.has_nothing() {
             let base = self.base.clone();
             for resource in base.all(self.kind) {
@@ -401,9 +411,11 @@ impl Subscription {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|name, _| self.covers(name));
         self.dirty = dirty;
-        let mut rejected = std::mem::take(&mut self.rejected);
-        rejected.retain(|name, _| self.covers(name));
+        let (rejected, gone): (HashMap<_, _>, HashMap<_, _>) =
+            std::mem::take(&mut self.rejected).into_iter().partition(|(name, _)| self.covers(name));
         self.rejected = rejected;
+        // What was rejected beside one that is gone now was perhaps good.
+        self.try_again(&gone.into_values().collect());
         let mut renewals = std::mem::take(&mut self.renewals);
         renewals.retain(|name, _| self.covers(name));
         self.renewals = renewals;

@@ -5,6 +5,7 @@
 
 mod all_streams;
 mod bad_input;
+mod client;
 mod delta;
 mod envoy;
 mod fetch;

@@ -323,6 +323,11 @@ impl Subscription {
         renewed
     }
 
+    /// Names of what the client will have when it has taken all that is on its way.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.in_flight.iter().flat_map(InFlight::names_set)
+    }
+
     /// Takes the response `nonce` out of those under way.
     pub fn take(&mut self, nonce: &str) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce)?;
@@ -408,9 +413,12 @@ impl Subscription {
     }
 
     /// What was rejected together with something that is now accepted was perhaps good: once more, without it.
-    fn try_again(&mut self, mended: &BTreeSet<String>) {
+    pub(super) fn try_again(&mut self, mended: &BTreeSet<String>) {
         let again = self.rejected.iter().filter(|(_, nonce)| mended.contains(*nonce));
-        let again: Vec<Arc<str>> = again.map(|(name, _)| name.clone()).collect();
+        // What is on its way meanwhile has its own answer to come.
+        let waits = |name: &str| self.in_flight.iter().any(|response| response.is_about(name));
+        let again = again.map(|(name, _)| name).filter(|name| self.covers(name) && !waits(name));
+        let again: Vec<Arc<str>> = again.cloned().collect();
         for name in again {
             self.rejected.remove(&name);
             self.touch(&name, Need::Again);
@@ -457,11 +465,21 @@ impl Subscription {
         let first = response.first.iter().map(|resource| resource.name());
         let names: Vec<&Arc<str>> = first.chain(response.content.iter().map(|(name, _)| name)).collect();
         let earlier: BTreeSet<String> = names.iter().filter_map(|name| self.rejected.get(*name).cloned()).collect();
+        if let [culprit] = &names[..] {
+            // It is at fault by itself. What was rejected beside it was perhaps good.
+            self.rejected.insert((*culprit).clone(), response.nonce.clone());
+            self.try_again(&earlier);
+            return;
+        }
         // What waited for one of these to be mended waits on.
         for nonce in self.rejected.values_mut().filter(|nonce| earlier.contains(*nonce)) {
             nonce.clone_from(&response.nonce);
         }
         self.rejected.extend(names.into_iter().map(|name| (name.clone(), response.nonce.clone())));
+        if response.names_set().any(|name| !self.covers(name)) {
+            // Without what is no longer asked for, it is another content.
+            self.try_again(&BTreeSet::from([response.nonce.clone()]));
+        }
     }
 
     /// Whether a name for which `matching` holds was sent although no version of it was ever accepted: none, but while

@@ -1,9 +1,11 @@
 //! Histories by chance, many in each run: what is published, asked for, answered, rejected, broken off, in any order
-//! and with messages under way in both directions. [`envoys`] play a model of an Envoy that must lose no request.
+//! and with messages under way in both directions. [`envoys`] play a model of an Envoy that must lose no request;
+//! [`clients`] play one that asks for anything in any way.
 //!
 //! They are the same in every run. A history that fails is printed at its shortest. `PROPTEST_RNG_SEED=7` plays others,
 //! `PROPTEST_CASES=1000000` more of each property; both together repeat what somebody else has seen.
 
+mod clients;
 mod envoys;
 
 use proptest::prelude::*;

@@ -123,6 +123,33 @@ fn d15_after_a_nack_and_a_reconnect_the_client_gets_what_it_lacks() {
 }
 
 #[test]
+fn d15_what_was_rejected_and_is_taken_back_does_not_come_by_way_of_another() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            let first = bench.subscribe(kind, []);
+            let second = bench.subscribe(kind, ["a"]);
+            bench.unsubscribe(kind, ["*"]);
+            assert_eq!(bench.nack(first.one(), "bad b"), "");
+            assert_eq!(bench.ack(second.one()), "", "b was rejected beside a, but nobody asks for it any more");
+        }
+    }
+}
+
+#[test]
+fn d15_what_was_rejected_alone_and_together_is_not_sent_alone_again() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            let both = bench.subscribe(kind, []);
+            let good = bench.subscribe(kind, ["a"]);
+            assert_eq!(bench.nack(both.one(), "bad b"), "");
+            let alone = bench.subscribe(kind, ["b"]);
+            assert_eq!(bench.ack(good.one()), "", "b is under way");
+            assert_eq!(bench.nack(alone.one(), "bad b"), "");
+        }
+    }
+}
+
+#[test]
 fn d16_versions_of_a_name_that_is_absent_are_answered_with_its_removal() {
     for kind in KINDS {
         for mut bench in streams(kind, []) {
@@ -144,6 +171,20 @@ fn d17_a_wildcard_and_names_come_back_together() {
             let versions = [("a", a), ("b", b), ("gone", "0123456789abcdef".into())];
             let sent = bench.resume(kind, &["*", "a", "nx"], versions);
             assert_eq!(sent, says(kind, "-{gone,nx}"));
+        }
+    }
+}
+
+#[test]
+fn d3_d7_what_is_under_way_when_everything_is_asked_for_is_told_to_be_gone() {
+    for kind in WILD {
+        for mut bench in streams(kind, ["a", "b"]) {
+            // On its way while it is taken back, deleted, and then covered again: the client takes what arrives.
+            let first = bench.subscribe(kind, ["a"]);
+            bench.unsubscribe(kind, ["a"]);
+            bench.remove([(kind, "a")]);
+            assert_eq!(first, says(kind, "{a}"));
+            assert_eq!(bench.subscribe(kind, ["*"]), says(kind, "{b}-{a}"));
         }
     }
 }

@@ -179,7 +179,7 @@ fn live(variant: Variant, first: &World, history: &History) -> Envoy {
 }
 
 proptest! {
-    #![proptest_config(config(8_000))]
+    #![proptest_config(config(4_000))]
 
     #[test]
     fn sotw_loses_no_request_and_arrives(first in worlds(BAD), history in histories(0, BAD)) {

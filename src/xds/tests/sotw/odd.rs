@@ -68,6 +68,33 @@ fn s6_an_ack_with_a_version_of_another_server_is_an_ack() {
 }
 
 #[test]
+fn s11_a_name_dropped_and_wanted_again_while_the_answer_is_under_way_is_sent() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let news = bench.set(changed(kind, "b", 1));
+            // The client drops a before it has seen the news, takes the news without a, and wants a again.
+            assert_eq!(bench.ask(kind, ["b"]), "", "too old to count");
+            let again = bench.ack_asking(news.one(), ["a", "b"]);
+            assert!(names(again.one()).contains(&"a"), "{again}");
+        }
+    }
+}
+
+#[test]
+fn s19_a_name_once_given_in_a_request_too_old_to_count_ends_the_old_form_of_everything() {
+    for kind in FULL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, []);
+            let news = bench.set(changed(kind, "a", 1));
+            assert_eq!(bench.ask(kind, ["a"]), "", "too old to count");
+            bench.ack_asking(news.one(), []);
+            assert_eq!(bench.set(changed(kind, "b", 1)), "", "it has given a name, so an empty list is nothing");
+        }
+    }
+}
+
+#[test]
 fn s21_a_first_request_with_a_nonce_of_an_earlier_stream_is_a_first_request() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]).map(Bench::into_grpc) {
@@ -88,6 +115,28 @@ fn s23_a_nack_of_a_first_response_then_a_reconnect_gets_an_answer_again() {
             let again = bench.ask(kind, ["a"]);
             assert_eq!(again, says(kind, "{a}"), "a new stream knows of no rejection");
             assert_eq!(bench.nack(again.one(), "bad"), "", "and is silent after one");
+        }
+    }
+}
+
+#[test]
+fn s24_what_was_rejected_beside_a_name_that_is_no_longer_asked_for_follows() {
+    for kind in PARTIAL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
+            assert_eq!(bench.nack(sent.one(), "bad a"), "");
+            let rest = bench.ask(kind, ["b"]);
+            assert_eq!(rest, says(kind, "{b}"), "without a it may be good");
+            assert_eq!(bench.nack(rest.one(), "b too"), "");
+        }
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
+            let mut nack = bench.nack_request(sent.one(), "bad a");
+            nack.subscribe = vec!["b".into()];
+            bench.set_names(kind, vec!["b".into()]);
+            assert_eq!(bench.request(nack), says(kind, "{b}"), "dropped with the NACK itself");
         }
     }
 }
