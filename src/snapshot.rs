@@ -4,12 +4,14 @@
 //! references. Everything here is immutable once made and shared, never copied per stream.
 
 mod body;
+mod groups;
 mod names;
 mod references;
 mod resource;
 mod store;
 
 pub use body::Body;
+pub use groups::Groups;
 pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};

@@ -187,6 +187,13 @@ impl Update {
     }
 }
 
+impl<R> Update<R> {
+    /// An update that only sets.
+    pub fn setting(set: Vec<R>) -> Self {
+        Self { set, remove: Vec::new() }
+    }
+}
+
 /// The store: holds the newest snapshot and tells the streams. Nothing is served before the first publication.
 #[derive(Debug)]
 pub struct Store {

@@ -105,12 +105,14 @@ async fn answer(
     let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
     let request = Requests::<DiscoveryRequest>::new(body).message().await?;
     let request = request.ok_or_else(|| Status::invalid_argument("there is no request"))?;
-    let fetch = Fetch::new(kind, v2::complete(request, Some(kind), api));
+    let request = v2::complete(request, Some(kind), api);
+    let asked = service.asked(peer.address, &request);
+    let fetch = Fetch::new(kind, request);
     let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
     let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
     let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
     let response = fetch.response(&snapshot);
     let encoded = encode::response(&response, Variant::Sotw, &service.identifier);
-    service.answered(peer.address, &fetch.node, &response, encoded.len());
+    service.answered(&asked, &fetch.node, &response, encoded.len());
     Ok(encoded)
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::message::{Node, Notice, Response, Variant};
+use super::message::{Node, Notice, Request, Response, Variant};
 use super::stream::Stream;
 
 /// What identifies a stream in a log: constant while it is open.
@@ -21,12 +21,18 @@ pub struct StreamInfo {
     pub variant: Variant,
 }
 
-/// Hooks into the life of streams. All are called on the stream's own task: they must not block.
+/// Hooks into the life of streams: `opened`, `introduced`, then `received`, `sent` and `noticed` as messages come and
+/// go, `closed`. All are called on the stream's own task: they must not block. Those who need not all of them leave the
+/// others out.
+///
+/// A request without a stream (unary methods, REST) is `received` and `sent` under a number of its own.
 pub trait Observer: Send + Sync + 'static {
     /// A stream is open; its client has not said who it is.
     fn opened(&self, _stream: &StreamInfo) {}
     /// The client has said who it is.
     fn introduced(&self, _stream: &StreamInfo, _node: &Node) {}
+    /// A request has come, an ACK or NACK too, and is about to be looked at. Those that cannot be read close the stream.
+    fn received(&self, _stream: &StreamInfo, _node: &Node, _request: &Request) {}
     /// A response is about to be written; `bytes` is its encoded size.
     fn sent(&self, _stream: &StreamInfo, _node: &Node, _response: &Response, _bytes: usize) {}
     /// The client accepted or rejected a response, or kept silent.

@@ -4,7 +4,6 @@
 //! learns of a change at once without asking all the time.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio::time::Instant;
 use super::encode;
 use super::fetch::Fetch;
 use super::message::{Node, Request, Variant};
+use super::observer::StreamInfo;
 use super::server::Peer;
 use super::service::Service;
 use super::v2;
@@ -63,8 +63,9 @@ async fn answer(
     let deadline = Instant::now() + hold(request.headers());
     let body = body(request, LARGEST_REQUEST).await?;
     let request = v2::complete(parse(&body).map_err(bad_request)?, Some(kind), api);
+    let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
-    respond(service, peer.address, fetch, deadline).await
+    respond(service, &asked, fetch, deadline).await
 }
 
 /// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
@@ -92,7 +93,7 @@ fn bad_request(problem: impl Display) -> Failure {
 }
 
 /// Answers when the client does not have the newest, or at the deadline.
-async fn respond(service: &Service, peer: SocketAddr, fetch: Fetch, deadline: Instant) -> Result<Response, Failure> {
+async fn respond(service: &Service, asked: &StreamInfo, fetch: Fetch, deadline: Instant) -> Result<Response, Failure> {
     let store = service.stores.of(&fetch.node).map_err(|why| (StatusCode::NOT_FOUND, why))?;
     let mut snapshots = store.subscribe();
     let mut stopping = service.stopping.clone();
@@ -125,7 +126,7 @@ async fn respond(service: &Service, peer: SocketAddr, fetch: Fetch, deadline: In
         protobuf::to_json("envoy.service.discovery.v3.DiscoveryResponse", &bytes).to_string()
     });
     let json = json.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    service.answered(peer, &fetch.node, &response, json.len());
+    service.answered(asked, &fetch.node, &response, json.len());
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::message::{Node, Response, Variant};
+use super::message::{Node, Request, Response, Variant};
 use super::observer::{Observer, Registry, StreamInfo};
 use super::order::Timing;
 use super::session::Method;
@@ -164,10 +164,19 @@ impl Service {
         self.streams.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Tells the observer of the answer to a request without a stream; `bytes` is its encoded size.
-    pub(super) fn answered(&self, peer: SocketAddr, node: &Node, response: &Response, bytes: usize) {
-        let id = self.next_stream();
-        self.observer.sent(&StreamInfo { id, peer, variant: Variant::Sotw }, node, response, bytes);
+    /// Tells the observer of a request without a stream. Gives what stands for the stream.
+    pub(super) fn asked(&self, peer: SocketAddr, request: &Request) -> StreamInfo {
+        let info = StreamInfo { id: self.next_stream(), peer, variant: Variant::Sotw };
+        match &request.node {
+            Some(node) => self.observer.received(&info, node, request),
+            None => self.observer.received(&info, &Node::default(), request),
+        }
+        info
+    }
+
+    /// Tells the observer of the answer to such a request; `bytes` is its encoded size.
+    pub(super) fn answered(&self, asked: &StreamInfo, node: &Node, response: &Response, bytes: usize) {
+        self.observer.sent(asked, node, response, bytes);
     }
 }
 

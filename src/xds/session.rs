@@ -158,7 +158,11 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         };
         match event {
             Event::Request(request) => match self.decoded(request) {
-                Ok(request) => self.request(&stream, request),
+                Ok(request) => {
+                    let node = lock(&stream).node().cloned().unwrap_or_default();
+                    self.method.service.observer.received(&self.info, &node, &request);
+                    self.request(&stream, request)
+                }
                 Err(end) => end,
             },
             Event::Snapshot => {
@@ -189,6 +193,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let Some(node) = &request.node else {
             return self.refused(Status::invalid_argument(Refusal::NoNode.to_string()));
         };
+        service.observer.introduced(&self.info, node);
+        service.observer.received(&self.info, node, &request);
         let store = match service.stores.of(node) {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),
@@ -235,11 +241,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     fn request(&mut self, stream: &Arc<Mutex<Stream>>, request: Request) -> Step {
         let mut stream = lock(stream);
-        let introduced = stream.node().is_none();
         let result = stream.on_request(request, self.method.implied, Instant::now());
-        if introduced && let Some(node) = stream.node() {
-            self.method.service.observer.introduced(&self.info, node);
-        }
         let kept = stream.kept();
         match result {
             Ok(_) if kept > MOST_KEPT => {

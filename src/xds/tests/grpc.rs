@@ -4,6 +4,7 @@ mod access;
 mod bad_input;
 mod connections;
 pub mod lab;
+mod library;
 mod raw;
 mod status;
 
