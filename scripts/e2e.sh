@@ -4,6 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 need cargo "" "https://rustup.rs"
-cargo build --workspace --bin lockgate
+cargo build --workspace --bin lockgate --example xds_server
 # --nocapture: the figures are a part of the result.
 exec cargo test --workspace --test "${1:-*}" -- --nocapture ${2:+"$2"}

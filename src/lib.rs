@@ -1,3 +1,7 @@
+//! A Kubernetes ingress controller that drives Envoy, and the xDS server in it as a library: [`snapshot`] holds what is to
+//! be served, [`xds`] serves it; both have examples, and know nothing of Kubernetes. The other modules are the program, and
+//! change with it.
+//!
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod admin;

@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("source", &["crd", "model", "protobuf", "provenance", "snapshot"]),
     ("translate", &["crd", "model", "provenance", "settings", "source::objects"]),
     ("envoy", &["model", "protobuf", "provenance", "settings", "snapshot"]),
-    ("xds", &["metrics", "protobuf", "snapshot"]),
+    ("xds", &["protobuf", "snapshot"]),
     ("export", &["protobuf", "snapshot"]),
     // Those who run it.
     ("admin", &["metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),

@@ -1,7 +1,64 @@
 //! The xDS server: state of the world and delta, aggregated and by type, over one generic core.
 //!
-//! It knows resources, their versions and what they refer to, and nothing of Kubernetes. [`Stream`] is one stream's
-//! state without I/O; `order` is the push plan as a table; the rest carries bytes.
+//! It knows resources, their versions and what they refer to, and nothing of Kubernetes (a test of this crate fails on
+//! any other module of it that is named here). [`Stream`] is one stream's state without I/O; `order` is the push plan as
+//! a table; the rest carries bytes.
+//!
+//! # A server of one's own
+//!
+//! Put [resources](crate::snapshot::Resource) into a [`Store`](crate::snapshot::Store), tell a [`Service`] of it, and
+//! [`serve`]. From then on [`Store::update`](crate::snapshot::Store::update) is all that there is to do: clients are sent
+//! what changes, in an order in which nothing they need is ever missing.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+//! use lockgate::snapshot::{Resource, ResourceType, Store, Update};
+//! use lockgate::xds::{self, Access, Service, Stores};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Arc::new(Store::default());
+//! let (stop, stopping) = tokio::sync::watch::channel(false);
+//! let service = Service::new(Stores::one(store.clone()), stopping).with_identifier("my control plane");
+//! let listener = xds::listen("127.0.0.1:0".parse()?).await?;
+//! println!("xDS listens on {}", listener.local_addr()?);
+//! let server = tokio::spawn(xds::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
+//!
+//! // Clients that ask wait for the first publication.
+//! let shop = Cluster { name: "shop".to_owned(), ..Cluster::default() };
+//! store.replace(vec![Resource::new("shop", &shop, vec![])]);
+//!
+//! // A change by type and name; whoever asked for it is sent it.
+//! store.update(Update::<Resource>::removing(vec![(ResourceType::CLUSTER, "shop".into())]));
+//!
+//! stop.send_replace(true);
+//! server.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Groups of nodes**: [`Stores::by_node`] chooses a store by [`Node::cluster`], [`Node::id`] or [`Node::metadata`];
+//!   [`Groups`](crate::snapshot::Groups) keeps the stores, and what they have in common.
+//!
+//!   ```
+//!   # use std::sync::Arc;
+//!   # use lockgate::{snapshot::Groups, xds::Stores};
+//!   let groups = Arc::new(Groups::default());
+//!   let stores = groups.clone();
+//!   let by_cluster = Stores::by_node(move |node| stores.store(&node.cluster)); // others are refused: NotFound
+//!   let stores = groups.clone();
+//!   let by_metadata = Stores::by_node(move |node| {
+//!       let fleet = node.metadata.get("fleet").and_then(|fleet| fleet.as_str());
+//!       Some(fleet.and_then(|fleet| stores.store(fleet)).unwrap_or_else(|| stores.common()))
+//!   });
+//!   ```
+//! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
+//!   NACK. A [`Registry`] lists the open streams.
+//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory; without it, clients on this machine only, for
+//!   what is served may be private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
+//!
+//! The whole of it, for two groups of real Envoys: `examples/xds_server.rs`.
 
 mod connection;
 mod encode;
