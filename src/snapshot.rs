@@ -31,6 +31,7 @@ mod names;
 mod references;
 mod resource;
 mod store;
+mod watch;
 
 pub use body::Body;
 pub use groups::Groups;
@@ -38,6 +39,7 @@ pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};
 pub use store::{Changes, Key, Snapshot, Store, Update};
+pub use watch::{Interest, Watch};
 
 #[cfg(test)]
 mod tests;

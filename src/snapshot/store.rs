@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::body::{Bodies, Body};
+use super::watch::Watchers;
 use super::{Resource, ResourceType, Version, canonical};
 
 /// How many publications back a stream can ask what changed; one that is further behind compares everything.
@@ -198,11 +199,12 @@ impl<R> Update<R> {
 #[derive(Debug)]
 pub struct Store {
     newest: watch::Sender<Option<Arc<Snapshot>>>,
+    pub(super) watchers: Watchers,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { newest: watch::Sender::new(None) }
+        Self { newest: watch::Sender::new(None), watchers: Watchers::default() }
     }
 }
 
@@ -303,6 +305,7 @@ impl Store {
         }
         announce(&changes);
         self.newest.send_replace(Some(Arc::new(next)));
+        self.watchers.wake(&changes);
         changes
     }
 }

@@ -103,6 +103,11 @@ struct InFlight {
 }
 
 impl Locators {
+    /// The types of resources that a change of may matter.
+    pub fn kinds(&self) -> impl Iterator<Item = ResourceType> {
+        self.types.keys().flat_map(|kind| [*kind, kind.variants()])
+    }
+
     /// Takes what `request` asks for by locators, and whether it answers something of here; returns whether it says
     /// nothing else. `by_name`: there is a subscription by names too, to which an answer may be.
     pub fn request(

@@ -11,13 +11,13 @@ use tonic::Status;
 
 use super::encode::{self, Encoded};
 use super::inbound::{MOST_KEPT, Requests};
-use super::message::{Output, Request, Variant};
+use super::message::{Node, Output, Request, Variant};
 use super::observer::StreamInfo;
 use super::server::Peer;
 use super::service::Service;
 use super::stream::{Refusal, Stream};
 use super::v2;
-use crate::snapshot::{ApiVersion, ResourceType, Snapshot};
+use crate::snapshot::{ApiVersion, ResourceType, Watch};
 
 /// A streaming method.
 #[derive(Clone)]
@@ -57,7 +57,8 @@ impl Method {
         self.service.observer.opened(&info);
         let session = Session {
             peer,
-            snapshots: None,
+            watch: None,
+            node: Arc::default(),
             stopping: self.service.stopping.clone(),
             requests: Requests::<R>::new(body),
             method: self,
@@ -77,8 +78,9 @@ struct Session<R> {
     info: StreamInfo,
     peer: Peer,
     requests: Requests<R>,
-    /// Of the store that its first request's node chooses.
-    snapshots: Option<watch::Receiver<Option<Arc<Snapshot>>>>,
+    /// On the store that its first request's node chooses.
+    watch: Option<Watch>,
+    node: Arc<Node>,
     stopping: watch::Receiver<bool>,
     stream: Option<Arc<Mutex<Stream>>>,
     outputs: VecDeque<Output>,
@@ -122,16 +124,15 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     /// Reports what happened, and gives the bytes of a response.
     fn emit(&self, output: &Output) -> Option<Encoded> {
-        let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned()).unwrap_or_default();
-        let service = &self.method.service;
+        let (service, node) = (&self.method.service, &self.node);
         match output {
             Output::Send(response) => {
                 let encoded = encode::response(response, self.method.variant, &service.identifier);
-                service.observer.sent(&self.info, &node, response, encoded.len());
+                service.observer.sent(&self.info, node, response, encoded.len());
                 Some(encoded)
             }
             Output::Notice(notice) => {
-                service.observer.noticed(&self.info, &node, notice);
+                service.observer.noticed(&self.info, node, notice);
                 None
             }
         }
@@ -139,7 +140,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     /// Waits for the next thing that happens.
     async fn step(&mut self) -> Step {
-        let (Some(stream), Some(snapshots)) = (self.stream.clone(), &mut self.snapshots) else {
+        let (Some(stream), Some(watch)) = (self.stream.clone(), &self.watch) else {
             return self.begin().await;
         };
         let deadline = lock(&stream).deadline();
@@ -152,24 +153,19 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let event = tokio::select! {
             stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Event::Stopping }
             request = self.requests.message() => Event::Request(request),
-            changed = snapshots.changed() => changed.map_or(Event::Stopping, |()| Event::Snapshot),
+            () = watch.changed() => Event::Snapshot,
             () = due => Event::Due,
             () = self.peer.going_away() => Event::Leaving,
         };
         match event {
             Event::Request(request) => match self.decoded(request) {
                 Ok(request) => {
-                    let node = lock(&stream).node().cloned().unwrap_or_default();
-                    self.method.service.observer.received(&self.info, &node, &request);
+                    self.method.service.observer.received(&self.info, &self.node, &request);
                     self.request(&stream, request)
                 }
                 Err(end) => end,
             },
-            Event::Snapshot => {
-                let snapshot = snapshots.borrow_and_update().clone();
-                let outputs = snapshot.map(|snapshot| lock(&stream).on_snapshot(snapshot, Instant::now()));
-                Step::Outputs(outputs.unwrap_or_default())
-            }
+            Event::Snapshot => Step::Outputs(catch_up(&mut lock(&stream), watch)),
             Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
             Event::Stopping => self.stopped(),
             Event::Leaving => self.ended("its connection is to be closed"),
@@ -199,10 +195,9 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),
         };
-        let mut snapshots = store.subscribe();
-        let Some(_) = service.newest(&store).await else { return self.stopped() };
-        let snapshot = snapshots.borrow_and_update().clone().unwrap_or_default();
-        self.snapshots = Some(snapshots);
+        let Some(snapshot) = service.newest(&store).await else { return self.stopped() };
+        self.node = Arc::new(node.clone());
+        self.watch = Some(Watch::new(store));
         let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
         let stream = Arc::new(Mutex::new(stream));
         service.registry.add(self.info.clone(), &stream);
@@ -240,8 +235,21 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     }
 
     fn request(&mut self, stream: &Arc<Mutex<Stream>>, request: Request) -> Step {
+        let Some(watch) = &mut self.watch else { return self.stopped() };
         let mut stream = lock(stream);
+        let mut outputs = catch_up(&mut stream, watch);
         let result = stream.on_request(request, self.method.implied, Instant::now());
+        let interests = stream.interests();
+        let news = !interests.is_empty();
+        interests.into_iter().for_each(|(kind, interest)| watch.set_interest(kind, interest));
+        let result = result.map(|answers| {
+            outputs.extend(answers);
+            if news {
+                // What was published before it was watched for.
+                outputs.extend(catch_up(&mut stream, watch));
+            }
+            outputs
+        });
         let kept = stream.kept();
         match result {
             Ok(_) if kept > MOST_KEPT => {
@@ -261,6 +269,12 @@ impl<R> Drop for Session<R> {
         let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned());
         service.observer.closed(&self.info, node.as_ref(), self.reason);
     }
+}
+
+/// Shows `stream` the newest snapshot, if it has not seen it.
+fn catch_up(stream: &mut Stream, watch: &Watch) -> Vec<Output> {
+    let newest = watch.newest().filter(|newest| newest.generation() != stream.generation());
+    newest.map(|newest| stream.on_snapshot(newest, Instant::now())).unwrap_or_default()
 }
 
 fn lock(stream: &Mutex<Stream>) -> std::sync::MutexGuard<'_, Stream> {

@@ -17,7 +17,7 @@ use super::order::{self, Side, Timing};
 use super::push::Look;
 use super::subscription::{Held, InFlight, Need, Subscription};
 use super::v2;
-use crate::snapshot::{Resource, ResourceType, Snapshot};
+use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 
 /// The state of one stream.
 #[derive(Debug)]
@@ -447,6 +447,19 @@ impl Stream {
             }
             None => Look::Nothing,
         }
+    }
+
+    /// Which snapshot was the newest that it was told of.
+    pub(super) fn generation(&self) -> u64 {
+        self.newest.generation()
+    }
+
+    /// What the store is to be watched for, of the types of which that has changed.
+    pub(super) fn interests(&mut self) -> Vec<(ResourceType, Interest)> {
+        let located: Vec<ResourceType> = self.locators.kinds().collect();
+        let by_name = self.types.iter_mut().filter(|(kind, _)| !located.contains(kind));
+        let by_name: Vec<_> = by_name.filter_map(|(kind, types)| Some((*kind, types.interest()?))).collect();
+        by_name.into_iter().chain(located.into_iter().map(|kind| (kind, Interest::All))).collect()
     }
 
     /// How many names are kept because the client asked for them, or did not answer.

@@ -14,9 +14,13 @@ use xxhash_rust::xxh3::Xxh3;
 use self::client::Level;
 pub(super) use self::client::{InFlight, Known, Shared, State};
 use super::message::{Request, Variant};
-use crate::snapshot::{Body, Glob, Resource, ResourceType, Snapshot, Version};
+use crate::snapshot::{Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
+
+/// A client that asks for more names than this is told of every change of the type: one look too many costs less than
+/// so many entries.
+const MOST_INDEXED: usize = 256;
 
 /// The subscription to one type.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(super) struct Subscription {
     globs: HashSet<Glob>,
     /// State of the world: a hash of the names of the last request, for a client repeats them in each.
     last_names: Option<u64>,
+    /// Whether what is asked for has changed since [`Subscription::interest`] was asked.
+    interest_changed: bool,
     /// The newest snapshot.
     base: Arc<Snapshot>,
     /// What the client has of `base`, of all that it asked for but the names that stand apart.
@@ -88,6 +94,7 @@ impl Subscription {
             let_go_all: false,
             globs: HashSet::new(),
             last_names: None,
+            interest_changed: true,
             base,
             level: Level::Nothing,
             apart: HashMap::new(),
@@ -155,6 +162,19 @@ impl Subscription {
         absent
     }
 
+    /// What the store is watched for, if that has changed since it was last asked.
+    pub fn interest(&mut self) -> Option<Interest> {
+        if !std::mem::take(&mut self.interest_changed) {
+            return None;
+        }
+        if self.lists() || self.names.len() > MOST_INDEXED {
+            return Some(Interest::All);
+        }
+        let mut names: Vec<Arc<str>> = self.names.iter().chain(self.aliases.keys()).cloned().collect();
+        names.sort();
+        Some(Interest::Names(names))
+    }
+
     /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
     pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
         changed.clone().for_each(|name| self.keep(name));
@@ -191,6 +211,7 @@ impl Subscription {
     }
 
     fn ask_by_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
+        self.interest_changed = true;
         self.aliases.insert(alias.clone(), name.clone());
         self.begin(name);
         self.names.insert(name.clone());
@@ -236,6 +257,7 @@ impl Subscription {
             return;
         }
         self.last_names = Some(hash);
+        self.interest_changed = true;
         let base = self.base.clone();
         let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
         self.ever_named |= !request.subscribe.is_empty();
@@ -305,6 +327,7 @@ impl Subscription {
     fn delta_names(&mut self, request: &Request, first: bool) {
         let base = self.base.clone();
         let comes_back = first && !request.initial_versions.is_empty();
+        self.interest_changed |= first || !request.subscribe.is_empty() || !request.unsubscribe.is_empty();
         if comes_back {
             self.take_initial_versions(&request.initial_versions);
         }

@@ -1,0 +1,227 @@
+//! Who wants to know of what: a publication wakes those whom it concerns, and nobody else.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::{Changes, ResourceType, Snapshot, Store};
+
+/// Everybody is woken once in so many publications, whether concerned or not: who sleeps keeps an old snapshot alive,
+/// and with it all that has changed since.
+const REFRESH: u64 = 64;
+
+/// What a watch is for, of one type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Interest {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Resources of these names, or with these aliases; sorted.
+    Names(Vec<Arc<str>>),
+    /// All resources of the type.
+    All,
+}
+
+/// A watch on a store: it wakes when a resource changes that it is for.
+#[derive(Debug)]
+pub struct Watch {
+    store: Arc<Store>,
+    id: u32,
+    wake: Arc<Notify>,
+    interests: BTreeMap<ResourceType, Interest>,
+}
+
+impl Watch {
+    /// A watch on `store` that is for nothing yet.
+    pub fn new(store: Arc<Store>) -> Self {
+        let wake = Arc::new(Notify::new());
+        let id = store.watchers.lock().add(wake.clone());
+        Self { store, id, wake, interests: BTreeMap::new() }
+    }
+
+    /// What it is for, of type `kind`. To be followed by a look at [`Watch::newest`]: of what was published before, it
+    /// does not wake.
+    pub fn set_interest(&mut self, kind: ResourceType, interest: Interest) {
+        let old = self.interests.insert(kind, interest.clone()).unwrap_or_default();
+        if old == interest {
+            return;
+        }
+        let mut index = self.store.watchers.lock();
+        index.remove(kind, &old, self.id);
+        index.insert(kind, interest, self.id);
+    }
+
+    /// The newest snapshot of the store.
+    pub fn newest(&self) -> Option<Arc<Snapshot>> {
+        self.store.newest()
+    }
+
+    /// Waits for a publication that concerns this watch, or that is a while after the last one that it was woken for.
+    /// May be dropped and called again without missing one.
+    pub async fn changed(&self) {
+        self.wake.notified().await;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut index = self.store.watchers.lock();
+        for (kind, interest) in std::mem::take(&mut self.interests) {
+            index.remove(kind, &interest, self.id);
+        }
+        index.wakes.remove(&self.id);
+    }
+}
+
+/// The watches on a store.
+#[derive(Debug, Default)]
+pub(super) struct Watchers(Mutex<Index>);
+
+impl Watchers {
+    /// Wakes those whom `changes` concern.
+    pub fn wake(&self, changes: &Changes) {
+        let index = self.lock();
+        if changes.generation.is_multiple_of(REFRESH) {
+            index.wakes.values().for_each(|wake| wake.notify_one());
+            return;
+        }
+        let mut concerned = BTreeSet::new();
+        for resource in changes.added.iter().chain(&changes.changed).chain(&changes.removed) {
+            let Some(kind) = index.kinds.get(&resource.kind()) else { continue };
+            concerned.extend(&kind.all);
+            for name in std::iter::once(resource.name()).chain(&resource.lease().aliases) {
+                concerned.extend(kind.names.get(name).into_iter().flatten());
+            }
+        }
+        concerned.iter().filter_map(|id| index.wakes.get(id)).for_each(|wake| wake.notify_one());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From what changes to whom it concerns.
+#[derive(Debug, Default)]
+struct Index {
+    next: u32,
+    wakes: HashMap<u32, Arc<Notify>>,
+    kinds: HashMap<ResourceType, Concerned>,
+}
+
+/// Whom a change of one type concerns.
+#[derive(Debug, Default)]
+struct Concerned {
+    all: BTreeSet<u32>,
+    /// Sorted.
+    names: HashMap<Arc<str>, Vec<u32>>,
+}
+
+impl Index {
+    fn add(&mut self, wake: Arc<Notify>) -> u32 {
+        while self.wakes.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let id = self.next;
+        self.next = id.wrapping_add(1);
+        self.wakes.insert(id, wake);
+        id
+    }
+
+    fn insert(&mut self, kind: ResourceType, interest: Interest, id: u32) {
+        let concerned = self.kinds.entry(kind).or_default();
+        match interest {
+            Interest::Nothing => {}
+            Interest::All => drop(concerned.all.insert(id)),
+            Interest::Names(names) => {
+                for name in names {
+                    let ids = concerned.names.entry(name).or_default();
+                    if let Err(at) = ids.binary_search(&id) {
+                        ids.insert(at, id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: ResourceType, interest: &Interest, id: u32) {
+        let Some(concerned) = self.kinds.get_mut(&kind) else { return };
+        match interest {
+            Interest::Nothing => {}
+            Interest::All => drop(concerned.all.remove(&id)),
+            Interest::Names(names) => {
+                for name in names {
+                    let Some(ids) = concerned.names.get_mut(name) else { continue };
+                    if let Ok(at) = ids.binary_search(&id) {
+                        ids.remove(at);
+                    }
+                    if ids.is_empty() {
+                        concerned.names.remove(name);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::snapshot::{Resource, Update};
+
+    const ENDPOINTS: ResourceType = ResourceType::ENDPOINTS;
+
+    fn endpoints(name: &str, cluster_name: &str) -> Resource {
+        Resource::new(name, &ClusterLoadAssignment { cluster_name: cluster_name.into(), ..Default::default() }, vec![])
+    }
+
+    fn set(store: &Store, name: &str, content: &str) {
+        store.update(Update { set: vec![endpoints(name, content)], remove: Vec::new() });
+    }
+
+    /// Whether it was woken since it was last asked.
+    fn woken(watch: &Watch) -> bool {
+        watch.changed().now_or_never().is_some()
+    }
+
+    fn names(names: &[&str]) -> Interest {
+        Interest::Names(names.iter().map(|name| Arc::from(*name)).collect())
+    }
+
+    #[test]
+    fn a_change_wakes_those_whom_it_concerns() {
+        let store = Arc::new(Store::default());
+        let [mut one, mut all, other] = [0; 3].map(|_| Watch::new(store.clone()));
+        one.set_interest(ENDPOINTS, names(&["a", "b"]));
+        all.set_interest(ENDPOINTS, Interest::All);
+        set(&store, "a", "1");
+        assert!(woken(&one) && woken(&all) && !woken(&other));
+        set(&store, "c", "1");
+        assert!(!woken(&one) && woken(&all) && !woken(&other));
+        set(&store, "a", "1");
+        assert!(!woken(&one) && !woken(&all), "nothing has changed");
+        one.set_interest(ENDPOINTS, names(&["b", "c"]));
+        set(&store, "a", "2");
+        assert!(!woken(&one));
+        store.update(Update::removing(vec![(ENDPOINTS, "c".into())]));
+        assert!(woken(&one));
+    }
+
+    #[test]
+    fn nobody_sleeps_for_ever_and_nobody_is_remembered() {
+        let store = Arc::new(Store::default());
+        let mut watch = Watch::new(store.clone());
+        watch.set_interest(ENDPOINTS, names(&["a"]));
+        (0..=REFRESH).for_each(|round| set(&store, "b", &round.to_string()));
+        assert!(woken(&watch));
+        drop(watch);
+        let index = store.watchers.lock();
+        assert!(index.wakes.is_empty() && index.kinds[&ENDPOINTS].names.is_empty());
+    }
+}
