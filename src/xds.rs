@@ -69,6 +69,7 @@ mod locators;
 mod message;
 mod observer;
 mod order;
+mod past;
 mod push;
 mod rest;
 mod server;

@@ -54,5 +54,5 @@ async fn a12_connections_that_end_under_load_delta() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a12_connections_that_end_under_load_sotw() {
-    connections_end_under_load(Mode::Sotw, false).await;
+    connections_end_under_load(Mode::Sotw, true).await;
 }

@@ -193,6 +193,14 @@ impl Gates {
         going || self.kept.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
     }
 
+    /// Whether a cluster that is going away, and that the client has accepted, has the endpoints `name`.
+    pub fn keeps_warm(&self, clusters: &Subscription, name: &str) -> bool {
+        self.kept.keys().map(|cluster| clusters.known(cluster)).any(|known| {
+            let uses = |cluster: &Arc<Resource>| cluster.references().endpoints.iter().any(|used| **used == *name);
+            known.accepted == known.sent && known.sent.resource().is_some_and(uses)
+        })
+    }
+
     /// A response with listeners or routes was accepted; `listeners`: what each was before.
     pub fn routes_acked(&mut self, listeners: Vec<Arc<Resource>>, types: &Types, now: Instant, timing: Timing) {
         self.last_route_ack = Some(now);

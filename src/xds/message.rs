@@ -121,6 +121,8 @@ pub struct Request {
     pub locators_unsubscribe: Vec<Locator>,
     /// Delta: what the client has from an earlier stream.
     pub initial_versions: BTreeMap<String, String>,
+    /// State of the world: what `version` stands for, if that is known.
+    pub held: Option<Arc<[Arc<Resource>]>>,
 }
 
 impl Request {
@@ -171,6 +173,7 @@ impl From<discovery_v3::DeltaDiscoveryRequest> for Request {
             locators: request.resource_locators_subscribe.into_iter().map(Locator::from).collect(),
             locators_unsubscribe: request.resource_locators_unsubscribe.into_iter().map(Locator::from).collect(),
             initial_versions: request.initial_resource_versions.into_iter().collect(),
+            held: None,
         }
     }
 }

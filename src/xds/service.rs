@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use super::message::{Node, Request, Response, Variant};
 use super::observer::{Observer, Registry, StreamInfo};
 use super::order::Timing;
+use super::past::Past;
 use super::session::Method;
 use super::{fetch, rest, v2};
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Store};
@@ -82,6 +83,7 @@ pub struct Service {
     pub(super) identifier: String,
     pub(super) observer: Arc<dyn Observer>,
     pub(super) registry: Arc<Registry>,
+    pub(super) past: Past,
     streams: AtomicU64,
 }
 
@@ -95,6 +97,7 @@ impl Service {
             identifier: "lockgate".to_owned(),
             observer: Arc::new(Unobserved),
             registry: Arc::new(Registry::default()),
+            past: Past::default(),
             streams: AtomicU64::new(0),
         }
     }

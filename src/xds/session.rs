@@ -127,6 +127,10 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let (service, node) = (&self.method.service, &self.node);
         match output {
             Output::Send(response) => {
+                if self.names_no_resources() && ResourceType::of_url(&response.type_url) == Some(ResourceType::CLUSTER)
+                {
+                    service.past.remember(response);
+                }
                 let encoded = encode::response(response, self.method.variant, &service.identifier);
                 service.observer.sent(&self.info, node, response, encoded.len());
                 Some(encoded)
@@ -234,7 +238,15 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         }
     }
 
-    fn request(&mut self, stream: &Arc<Mutex<Stream>>, request: Request) -> Step {
+    /// Whether the client will say no more than a version when it comes back.
+    fn names_no_resources(&self) -> bool {
+        self.method.variant == Variant::Sotw && self.method.implied.is_none()
+    }
+
+    fn request(&mut self, stream: &Arc<Mutex<Stream>>, mut request: Request) -> Step {
+        if self.names_no_resources() && request.nonce.is_empty() && !request.version.is_empty() {
+            request.held = self.method.service.past.of(&request.version);
+        }
         let Some(watch) = &mut self.watch else { return self.stopped() };
         let mut stream = lock(stream);
         let mut outputs = catch_up(&mut stream, watch);

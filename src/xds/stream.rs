@@ -417,6 +417,8 @@ impl Stream {
         match sent.resource().or_else(|| self.gates.clusters_view().get(kind, name)) {
             Some(resource) => Look::ForNow(resource.clone()),
             None if sent.exists() => Look::Wait,
+            // A cluster that an earlier stream brought is warm: it keeps its endpoints as long as nothing is said.
+            None if self.variant == Variant::Sotw && going && self.gates.keeps_warm(clusters, name) => Look::Wait,
             // The client asks, and a cluster may be warming until it has an answer.
             None => Look::at(&self.newest, kind, name),
         }

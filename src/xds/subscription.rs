@@ -285,6 +285,12 @@ impl Subscription {
             all.filter(|name| covers(name)).for_each(|name| self.begin(name));
         }
         (self.wildcard, self.names, self.globs) = (all, names, globs);
+        if first
+            && all
+            && let Some(held) = &request.held
+        {
+            self.take_held(held);
+        }
 
         if narrowed {
             self.forget_uncovered();
@@ -406,6 +412,18 @@ impl Subscription {
             }
         }
         self.wildcard = true;
+    }
+
+    /// What a state-of-the-world client has from an earlier stream and is there no more: not to be taken from under its
+    /// routes.
+    fn take_held(&mut self, held: &[Arc<Resource>]) {
+        for resource in held {
+            if resource.kind() == self.kind && self.base.get(self.kind, resource.name()).is_none() {
+                let state = State::Resource(resource.clone());
+                self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
+                self.touch(resource.name(), Need::Changed);
+            }
+        }
     }
 
     /// What the client has from an earlier stream. Versions come from the content, so they compare across replicas.

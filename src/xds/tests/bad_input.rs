@@ -75,6 +75,7 @@ prop_compose! {
             locators: locators(located),
             locators_unsubscribe: locators(lost),
             initial_versions: initial,
+            held: None,
         }
     }
 }

@@ -6,6 +6,7 @@ mod connections;
 pub mod lab;
 mod library;
 mod raw;
+mod reconnect;
 mod status;
 
 use std::sync::Arc;

@@ -1,0 +1,31 @@
+//! S29: clients that come back while the world changes.
+
+use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
+
+use super::super::harness::*;
+use super::lab::*;
+use crate::snapshot::Update;
+
+/// What a client gets that says `version`.
+async fn comes_back(server: &Server, version: &str) -> DiscoveryResponse {
+    let mut client = server.sotw().await;
+    let mut request = ask(CLUSTER, &[]);
+    request.version_info = version.into();
+    request.node.as_mut().unwrap().user_agent_name = "envoy".into();
+    client.send(request).await;
+    client.next().await
+}
+
+/// Its routes may still lead to a cluster that went while it was away.
+#[tokio::test]
+async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
+    let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;
+    let had = comes_back(&server, "").await;
+    let set = vec![cluster("new"), endpoints("new"), routes("r", ["new"])];
+    server.store.update(Update { set, remove: vec![(CLUSTER, "old".into()), (ENDPOINTS, "old".into())] });
+    assert_eq!(comes_back(&server, "").await.resources.len(), 1, "one that starts has no use for it");
+    assert_eq!(comes_back(&server, "0123456789abcdef").await.resources.len(), 1, "who had something else too");
+    let both = comes_back(&server, &had.version_info).await;
+    assert_eq!(both.resources.len(), 2, "the new one, and the old one for the routes");
+    assert_eq!(comes_back(&server, &both.version_info).await.resources.len(), 2, "and if it comes back once more");
+}
