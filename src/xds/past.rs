@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::message::Response;
+use super::message::{Resources, Response};
 use crate::snapshot::Resource;
 
 /// Versions that are remembered; of each only that the resources are shared costs memory, 8 bytes a resource.
@@ -33,7 +33,11 @@ impl Past {
         if versions.len() == VERSIONS {
             versions.pop_front();
         }
-        versions.push_back((response.version.clone(), response.resources.iter().cloned().collect()));
+        let held = match &response.resources {
+            Resources::Shared(body) => body.resources().clone(),
+            Resources::Own(resources) => resources.as_slice().into(),
+        };
+        versions.push_back((response.version.clone(), held));
     }
 
     /// What a client has that says `version`, if it was sent lately.
