@@ -295,7 +295,8 @@ impl Subscription {
         if narrowed {
             self.forget_uncovered();
         }
-        if first && all && self.names.is_empty() && request.version == base.version(self.kind).to_string() {
+        let whole = all && self.names.is_empty() && self.kind.full_state();
+        if first && whole && request.version == base.version(self.kind).to_string() {
             // A client that comes back with what it would get: it is current, nothing need be sent.
             self.sent_version.clone_from(&request.version);
             self.level = Level::Accepted;

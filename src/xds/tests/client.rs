@@ -32,8 +32,8 @@ struct Holdings {
     newest_nonce: String,
     /// State of the world: whether `version` was of everything.
     whole: bool,
-    /// Contents of responses that it could not take, and how much had happened when they were sent.
-    rejected: BTreeMap<Vec<(String, Version)>, usize>,
+    /// Contents of responses that it could not take, how much had happened when they were sent, and how often since.
+    rejected: BTreeMap<Vec<(String, Version)>, (usize, usize)>,
     /// Requests of this stream, to be said again.
     old: Vec<Request>,
 }
@@ -235,7 +235,14 @@ impl Client {
             }
         }
         let bad = response.resources.iter().any(|resource| self.refuses.contains(&resource.version()));
-        if bad && holdings.rejected.insert(content, self.happened) == Some(self.happened) {
+        if !bad {
+            return;
+        }
+        let (since, times) = holdings.rejected.entry(content).or_default();
+        *times = if *since == self.happened { *times + 1 } else { 1 };
+        *since = self.happened;
+        // Once more, when something that was rejected beside it has been mended.
+        if *times > 2 {
             self.faults.push(format!("{} was rejected before, and nothing has happened since", line(response)));
         }
     }
