@@ -199,12 +199,18 @@ impl<R> Update<R> {
 #[derive(Debug)]
 pub struct Store {
     newest: watch::Sender<Option<Arc<Snapshot>>>,
-    pub(super) watchers: Watchers,
+    pub(super) watchers: Arc<Watchers>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { newest: watch::Sender::new(None), watchers: Watchers::default() }
+        Self { newest: watch::Sender::new(None), watchers: Arc::default() }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.watchers.close();
     }
 }
 

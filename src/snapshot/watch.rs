@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{Changes, ResourceType, Snapshot, Store};
 
@@ -23,10 +23,11 @@ pub enum Interest {
     All,
 }
 
-/// A watch on a store: it wakes when a resource changes that it is for.
+/// A watch on a store: it wakes when a resource changes that it is for. It does not keep the store.
 #[derive(Debug)]
 pub struct Watch {
-    store: Arc<Store>,
+    watchers: Arc<Watchers>,
+    newest: watch::Receiver<Option<Arc<Snapshot>>>,
     id: u32,
     wake: Arc<Notify>,
     interests: BTreeMap<ResourceType, Interest>,
@@ -34,10 +35,10 @@ pub struct Watch {
 
 impl Watch {
     /// A watch on `store` that is for nothing yet.
-    pub fn new(store: Arc<Store>) -> Self {
-        let wake = Arc::new(Notify::new());
-        let id = store.watchers.lock().add(wake.clone());
-        Self { store, id, wake, interests: BTreeMap::new() }
+    pub fn new(store: &Store) -> Self {
+        let (watchers, wake) = (store.watchers.clone(), Arc::new(Notify::new()));
+        let id = watchers.lock().add(wake.clone());
+        Self { watchers, newest: store.subscribe(), id, wake, interests: BTreeMap::new() }
     }
 
     /// What it is for, of type `kind`. To be followed by a look at [`Watch::newest`]: of what was published before, it
@@ -47,26 +48,27 @@ impl Watch {
         if old == interest {
             return;
         }
-        let mut index = self.store.watchers.lock();
+        let mut index = self.watchers.lock();
         index.remove(kind, &old, self.id);
         index.insert(kind, interest, self.id);
     }
 
     /// The newest snapshot of the store.
     pub fn newest(&self) -> Option<Arc<Snapshot>> {
-        self.store.newest()
+        self.newest.borrow().clone()
     }
 
     /// Waits for a publication that concerns this watch, or that is a while after the last one that it was woken for.
-    /// May be dropped and called again without missing one.
-    pub async fn changed(&self) {
+    /// May be dropped and called again without missing one. Returns whether the store is still there.
+    pub async fn changed(&self) -> bool {
         self.wake.notified().await;
+        !self.watchers.lock().closed
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut index = self.store.watchers.lock();
+        let mut index = self.watchers.lock();
         for (kind, interest) in std::mem::take(&mut self.interests) {
             index.remove(kind, &interest, self.id);
         }
@@ -79,6 +81,13 @@ impl Drop for Watch {
 pub(super) struct Watchers(Mutex<Index>);
 
 impl Watchers {
+    /// Wakes everybody: there is no store any more.
+    pub fn close(&self) {
+        let mut index = self.lock();
+        index.closed = true;
+        index.wakes.values().for_each(|wake| wake.notify_one());
+    }
+
     /// Wakes those whom `changes` concern.
     pub fn wake(&self, changes: &Changes) {
         let index = self.lock();
@@ -105,6 +114,7 @@ impl Watchers {
 /// From what changes to whom it concerns.
 #[derive(Debug, Default)]
 struct Index {
+    closed: bool,
     next: u32,
     wakes: HashMap<u32, Arc<Notify>>,
     kinds: HashMap<ResourceType, Concerned>,
@@ -197,7 +207,7 @@ mod tests {
     #[test]
     fn a_change_wakes_those_whom_it_concerns() {
         let store = Arc::new(Store::default());
-        let [mut one, mut all, other] = [0; 3].map(|_| Watch::new(store.clone()));
+        let [mut one, mut all, other] = [0; 3].map(|_| Watch::new(&store));
         one.set_interest(ENDPOINTS, names(&["a", "b"]));
         all.set_interest(ENDPOINTS, Interest::All);
         set(&store, "a", "1");
@@ -216,12 +226,17 @@ mod tests {
     #[test]
     fn nobody_sleeps_for_ever_and_nobody_is_remembered() {
         let store = Arc::new(Store::default());
-        let mut watch = Watch::new(store.clone());
+        let mut watch = Watch::new(&store);
         watch.set_interest(ENDPOINTS, names(&["a"]));
         (0..=REFRESH).for_each(|round| set(&store, "b", &round.to_string()));
         assert!(woken(&watch));
         drop(watch);
-        let index = store.watchers.lock();
+        let last = Watch::new(&store);
+        let watchers = store.watchers.clone();
+        drop(store);
+        assert_eq!(last.changed().now_or_never(), Some(false), "there is nothing to wait for");
+        drop(last);
+        let index = watchers.lock();
         assert!(index.wakes.is_empty() && index.kinds[&ENDPOINTS].names.is_empty());
     }
 }

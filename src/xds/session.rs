@@ -157,7 +157,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let event = tokio::select! {
             stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Event::Stopping }
             request = self.requests.message() => Event::Request(request),
-            () = watch.changed() => Event::Snapshot,
+            there = watch.changed() => if there { Event::Snapshot } else { Event::Stopping },
             () = due => Event::Due,
             () = self.peer.going_away() => Event::Leaving,
         };
@@ -201,7 +201,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         };
         let Some(snapshot) = service.newest(&store).await else { return self.stopped() };
         self.node = Arc::new(node.clone());
-        self.watch = Some(Watch::new(store));
+        self.watch = Some(Watch::new(&store));
         let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
         let stream = Arc::new(Mutex::new(stream));
         service.registry.add(self.info.clone(), &stream);

@@ -205,7 +205,7 @@ fn live(variant: Variant, only: Option<ResourceType>, kinds: &[ResourceType], hi
 const KINDS_OF_STREAMS: [ResourceType; 7] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET, HOSTS, SCOPES];
 
 proptest! {
-    #![proptest_config(config(2_000))]
+    #![proptest_config(config(20_000))]
 
     #[test]
     fn sotw_of_one_type_arrives(kind in 0..7usize, history in histories()) {
