@@ -79,12 +79,13 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
             report.add(id, server, cases::run(id, server, &options).await);
         }
         println!("\n{id}: {title}\n{}", report.table(id));
+        // After each one, so that a run that is broken off is not for nothing.
+        if let Some(output) = &arguments.output {
+            let page = report.page(&machine);
+            std::fs::write(output, page).with_context(|| format!("cannot write {}", output.display()))?;
+        }
     }
     println!("Targets\n{}\nWhere the other server is better\n{}", report.targets(), report.behind());
-    if let Some(output) = arguments.output {
-        std::fs::write(&output, report.page(&machine)).with_context(|| format!("cannot write {}", output.display()))?;
-        eprintln!("written: {}", output.display());
-    }
     eprintln!("== [{:.0} s] done", started.elapsed().as_secs_f64());
     Ok(())
 }
