@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::message::{Node, Variant};
+use super::message::{Node, Response, Variant};
 use super::subscription::{Need, State, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
@@ -43,6 +43,8 @@ pub(super) struct Push {
     pub recognised: Vec<Arc<Resource>>,
     /// Names told to be gone, or absent, although that is not new.
     pub told_again: BTreeSet<Arc<str>>,
+    /// Names of which there is nothing, and nothing to tell.
+    pub nothing: Vec<Arc<str>>,
     /// Names of a full state that are not as in the snapshot: its version is another one.
     pub mixed: BTreeSet<Arc<str>>,
 }
@@ -69,6 +71,8 @@ impl Push {
                 if !told && (need == Need::Asked || subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
                     self.content.push((name.clone(), State::Absent));
+                } else {
+                    self.nothing.push(name.clone());
                 }
                 return;
             }
@@ -117,6 +121,16 @@ impl Push {
             }
         }
         !self.set.is_empty() || !self.missing.is_empty() || (full && gone)
+    }
+
+    /// Takes out the removals of which `response` says nothing: who rejects it does not reject them.
+    pub fn take_silent(&mut self, response: &Response) -> Vec<(Arc<str>, State)> {
+        let set = self.set.iter().map(|resource| resource.name());
+        let told: BTreeSet<&Arc<str>> = set.chain(&response.missing).collect();
+        let content = std::mem::take(&mut self.content).into_iter();
+        let (told, silent) = content.partition(|(name, state)| state.exists() || told.contains(name));
+        self.content = told;
+        silent
     }
 }
 

@@ -178,9 +178,9 @@ impl Stream {
         if !first {
             match &request.error {
                 None => {
-                    for response in subscription.answered(&request.nonce) {
+                    for nonce in subscription.answered(&request.nonce) {
+                        let Some(response) = subscription.take(&nonce) else { continue };
                         let latency = now.saturating_duration_since(response.sent_at);
-                        let nonce = response.nonce.clone();
                         replaced.extend(subscription.accept(response));
                         accepted = true;
                         subscription.rejection = None;

@@ -351,7 +351,9 @@ impl Subscription {
                     let under_way = self.under_way().filter(|name| glob.covers(name));
                     let names: Vec<Arc<str>> = all.chain(under_way).cloned().collect();
                     names.iter().for_each(|name| self.begin(name));
-                    names.iter().for_each(|name| self.touch(name, Need::Asked));
+                    let came_with_it = |name: &Arc<str>| comes_back && request.initial_versions.contains_key(&**name);
+                    let new = names.iter().filter(|name| !came_with_it(name));
+                    new.for_each(|name| self.touch(name, Need::Asked));
                     if names.is_empty() {
                         // Its absence is told by its own name: an empty answer Envoy takes for one to somebody else.
                         self.touch(glob.name(), Need::Asked);

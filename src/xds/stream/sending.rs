@@ -91,13 +91,18 @@ impl Stream {
 
     /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
     pub(super) fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
+        while self.push_once(kind, now, &look) {}
+    }
+
+    /// The same; returns whether that gave more to send.
+    fn push_once(&mut self, kind: ResourceType, now: Instant, look: &impl Fn(&Self, &Arc<str>) -> Look) -> bool {
         if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
-            return;
+            return false;
         }
-        let Some(subscription) = self.types.get(&kind) else { return };
+        let Some(subscription) = self.types.get(&kind) else { return false };
         let under_way = !subscription.in_flight.is_empty();
         if subscription.dirty.is_empty() && !subscription.answer_owed {
-            return;
+            return false;
         }
         let owed = subscription.answer_owed;
         let full = self.variant == Variant::Sotw && kind.full_state();
@@ -117,7 +122,7 @@ impl Stream {
             Side::Before if self.aggregated => self.gates.routes_view(),
             _ => Some(&self.newest),
         };
-        let Some(view) = view.cloned() else { return };
+        let Some(view) = view.cloned() else { return false };
         let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
         let set = match full && (changes || owed) {
             true => self.full_state(subscription, &view, &mut push),
@@ -138,7 +143,7 @@ impl Stream {
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
             self.asked_routes.extend(std::mem::take(&mut push.asked));
         }
-        let Some(subscription) = self.types.get_mut(&kind) else { return };
+        let Some(subscription) = self.types.get_mut(&kind) else { return false };
         for name in &push.done {
             subscription.dirty.remove(name);
         }
@@ -147,15 +152,23 @@ impl Stream {
             // Sent from an older view: looked at again when the gate is passed.
             subscription.dirty.insert(name.clone(), Need::Changed);
         }
-        match (response, nonce) {
+        if !under_way {
+            push.nothing.iter().for_each(|name| subscription.forget_gone(name));
+        }
+        let unsaid = match (response, nonce) {
             (Some(mut response), Some(nonce)) => {
+                let partial = self.variant == Variant::Sotw && !full;
+                let silent = if partial { push.take_silent(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
                 subscription.sent(&response.version, InFlight::new(nonce, now, push.content, full));
                 self.outputs.push(Output::Send(response));
+                silent
             }
-            _ => subscription.has(push.content),
-        }
+            _ => push.content,
+        };
+        let more = subscription.has(unsaid);
         push.done.iter().for_each(|name| subscription.settle(name));
+        more
     }
 
     /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.

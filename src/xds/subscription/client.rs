@@ -177,6 +177,14 @@ impl Subscription {
             }
     }
 
+    /// Forgets `name` if there is nothing of it anywhere, nor on its way: it was sent and not taken, and is gone.
+    pub fn forget_gone(&mut self, name: &str) {
+        let nothing = |known: &Known| !known.sent.exists() && !known.accepted.exists();
+        if !self.named(name) && self.apart.get(name).is_some_and(nothing) {
+            self.apart.remove(name);
+        }
+    }
+
     /// Whether the client was sent of everything what the newest snapshot has.
     pub fn was_sent_all(&self) -> bool {
         !matches!(self.level, Level::Nothing)
@@ -293,12 +301,14 @@ impl Subscription {
         self.in_flight.push(response);
     }
 
-    /// Records that the client need not be told of `content`: it has it.
-    pub fn has(&mut self, content: Vec<(Arc<str>, State)>) {
+    /// Records that the client need not be told of `content`: it has it. Returns whether there is now more to send.
+    pub fn has(&mut self, content: Vec<(Arc<str>, State)>) -> bool {
+        let dirty = self.dirty.len();
         for (name, state) in &content {
             self.apart(name).sent = state.clone();
         }
         self.accept_content(content);
+        self.dirty.len() > dirty
     }
 
     /// When the next resource must be renewed.
@@ -334,11 +344,12 @@ impl Subscription {
         Some(self.in_flight.remove(at))
     }
 
-    /// Takes the response `nonce`, which was accepted, out of those under way, and before it those that it overtook:
-    /// they will not be answered any more.
-    pub fn answered(&mut self, nonce: &str) -> Vec<InFlight> {
+    /// Nonces of what an ACK of `nonce` answers: that response, and before it those that it overtook, which will not be
+    /// answered any more.
+    pub fn answered(&self, nonce: &str) -> Vec<String> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce);
-        at.map_or_else(Vec::new, |at| self.in_flight.drain(..=at).collect())
+        let answered = at.and_then(|at| self.in_flight.get(..=at)).unwrap_or_default();
+        answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.

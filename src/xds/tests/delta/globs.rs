@@ -1,6 +1,7 @@
 //! Names that are asked for by what they begin with.
 
 use super::*;
+use crate::snapshot::Version;
 
 fn leds(name: &str, port: u32) -> Resource {
     use envoy_types::pb::envoy::config::endpoint::v3::LbEndpoint;
@@ -107,4 +108,16 @@ fn v6_references_follow_the_canonical_name() {
     let canonical = "xdstp://lockgate/envoy.config.cluster.v3.Cluster/a?x=1&y=2";
     assert_eq!(&*cluster(spelled).references().endpoints, [Arc::from(canonical)]);
     assert_eq!(&*routes("r", [spelled]).references().clusters, [Arc::from(canonical)]);
+}
+
+#[test]
+fn d16_what_a_glob_covers_is_not_sent_to_who_has_it() {
+    let name = |rest: &str| format!("xdstp://lockgate/envoy.config.endpoint.v3.LbEndpoint/shop/{rest}");
+    let mut bench = Bench::delta([leds(&name("1"), 1), leds(&name("2"), 2), leds(&name("3"), 3)]);
+    let kind = ResourceType::LB_ENDPOINT;
+    let old = Version::default().to_string();
+    let has = [(&*name("1"), bench.version(kind, &name("1"))), (&*name("2"), old.clone()), (&*name("9"), old)];
+    let sent = bench.resume(kind, &[&name("*")], has);
+    assert_eq!(names(sent.one()), [name("2"), name("3")]);
+    assert_eq!(&*sent.one().removed, [Arc::from(name("9"))]);
 }

@@ -1,6 +1,9 @@
 //! What no list of cases has, and clients do all the same.
 
+use std::sync::Arc;
+
 use super::*;
+use crate::snapshot::Update;
 
 #[test]
 fn s3_a_star_beside_names_goes_and_comes_while_the_names_stay() {
@@ -167,6 +170,33 @@ fn s29_names_are_answered_after_a_reconnect_whatever_version_is_claimed() {
             bench.settled(kind, ["a"]);
             bench.reconnect();
             assert_eq!(bench.ask(kind, ["b"]), says(kind, "{b}"), "it never had b, though the version is equal");
+        }
+    }
+}
+
+#[test]
+fn s24_what_was_rejected_beside_a_resource_that_is_gone_follows_at_once() {
+    for kind in PARTIAL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
+            assert_eq!(bench.nack(sent.one(), "bad a"), "");
+            assert_eq!(bench.remove([(kind, "a")]), says(kind, "{b}"), "without a it may be good");
+        }
+    }
+}
+
+#[test]
+fn s23_a_removal_that_has_no_word_is_not_rejected_with_what_goes_out_beside_it() {
+    for kind in PARTIAL {
+        for mut bench in streams(kind, ["a", "b"]) {
+            bench.settled(kind, ["a", "b"]);
+            bench.store.update(Update::removing(vec![(kind, Arc::from("b"))]));
+            let sent = bench.set(changed(kind, "a", 1));
+            assert_eq!(bench.nack(sent.one(), "bad a"), "");
+            let back = bench.set(changed(kind, "b", 1));
+            assert_eq!(back, says(kind, "{b}"));
+            assert_eq!(bench.ack(back.one()), "", "a alone was rejected");
         }
     }
 }
