@@ -7,6 +7,7 @@
 
 mod clients;
 mod envoys;
+mod names;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, RngSeed};
