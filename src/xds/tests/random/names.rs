@@ -79,7 +79,7 @@ fn histories() -> impl Strategy<Value = History> {
     prop::collection::vec(any::<u64>(), 1..24).prop_map(History)
 }
 
-fn is_name(asked: &String) -> bool {
+fn is_name(asked: &str) -> bool {
     !asked.ends_with('*')
 }
 
@@ -157,7 +157,8 @@ impl World {
             return; // An empty list would mean everything.
         }
         let new = &subscribe - &self.asked;
-        let taken_back: BTreeSet<String> = (&unsubscribe & &self.asked).into_iter().filter(is_name).collect();
+        let taken_back: BTreeSet<String> =
+            (&unsubscribe & &self.asked).into_iter().filter(|name| is_name(name)).collect();
         self.asked.extend(subscribe.iter().cloned());
         self.asked.retain(|name| !unsubscribe.contains(name));
         let anew = if self.is_delta() { &(&subscribe | &taken_back) } else { &new };
