@@ -131,7 +131,14 @@ impl Subscription {
             None if self.named(name) => State::Absent,
             None => State::Unknown,
         };
-        let accepted = if matches!(self.level, Level::Accepted) { sent.clone() } else { State::Unknown };
+        let accepted = match &self.level {
+            Level::Nothing => State::Unknown,
+            Level::Sent(parts) => {
+                let accepted = parts.iter().find_map(|part| find(part, name));
+                accepted.map_or(State::Unknown, |resource| State::Resource(resource.clone()))
+            }
+            Level::Accepted => sent.clone(),
+        };
         Known { sent, accepted }
     }
 

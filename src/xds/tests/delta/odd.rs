@@ -188,3 +188,19 @@ fn d3_d7_what_is_under_way_when_everything_is_asked_for_is_told_to_be_gone() {
         }
     }
 }
+
+#[test]
+fn d22_what_was_accepted_in_a_part_is_known_to_be_there_when_it_goes_before_the_next_part_is() {
+    let long = "x".repeat(70_000);
+    let routes = |name| routes_for(name, &long, &["somewhere"]);
+    let mut bench = Bench::new(Variant::Delta, Some(ROUTES), [routes("a"), routes("b")]);
+    let parts = bench.subscribe(ROUTES, ["*"]);
+    assert_eq!(parts, "RDS{a} RDS{b}");
+    assert_eq!(bench.ack(&parts.0[0]), "");
+    assert_eq!(bench.publish([routes("b"), routes("bad")]), "", "one answer at a time");
+    let news = bench.ack(&parts.0[1]);
+    assert_eq!(news, "RDS{bad}-{a}");
+    assert_eq!(bench.nack(news.one(), "bad"), "");
+    let good = bench.set([routes_for("bad", "good", &["somewhere"])]);
+    assert_eq!(bench.ack(good.one()), "RDS-{a}", "the client still has it");
+}
