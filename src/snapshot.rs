@@ -25,6 +25,7 @@
 //!
 //! One writer at a time may publish to a store; [`Groups`] sees to that itself. To serve one, see [`crate::xds`].
 
+mod asked;
 mod body;
 mod groups;
 mod names;
@@ -33,6 +34,7 @@ mod resource;
 mod store;
 mod watch;
 
+pub use asked::Asked;
 pub use body::Body;
 pub use groups::Groups;
 pub use names::{Glob, canonical, split_variant, variant_name};

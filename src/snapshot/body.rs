@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use super::asked::Lists;
 use super::{ApiVersion, Resource};
 
 /// A body of a response that is split holds about this many bytes.
@@ -71,4 +72,5 @@ impl Body {
 pub(super) struct Bodies {
     pub whole: OnceLock<Arc<Body>>,
     pub parts: OnceLock<Arc<[Arc<Body>]>>,
+    pub lists: Lists,
 }

@@ -8,6 +8,7 @@ use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::asked::Asked;
 use super::body::{Bodies, Body};
 use super::watch::Watchers;
 use super::{Resource, ResourceType, Version, canonical};
@@ -90,6 +91,13 @@ impl Snapshot {
         typed.bodies.parts.get_or_init(split).clone()
     }
 
+    /// What a list of names, with this hash, asks for of a type.
+    pub fn asked(&self, kind: ResourceType, hash: u64, names: &[String]) -> Option<Arc<Asked>> {
+        let typed = self.types.get(&kind).filter(|typed| typed.aliases.is_empty())?;
+        let get = |name: &str| typed.resources.get(name);
+        Some(typed.bodies.lists.get_or_look_up(hash, names, get, typed.resources.len()))
+    }
+
     /// Names of the resources of a type that differ from those in `other`. Costs little where the two share much.
     pub fn difference(&self, other: &Self, kind: ResourceType) -> Vec<Arc<str>> {
         let (none, of) =
@@ -135,7 +143,8 @@ impl Snapshot {
     pub fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Key> + Clone> {
         let publications = usize::try_from(self.generation.checked_sub(generation)?).ok()?;
         let known = self.journal.len().checked_sub(publications)?;
-        Some(self.journal.iter().skip(known).flat_map(|names| names.iter()))
+        let newer = (known..self.journal.len()).filter_map(|at| self.journal.get(at));
+        Some(newer.flat_map(|names| names.iter()))
     }
 }
 

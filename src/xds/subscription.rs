@@ -14,13 +14,16 @@ use xxhash_rust::xxh3::Xxh3;
 use self::client::Level;
 pub(super) use self::client::{InFlight, Known, Shared, State};
 use super::message::{Request, Variant};
-use crate::snapshot::{Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
+use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
 
 /// A client that asks for more names than this is told of every change of the type: one look too many costs less than
 /// so many entries.
 const MOST_INDEXED: usize = 256;
+
+/// A list of at least so many names is looked up once for all who ask for the same.
+const LONG_LIST: usize = 64;
 
 /// The subscription to one type.
 #[derive(Debug)]
@@ -32,7 +35,10 @@ pub(super) struct Subscription {
     wildcard: bool,
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
-    names: HashSet<Arc<str>>,
+    /// Shared with other streams that ask for the same, as long as they do.
+    names: Arc<HashSet<Arc<str>>>,
+    /// What these are in `base`, as long as nothing has changed since the first request.
+    asked: Option<Arc<AskedNames>>,
     /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
     aliases: HashMap<Arc<str>, Arc<str>>,
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
@@ -88,7 +94,8 @@ impl Subscription {
             type_url: type_url.into(),
             wildcard: false,
             ever_named: false,
-            names: HashSet::new(),
+            names: Arc::default(),
+            asked: None,
             aliases: HashMap::new(),
             let_go: HashSet::new(),
             let_go_all: false,
@@ -131,6 +138,9 @@ impl Subscription {
 
     /// Whether all there is of the type is asked for, so that many clients get the same.
     pub fn is_all(&self) -> bool {
+        if let Some(asked) = &self.asked {
+            return asked.all;
+        }
         self.wildcard
             || (!self.names.is_empty() && self.names.len() >= self.base.len(self.kind) && {
                 let mut all = self.base.all(self.kind);
@@ -156,6 +166,9 @@ impl Subscription {
 
     /// Names that are asked for and do not exist, sorted.
     pub fn absent(&self) -> Vec<Arc<str>> {
+        if let Some(asked) = &self.asked {
+            return asked.absent.clone();
+        }
         let absent = self.names.iter().filter(|name| self.base.get(self.kind, name).is_none());
         let mut absent: Vec<Arc<str>> = absent.cloned().collect();
         absent.sort();
@@ -177,6 +190,7 @@ impl Subscription {
 
     /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
     pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
+        self.asked = None;
         changed.clone().for_each(|name| self.keep(name));
         self.base = newest.clone();
         for name in changed.clone() {
@@ -214,12 +228,12 @@ impl Subscription {
         self.interest_changed = true;
         self.aliases.insert(alias.clone(), name.clone());
         self.begin(name);
-        self.names.insert(name.clone());
+        Arc::make_mut(&mut self.names).insert(name.clone());
         self.touch(name, Need::Asked);
     }
 
     fn forget(&mut self, name: &Arc<str>) {
-        self.names.remove(name);
+        Arc::make_mut(&mut self.names).remove(name);
         self.apart.remove(name);
         self.dirty.remove(name);
         self.rejected.remove(name);
@@ -238,12 +252,35 @@ impl Subscription {
 
     /// Takes the names of a request that is not stale; `first` of its type on the stream.
     pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
+        self.asked = None;
         match variant {
+            _ if self.takes_list(variant, request) => {}
             Variant::Sotw => self.sotw_names(request, first),
             Variant::Delta => self.delta_names(request, first),
         }
         // A client that has nothing is answered as a whole.
         self.fresh |= self.has_nothing() && (self.answer_owed || self.lists() || !self.names.is_empty());
+    }
+
+    /// Takes a first request for many names, all of them plain: most clients ask for the same.
+    fn takes_list(&mut self, variant: Variant, request: &Request) -> bool {
+        let nothing = self.has_nothing() && !self.lists() && self.names.is_empty() && self.let_go.is_empty();
+        let plain = |name: &String| !name.is_empty() && matches!(Asked::parse(name), Asked::Name(_));
+        if !nothing
+            || request.subscribe.len() < LONG_LIST
+            || !request.unsubscribe.is_empty()
+            || !request.initial_versions.is_empty()
+            || !request.subscribe.iter().all(plain)
+        {
+            return false;
+        }
+        let hash = hash(&request.subscribe);
+        let Some(asked) = self.base.asked(self.kind, hash, &request.subscribe) else { return false };
+        (self.last_names, self.ever_named, self.interest_changed) = (Some(hash), true, true);
+        self.names = asked.names.clone();
+        self.asked = Some(asked);
+        self.answer_owed |= variant == Variant::Sotw && self.kind.full_state();
+        true
     }
 
     /// Whether the client has nothing, so that all that it asks for is to be sent.
@@ -284,7 +321,7 @@ impl Subscription {
             let all = base.all(self.kind).map(|resource| resource.name());
             all.filter(|name| covers(name)).for_each(|name| self.begin(name));
         }
-        (self.wildcard, self.names, self.globs) = (all, names, globs);
+        (self.wildcard, self.names, self.globs) = (all, Arc::new(names), globs);
         if first
             && all
             && let Some(held) = &request.held
@@ -371,7 +408,7 @@ impl Subscription {
                     if !self.has_nothing() && !came_with_it {
                         self.touch(&name, Need::Asked);
                     }
-                    self.names.insert(name);
+                    Arc::make_mut(&mut self.names).insert(name);
                 }
             }
         }
@@ -384,7 +421,7 @@ impl Subscription {
                     let name = named.as_deref().unwrap_or(name);
                     self.aliases.retain(|_, of| **of != *name);
                     // Still covered by the wildcard: the client cannot know whether it is, so it is told again.
-                    if self.names.remove(name) && self.covers(name) {
+                    if self.named(name) && Arc::make_mut(&mut self.names).remove(name) && self.covers(name) {
                         self.touch(&name.into(), Need::Asked);
                     }
                 }
@@ -420,6 +457,14 @@ impl Subscription {
     /// What a state-of-the-world client has from an earlier stream and is there no more: not to be taken from under its
     /// routes.
     fn take_held(&mut self, held: &[Arc<Resource>]) {
+        let base = self.base.clone();
+        if held.iter().all(|resource| base.get(self.kind, resource.name()).is_some()) {
+            return;
+        }
+        self.level = Level::Accepted;
+        for resource in base.all(self.kind) {
+            self.apart.entry(resource.name().clone()).or_default();
+        }
         for resource in held {
             if resource.kind() == self.kind && self.base.get(self.kind, resource.name()).is_none() {
                 let state = State::Resource(resource.clone());

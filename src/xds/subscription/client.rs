@@ -265,7 +265,7 @@ impl Subscription {
         self.fresh = false;
         self.level = Level::Accepted;
         let names: Vec<Arc<str>> = self.settled().map(|resource| resource.name().clone()).collect();
-        for name in names.iter().chain(&self.names.clone()) {
+        for name in names.iter().chain(&*self.names.clone()) {
             self.apart.entry(name.clone()).or_default();
             self.touch(name, Need::Asked);
         }
@@ -274,6 +274,7 @@ impl Subscription {
     /// Records that the first request was answered as a whole, in responses of which `sent` says what they held.
     pub fn answered_as_a_whole(&mut self, version: &str, sent: Vec<InFlight>) {
         self.fresh = false;
+        self.asked = None;
         self.dirty.clear();
         self.answer_owed = false;
         let asks = self.lists() || !self.names.is_empty();
@@ -365,7 +366,9 @@ impl Subscription {
             // It held everything: with it, what was in a response that was rejected is accepted too.
             let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
             let content = unsettled.map(|(name, known)| (name.clone(), known.sent.clone())).collect();
-            self.level = Level::Accepted;
+            if !matches!(self.level, Level::Nothing) {
+                self.level = Level::Accepted;
+            }
             return self.accept_content(content);
         }
         self.accept_first(response.first);

@@ -213,3 +213,24 @@ fn empty_names_are_no_names() {
         }
     }
 }
+
+/// Many clients ask for the same long list: it is looked up once, and each goes its own way from there.
+#[test]
+fn d6_a_long_list_that_many_ask_for_is_each_clients_own() {
+    let names: Vec<String> = (0..100).map(|i| format!("n{i:03}")).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    for only in [None, Some(ENDPOINTS)] {
+        let store = std::sync::Arc::new(crate::snapshot::Store::default());
+        store.replace(names.iter().skip(1).map(|name| endpoints(name)).collect());
+        let [mut one, mut other] = [0; 2].map(|_| Bench::over(store.clone(), DELTA, only));
+        for bench in [&mut one, &mut other] {
+            let sent = bench.request(delta_request(ENDPOINTS, &names, &[]));
+            assert_eq!((sent.one().resources.len(), &*sent.one().removed), (99, &["n000".into()][..]));
+            assert_eq!(bench.ack(sent.one()), "");
+        }
+        assert_eq!(one.request(delta_request(ENDPOINTS, &[], &["n042"])), "");
+        assert_eq!(one.set([endpoints_at("n042", 1), endpoints("n000")]), "EDS{n000}");
+        assert_eq!(other.catch_up(), "EDS{n000,n042}");
+        assert_eq!(one.request(delta_request(ENDPOINTS, &["n042"], &[])), "EDS{n042}");
+    }
+}

@@ -29,3 +29,22 @@ async fn s29_a_cluster_that_went_stays_for_a_client_that_had_it() {
     assert_eq!(both.resources.len(), 2, "the new one, and the old one for the routes");
     assert_eq!(comes_back(&server, &both.version_info).await.resources.len(), 2, "and if it comes back once more");
 }
+
+/// What changes while it has not yet said that it took the first answer is sent after it.
+#[tokio::test]
+async fn s29_a_client_that_had_what_went_is_told_what_comes() {
+    let server = Server::start([cluster("old"), endpoints("old"), routes("r", ["old"]), listener("l", "r")]).await;
+    let had = comes_back(&server, "").await;
+    let gone = vec![(CLUSTER, "old".into()), (ENDPOINTS, "old".into())];
+    server.store.update(Update { set: vec![cluster("new"), routes("r", ["new"])], remove: gone });
+    let mut client = server.sotw().await;
+    let mut request = ask(CLUSTER, &[]);
+    request.version_info = had.version_info;
+    request.node.as_mut().unwrap().user_agent_name = "envoy".into();
+    client.send(request).await;
+    let both = client.next().await;
+    assert_eq!(both.resources.len(), 2);
+    server.store.update(Update { set: vec![cluster("newer")], remove: Vec::new() });
+    client.ack(&both, &[]).await;
+    assert_eq!(client.next().await.resources.len(), 3, "the newer one too");
+}
