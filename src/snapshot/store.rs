@@ -229,6 +229,11 @@ impl Store {
         self.newest.subscribe()
     }
 
+    /// How many follow it: streams, held polls and other subscribers.
+    pub fn followers(&self) -> usize {
+        self.newest.receiver_count()
+    }
+
     /// The newest snapshot.
     pub fn newest(&self) -> Option<Arc<Snapshot>> {
         self.newest.borrow().clone()

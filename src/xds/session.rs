@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use futures::future::BoxFuture;
 use prost::Message;
-use tokio::sync::watch;
 use tonic::Status;
 
 use super::encode::{self, Encoded};
@@ -43,6 +43,17 @@ impl Method {
         }
     }
 
+    /// Waits for the server, or the connection of `peer`, to end; says which.
+    fn ending(&self, peer: &Peer) -> BoxFuture<'static, &'static str> {
+        let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
+        Box::pin(async move {
+            tokio::select! {
+                _ = stopping.wait_for(|stopping| *stopping) => "the server stops",
+                () = peer.going_away() => "its connection is to be closed",
+            }
+        })
+    }
+
     /// Opens a stream whose requests are of type `R` on the wire.
     fn open<R>(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body>
     where
@@ -56,10 +67,9 @@ impl Method {
         let info = StreamInfo { id: self.service.next_stream(), peer: peer.address, variant: self.variant };
         self.service.observer.opened(&info);
         let session = Session {
-            peer,
+            ending: self.ending(&peer),
             watch: None,
             node: Arc::default(),
-            stopping: self.service.stopping.clone(),
             requests: Requests::<R>::new(body),
             method: self,
             info,
@@ -76,12 +86,13 @@ impl Method {
 struct Session<R> {
     method: Method,
     info: StreamInfo,
-    peer: Peer,
+    /// Why it is to end, once it is. Waited for from first to last, since to begin anew at each step costs more than the
+    /// step.
+    ending: BoxFuture<'static, &'static str>,
     requests: Requests<R>,
     /// On the store that its first request's node chooses.
     watch: Option<Watch>,
     node: Arc<Node>,
-    stopping: watch::Receiver<bool>,
     stream: Option<Arc<Mutex<Stream>>>,
     outputs: VecDeque<Output>,
     reason: &'static str,
@@ -93,8 +104,7 @@ enum Event {
     Request(Result<Option<Request>, Status>),
     Snapshot,
     Due,
-    Stopping,
-    Leaving,
+    Ending(&'static str),
 }
 
 /// How a session goes on.
@@ -155,11 +165,10 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
             }
         };
         let event = tokio::select! {
-            stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Event::Stopping }
+            reason = &mut self.ending => Event::Ending(reason),
             request = self.requests.message() => Event::Request(request),
-            there = watch.changed() => if there { Event::Snapshot } else { Event::Stopping },
+            there = watch.changed() => if there { Event::Snapshot } else { Event::Ending("nothing is served to it any more") },
             () = due => Event::Due,
-            () = self.peer.going_away() => Event::Leaving,
         };
         match event {
             Event::Request(request) => match self.decoded(request) {
@@ -171,8 +180,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
             },
             Event::Snapshot => Step::Outputs(catch_up(&mut lock(&stream), watch)),
             Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
-            Event::Stopping => self.stopped(),
-            Event::Leaving => self.ended("its connection is to be closed"),
+            Event::Ending(reason) => self.ended(reason),
         }
     }
 
@@ -180,9 +188,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     /// snapshot nothing is answered, for an empty answer would delete everything.
     async fn begin(&mut self) -> Step {
         let request = tokio::select! {
-            stopped = self.stopping.wait_for(|stopping| *stopping) => { drop(stopped); Err("the server stops") }
+            reason = &mut self.ending => Err(reason),
             request = self.requests.message() => Ok(request),
-            () = self.peer.going_away() => Err("its connection is to be closed"),
         };
         let request = match request.map(|request| self.decoded(request)) {
             Ok(Ok(request)) => request,

@@ -41,6 +41,16 @@ async fn fetch(server: &Server, path: &str, body: Value) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
+/// Waits until a poll is held.
+async fn held(server: &Server) {
+    let follows = async {
+        while server.store.followers() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(follows).await;
+}
+
 /// The names of the resources of a response.
 fn names(response: &Value) -> Vec<&str> {
     let resources = response["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -118,10 +128,13 @@ async fn r4_a_change_ends_the_hold_at_once() {
         let answer = fetch(&server, "endpoints", json!({ "resource_names": ["a"] })).await;
         let request = json!({ "resource_names": ["a"], "version_info": answer["version_info"] });
         let change = async {
-            // What else changes is nothing to this client.
-            tokio::time::sleep(ms(50)).await;
+            held(&server).await;
+            // What else changes is nothing to this client: it looks, on this same thread, and is held on.
             server.store.update(Update { set: vec![endpoints_at("b", 7000 + round)], ..Update::default() });
-            tokio::time::sleep(ms(50)).await;
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(server.store.followers(), 1, "still held");
             server.store.update(Update { set: vec![endpoints_at("a", 8000 + round)], ..Update::default() });
             Instant::now()
         };
@@ -183,7 +196,7 @@ async fn r6_before_there_is_anything_nothing_is_said_to_be_gone() {
     let server = Server::over(store, "127.0.0.1:0".parse().unwrap(), Access::PlainFromLoopback).await;
     assert_eq!(post(&server, "clusters", json!({})).await.0, StatusCode::SERVICE_UNAVAILABLE);
     let first = async {
-        tokio::time::sleep(ms(50)).await;
+        held(&server).await;
         server.store.replace(world().into());
     };
     let (answer, ()) = tokio::join!(fetch(&server, "clusters", json!({})), first);

@@ -70,12 +70,12 @@ async fn a_connection_that_has_nothing_to_do_any_more_is_closed() {
     client.send(ask(ENDPOINTS, &["e"])).await;
     let response = client.next().await;
     client.ack(&response, &["e"]).await;
-    tokio::time::sleep(ms(300)).await; // A stream without news is something to do.
-    server.store.update(Update { set: vec![endpoints_at("e", 1)], remove: Vec::new() });
-    assert_eq!(client.next().await.resources.len(), 1);
     let mut other = Raw::connect(server.address).await;
     other.open(1, "/nothing").await;
     assert_eq!(other.until_closed().await, Some(0));
+    // A stream without news, for longer than that one, is something to do.
+    server.store.update(Update { set: vec![endpoints_at("e", 1)], remove: Vec::new() });
+    assert_eq!(client.next().await.resources.len(), 1);
 }
 
 #[tokio::test]
