@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::model::TlsVersion;
-use crate::settings::Settings;
+use crate::settings::{Ingress, Settings};
 use crate::snapshot::{ApiVersion, Resource, ResourceType};
 use crate::source::objects::{Object, Objects};
 use crate::source::{decode, yaml};
@@ -54,20 +54,17 @@ impl CaseSettings {
             let (namespace, name) = secret.split_once('/').expect("default_tls_secret: namespace/name");
             (namespace.to_owned(), name.to_owned())
         });
-        let defaults = Settings::default();
-        Settings {
-            class_names: self.class_names.clone(),
-            classless: self.classless,
-            default_tls_secret,
-            external_name_services: self.external_name_services,
-            external_name_cluster_local: self.external_name_cluster_local,
-            tls_minimum: match self.tls_minimum.as_deref() {
-                Some("1.3") => TlsVersion::V1_3,
-                None => defaults.tls_minimum,
-                Some(other) => panic!("tls_minimum: {other:?}"),
-            },
-            ..defaults
+        let mut settings = Settings::default();
+        settings.ingress = Ingress { class_names: self.class_names.clone(), classless: self.classless };
+        settings.external_names.allow = self.external_name_services;
+        settings.external_names.cluster_local = self.external_name_cluster_local;
+        settings.tls.default_secret = default_tls_secret;
+        match self.tls_minimum.as_deref() {
+            Some("1.3") => settings.tls.parameters.minimum = TlsVersion::V1_3,
+            None => {}
+            Some(other) => panic!("tls_minimum: {other:?}"),
         }
+        settings
     }
 }
 

@@ -1,13 +1,27 @@
 //! What the user chose: validated settings, resolved once, read everywhere.
 //!
-//! The raw form, with its flags and their spelling, is `cmd::serve_args`; nothing else knows that there are flags.
+//! [`Settings`] is what the settings file says, or a flag in its stead; [`ServerOptions`] and [`Source`] are of the
+//! process itself and come from flags alone, whose spelling only `cmd` knows.
 
+mod access_log;
+mod downstream;
+mod tracing;
+mod upstream;
+
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::{CircuitBreakers, TlsVersion};
 use crate::telemetry;
+
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField};
+pub use downstream::{
+    Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
+    Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, Timeouts, Tls, TlsParameters, Underscores,
+};
+pub use tracing::{Endpoint, Sampling, TagValue, Tracing};
+pub use upstream::{DnsLookupFamily, Upstream};
 
 /// Where objects come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,82 +77,78 @@ pub struct ServerOptions {
     pub identifier: String,
 }
 
-/// Settings that translation and the Envoy resources depend on. Defaults are Envoy's edge best practices.
-#[derive(Debug, Clone, PartialEq)]
+/// Settings that translation and the Envoy resources depend on. A change of them needs no restart.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Port of the plain-text listener.
-    pub http_port: u16,
-    /// Port of the TLS listener.
-    pub https_port: u16,
-    /// Port of the listener that answers `/ready` and `/stats`; 0 for none.
-    pub stats_port: u16,
-    /// Whether the listeners take IPv6 too; false only for nodes whose kernel has none, where Envoy refuses the address.
-    pub ipv6: bool,
+    /// Which Ingresses are served.
+    pub ingress: Ingress,
+    /// Services of type ExternalName.
+    pub external_names: ExternalNames,
+    /// What is written into the status of objects.
+    pub status: Status,
+    /// Envoy's listeners.
+    pub listeners: Listeners,
+    /// HTTP towards clients.
+    pub http: Http,
+    /// Compression of responses.
+    pub compression: Compression,
+    /// Headers set and removed on all routes.
+    pub headers: HeaderPolicies,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// TLS towards clients.
+    pub tls: Tls,
+    /// Envoy's access log.
+    pub access_log: AccessLog,
+    /// Spans for a collector; `None` is none.
+    pub tracing: Option<Tracing>,
+    /// Connections to backends.
+    pub upstream: Upstream,
+    /// What Envoy does before it is overloaded; read when an Envoy's bootstrap is written.
+    pub overload: Overload,
+    /// Envoy's runtime flags, by their keys; values in JSON. What other settings decide is not among them.
+    pub runtime: BTreeMap<String, serde_json::Value>,
+}
+
+/// Which Ingresses are served.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ingress {
     /// Names of ingress classes that are ours even without an IngressClass object.
     pub class_names: Vec<String>,
     /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
     pub classless: bool,
-    /// `namespace/name` of the Secret for TLS hosts without one of their own, and for clients without a known SNI.
-    pub default_tls_secret: Option<(String, String)>,
-    /// Whether Services of type ExternalName may be backends (GHSA-5ph6-qq5x-7jwc).
-    pub external_name_services: bool,
-    /// Whether an ExternalName may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
-    pub external_name_cluster_local: bool,
-    /// Access log format on Envoy's standard output.
-    pub access_log: AccessLog,
-    /// Time limit of a whole response where the object says nothing; `None` is no limit.
-    pub response_timeout: Option<Duration>,
-    /// Time limit of a connection attempt to a backend where the Service says nothing.
-    pub connect_timeout: Duration,
-    /// How long an idle downstream connection is kept.
-    pub idle_timeout: Duration,
-    /// How long a stream may be idle.
-    pub stream_idle_timeout: Duration,
-    /// How long a request may take to arrive.
-    pub request_timeout: Option<Duration>,
-    /// Trusted proxies in front of Envoy, for `x-forwarded-for`.
-    pub trusted_hops: u32,
-    /// Bounds of the TLS versions that objects may ask for.
-    pub tls_minimum: TlsVersion,
-    /// Highest TLS version.
-    pub tls_maximum: TlsVersion,
-    /// Circuit breakers where the Service says nothing.
-    pub limits: CircuitBreakers,
 }
 
-/// Format of Envoy's access log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessLog {
-    /// One line of text a request.
-    Text,
-    /// One JSON object a request.
-    Json,
-    /// None.
-    Off,
+/// Services of type ExternalName.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExternalNames {
+    /// Whether they may be backends (GHSA-5ph6-qq5x-7jwc).
+    pub allow: bool,
+    /// Whether one may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
+    pub cluster_local: bool,
 }
 
-impl Default for Settings {
+/// What is written into the status of objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Addresses of the load balancer: IP addresses and host names.
+    pub addresses: Vec<String>,
+    /// `namespace/name` of the Service whose `status.loadBalancer` is copied where there are no `addresses`.
+    pub envoy_service: Option<(String, String)>,
+}
+
+/// What Envoy does before it is overloaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overload {
+    /// Heap in bytes: Envoy gives memory back at 95 %, refuses requests at 98 %; `None` is 80 % of what its container
+    /// has, 0 no limit.
+    pub max_heap_bytes: Option<u64>,
+    /// Connections that clients may hold open at once; 0 is no limit.
+    pub max_connections: u64,
+}
+
+impl Default for Overload {
     fn default() -> Self {
-        Self {
-            http_port: 8080,
-            https_port: 8443,
-            stats_port: 8002,
-            ipv6: true,
-            class_names: Vec::new(),
-            classless: false,
-            default_tls_secret: None,
-            external_name_services: false,
-            external_name_cluster_local: false,
-            access_log: AccessLog::Text,
-            response_timeout: Some(Duration::from_secs(15)),
-            connect_timeout: Duration::from_secs(2),
-            idle_timeout: Duration::from_secs(60),
-            stream_idle_timeout: Duration::from_secs(300),
-            request_timeout: None,
-            trusted_hops: 0,
-            tls_minimum: TlsVersion::V1_2,
-            tls_maximum: TlsVersion::V1_3,
-            limits: CircuitBreakers::default(),
-        }
+        Self { max_heap_bytes: None, max_connections: 50_000 }
     }
 }

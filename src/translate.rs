@@ -67,7 +67,7 @@ pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
         && let Some(secret) = tls::secret(objects, &name)
     {
         let virtual_host = rules.virtual_host(&Host::Any, Side::Tls, &secret.origin);
-        let (minimum, maximum) = (settings.tls_minimum, settings.tls_maximum);
+        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         let origins = vec![secret.origin];
         https.insert(Host::Any, TlsHost { secret: name, minimum, maximum, virtual_host, origins });
     }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use super::values::{self, Limit};
-use crate::settings::{AccessLog, Settings, Source};
+use crate::settings::{AccessLogFormat, Ingress, Settings, Source};
 use crate::telemetry;
 
 // No docstrings on the structs: clap would take them for the description of the command that they are a part of.
@@ -75,9 +75,9 @@ pub struct ObjectArgs {
     disable_ipv6: bool,
 
     /// Envoy's access log, on its standard output
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = AccessLogFormat::Text)]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogLine::Text)]
     #[arg(help_heading = "Envoy's listeners")]
-    access_log: AccessLogFormat,
+    access_log: LogLine,
 
     /// Time limit of a connection attempt to a backend; an annotation on the Service overrides it
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::timeout)]
@@ -108,7 +108,7 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum AccessLogFormat {
+enum LogLine {
     Text,
     Json,
     Off,
@@ -139,24 +139,23 @@ impl ObjectArgs {
                 namespaces: self.watch_namespaces,
             },
         };
-        let settings = Settings {
-            http_port: self.http_port,
-            https_port: self.https_port,
-            stats_port: self.stats_port,
-            ipv6: !self.disable_ipv6,
-            class_names: self.ingress_class,
-            classless: self.watch_ingress_without_class,
-            default_tls_secret: self.default_tls_secret,
-            external_name_services: self.enable_external_name_services,
-            access_log: match self.access_log {
-                AccessLogFormat::Text => AccessLog::Text,
-                AccessLogFormat::Json => AccessLog::Json,
-                AccessLogFormat::Off => AccessLog::Off,
-            },
-            response_timeout: self.response_timeout.0,
-            connect_timeout: self.connect_timeout,
-            trusted_hops: self.trusted_hops,
+        let mut settings = Settings {
+            ingress: Ingress { class_names: self.ingress_class, classless: self.watch_ingress_without_class },
             ..Settings::default()
+        };
+        settings.external_names.allow = self.enable_external_name_services;
+        settings.listeners.http.port = self.http_port;
+        settings.listeners.https.port = self.https_port;
+        settings.listeners.stats.port = self.stats_port;
+        settings.listeners.ipv6 = !self.disable_ipv6;
+        settings.http.trusted_hops = self.trusted_hops;
+        settings.tls.default_secret = self.default_tls_secret;
+        settings.timeouts.response = self.response_timeout.0;
+        settings.timeouts.connect = self.connect_timeout;
+        settings.access_log.format = match self.access_log {
+            LogLine::Text => AccessLogFormat::Text,
+            LogLine::Json => AccessLogFormat::Json,
+            LogLine::Off => AccessLogFormat::Off,
         };
         Ok((source, settings))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use super::*;
-use crate::settings::{AccessLog, ServerOptions, Settings, Source, XdsTls};
+use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, XdsTls};
 use crate::telemetry;
 
 fn parse(line: &str) -> Result<ServeArgs, String> {
@@ -68,24 +68,19 @@ fn every_flag_arrives() {
     .unwrap();
     let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
     assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context: Some("staging".into()), namespaces });
-    assert_eq!(
-        settings,
-        Settings {
-            http_port: 80,
-            https_port: 443,
-            stats_port: 0,
-            ipv6: false,
-            class_names: vec!["a".into(), "b".into()],
-            classless: true,
-            default_tls_secret: Some(("ingress".into(), "wild".into())),
-            external_name_services: true,
-            access_log: AccessLog::Json,
-            response_timeout: None,
-            connect_timeout: Duration::from_millis(500),
-            trusted_hops: 2,
-            ..Settings::default()
-        }
-    );
+    let mut expected = Settings::default();
+    expected.ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true };
+    expected.external_names.allow = true;
+    expected.listeners.http.port = 80;
+    expected.listeners.https.port = 443;
+    expected.listeners.stats.port = 0;
+    expected.listeners.ipv6 = false;
+    expected.http.trusted_hops = 2;
+    expected.tls.default_secret = Some(("ingress".into(), "wild".into()));
+    expected.timeouts.response = None;
+    expected.timeouts.connect = Duration::from_millis(500);
+    expected.access_log.format = AccessLogFormat::Json;
+    assert_eq!(settings, expected);
     assert_eq!(
         options,
         ServerOptions {

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::settings::ExternalNames;
 use crate::snapshot::{ApiVersion, Snapshot};
 use crate::source::objects::{AddressType, Meta, SECRET_DELETED};
 use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
@@ -138,7 +139,7 @@ proptest! {
         first in prop::collection::vec(any_object(), 0..20),
         passes in prop::collection::vec(prop::collection::vec(any_step(), 1..3), 1..20),
     ) {
-        let settings = Settings { external_name_services: true, ..Settings::default() };
+        let settings = Settings { external_names: ExternalNames { allow: true, cluster_local: false }, ..Settings::default() };
         let mut controller = controller(&settings);
         let mut expected = Expected::default();
         let all = ["a", "b"].map(|name| service(name).port("http", 80).into()).into_iter().chain([class("ours").into()]);

@@ -1,7 +1,5 @@
 //! The HTTP connection manager with the defaults of an edge proxy.
 
-use std::time::Duration;
-
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
@@ -35,7 +33,7 @@ pub enum Routes {
 pub fn http_connection_manager(
     stat_prefix: &str,
     routes: Routes,
-    log: AccessLog,
+    log: Option<&AccessLog>,
     settings: &Settings,
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{
@@ -52,7 +50,7 @@ pub fn http_connection_manager(
         route_specifier: Some(route_specifier),
         http_filters: vec![router()],
         common_http_protocol_options: Some(core_v3::HttpProtocolOptions {
-            idle_timeout: Some(wire::duration(settings.idle_timeout)),
+            idle_timeout: Some(wire::limit(settings.timeouts.connection_idle)),
             headers_with_underscores_action: core_v3::http_protocol_options::HeadersWithUnderscoresAction::DropHeader
                 as i32,
             ..Default::default()
@@ -68,13 +66,13 @@ pub fn http_connection_manager(
             initial_connection_window_size: Some(wire::uint32(1024 * 1024)),
             ..Default::default()
         }),
-        stream_idle_timeout: Some(wire::duration(settings.stream_idle_timeout)),
-        request_timeout: settings.request_timeout.map(wire::duration),
-        request_headers_timeout: Some(wire::duration(Duration::from_secs(10))),
-        drain_timeout: Some(wire::duration(Duration::from_secs(5))),
-        access_log: access_log::access_log(log),
+        stream_idle_timeout: Some(wire::limit(settings.timeouts.stream_idle)),
+        request_timeout: settings.timeouts.request.map(wire::duration),
+        request_headers_timeout: settings.timeouts.request_headers.map(wire::duration),
+        drain_timeout: Some(wire::duration(settings.timeouts.drain)),
+        access_log: log.map(access_log::access_log).unwrap_or_default(),
         use_remote_address: Some(wire::boolean(true)),
-        xff_num_trusted_hops: settings.trusted_hops,
+        xff_num_trusted_hops: settings.http.trusted_hops,
         internal_address_config: Some(InternalAddressConfig::default()),
         preserve_external_request_id: true,
         normalize_path: Some(wire::boolean(true)),

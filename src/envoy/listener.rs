@@ -11,7 +11,7 @@ use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Routes, http_connection_manager};
 use super::{names, route, wire};
 use crate::model::{Host, Model, TlsHost, TlsVersion};
-use crate::settings::{AccessLog, Settings};
+use crate::settings::{Listener, Settings};
 use crate::snapshot::Resource;
 
 /// Cipher suites for TLS 1.2, all with forward secrecy; 1.3 has its own that cannot be chosen.
@@ -29,7 +29,7 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
         let origins = model.https.values().flat_map(|host| host.origins.iter().cloned()).collect();
         resources.push(Resource::new(names::HTTPS, &https(model, settings), origins));
     }
-    if settings.stats_port != 0 {
+    if settings.listeners.stats.port != 0 {
         resources.push(Resource::new(names::STATS, &stats(settings), vec![]));
     }
     resources
@@ -38,10 +38,10 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
 /// The plain-text listener: one chain, all hosts in one route configuration.
 pub fn http(settings: &Settings) -> listener_v3::Listener {
     let routes = Routes::Rds(names::HTTP.to_owned());
-    let manager = http_connection_manager("ingress_http", routes, settings.access_log, settings);
+    let manager = http_connection_manager("ingress_http", routes, Some(&settings.access_log), settings);
     listener_v3::Listener {
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
-        ..listener(names::HTTP, settings.http_port, settings)
+        ..listener(names::HTTP, &settings.listeners.http, settings)
     }
 }
 
@@ -54,7 +54,7 @@ pub fn https(model: &Model, settings: &Settings) -> listener_v3::Listener {
         listener_filters: vec![tls_inspector()],
         filter_chains: chains.map(|(host, tls)| tls_chain(host, tls, settings)).collect(),
         default_filter_chain: model.https.get(&Host::Any).map(|tls| tls_chain(&Host::Any, tls, settings)),
-        ..listener(names::HTTPS, settings.https_port, settings)
+        ..listener(names::HTTPS, &settings.listeners.https, settings)
     }
 }
 
@@ -73,24 +73,25 @@ pub fn stats(settings: &Settings) -> listener_v3::Listener {
         validate_clusters: Some(wire::boolean(false)),
         ..route::route_configuration(names::STATS, vec![virtual_host])
     };
-    let manager = http_connection_manager(names::STATS, Routes::Inline(Box::new(routes)), AccessLog::Off, settings);
+    let manager = http_connection_manager(names::STATS, Routes::Inline(Box::new(routes)), None, settings);
     listener_v3::Listener {
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
         ignore_global_conn_limit: true,
         bypass_overload_manager: true,
-        ..listener(names::STATS, settings.stats_port, settings)
+        ..listener(names::STATS, &settings.listeners.stats, settings)
     }
 }
 
 /// What all listeners share: every address of the host, small buffers, dead peers noticed.
 ///
 /// `::` with `ipv4_compat` is one socket for both families. It works where IPv6 is switched off by sysctl; on a kernel
-/// without IPv6 at all Envoy refuses the address, and `settings.ipv6` must be false.
-fn listener(name: &str, port: u16, settings: &Settings) -> listener_v3::Listener {
+/// without IPv6 at all Envoy refuses the address, and `listeners.ipv6` must be false.
+fn listener(name: &str, at: &Listener, settings: &Settings) -> listener_v3::Listener {
+    let every_address = if settings.listeners.ipv6 { "::" } else { "0.0.0.0" };
     let address = wire::address_of(core_v3::SocketAddress {
-        address: if settings.ipv6 { "::" } else { "0.0.0.0" }.to_owned(),
-        ipv4_compat: settings.ipv6,
-        port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(port.into())),
+        address: at.address.map_or_else(|| every_address.to_owned(), |address| address.to_string()),
+        ipv4_compat: settings.listeners.ipv6 && at.address.is_none(),
+        port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(at.port.into())),
         ..Default::default()
     });
     listener_v3::Listener {
@@ -115,7 +116,7 @@ fn tls_inspector() -> listener_v3::ListenerFilter {
 /// The chain of one server name; the default chain has no match.
 fn tls_chain(host: &Host, tls: &TlsHost, settings: &Settings) -> listener_v3::FilterChain {
     let name = names::https_routes(host);
-    let manager = http_connection_manager("ingress_https", Routes::Rds(name.clone()), settings.access_log, settings);
+    let manager = http_connection_manager("ingress_https", Routes::Rds(name.clone()), Some(&settings.access_log), settings);
     listener_v3::FilterChain {
         filter_chain_match: (*host != Host::Any)
             .then(|| listener_v3::FilterChainMatch { server_names: vec![host.to_string()], ..Default::default() }),

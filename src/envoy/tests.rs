@@ -15,7 +15,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use prost::Message;
 
 use super::*;
-use crate::settings::AccessLog;
+use crate::settings::{AccessLog, AccessLogFormat};
 use crate::snapshot::ResourceType;
 
 /// A real Envoy: `$ENVOY`, else what `make envoy` left.
@@ -84,7 +84,7 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
     for (port, routes) in (2..).zip(decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES)) {
         let name = format!("routes of {}", routes.name);
         let manager =
-            hcm::http_connection_manager("test", hcm::Routes::Inline(Box::new(routes)), AccessLog::Off, settings);
+            hcm::http_connection_manager("test", hcm::Routes::Inline(Box::new(routes)), None, settings);
         parts.listeners.push(listener_v3::Listener {
             name,
             address: Some(wire::socket_address("127.0.0.1", port)),
@@ -97,8 +97,8 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
 
 #[test]
 fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
-    for access_log in [AccessLog::Text, AccessLog::Json] {
-        let settings = Settings { access_log, ..Settings::default() };
+    for format in [AccessLogFormat::Text, AccessLogFormat::Json] {
+        let settings = Settings { access_log: AccessLog { format, ..Default::default() }, ..Settings::default() };
         let resources = build(&fixture::model(), &settings);
         validate(&standalone(&resources, &settings)).unwrap();
     }
@@ -117,8 +117,9 @@ fn nothing_to_serve_is_two_listeners_and_404() {
     let resources = build(&Model::default(), &Settings::default());
     let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
     assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats"]);
-    let without_stats = build(&Model::default(), &Settings { stats_port: 0, ..Settings::default() });
-    assert_eq!(without_stats.len(), 2);
+    let mut without_stats = Settings::default();
+    without_stats.listeners.stats.port = 0;
+    assert_eq!(build(&Model::default(), &without_stats).len(), 2);
 }
 
 #[test]

@@ -25,6 +25,11 @@ pub fn duration(duration: Duration) -> google::Duration {
     google::Duration { seconds: duration.as_secs().min(LONGEST) as i64, nanos: duration.subsec_nanos() as i32 }
 }
 
+/// A time limit; no limit is 0, where Envoy has a limit of its own if nothing is said.
+pub fn limit(limit: Option<Duration>) -> google::Duration {
+    duration(limit.unwrap_or(Duration::ZERO))
+}
+
 /// A wrapped bool.
 pub fn boolean(value: bool) -> google::BoolValue {
     google::BoolValue { value }

@@ -117,7 +117,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
             (false, false) => PlainText::Closed,
         },
         timeout: match timeout.or(old_timeout) {
-            None | Some(Limit::Default) => settings.response_timeout,
+            None | Some(Limit::Default) => settings.timeouts.response,
             Some(Limit::Infinite) => None,
             Some(Limit::After(limit)) => Some(limit),
         },
@@ -179,24 +179,25 @@ fn retry(reader: &mut Reader) -> Option<Retry> {
 
 /// The TLS versions: the object's within the settings' bounds; the settings' if the object's contradict each other.
 fn tls_versions(reader: &mut Reader, settings: &Settings) -> (TlsVersion, TlsVersion) {
+    let bounds = &settings.tls.parameters;
     let asked_minimum = reader.tls_version(TLS_MINIMUM);
     let asked_maximum = reader.tls_version(TLS_MAXIMUM);
-    let minimum = asked_minimum.map_or(settings.tls_minimum, |asked| asked.max(settings.tls_minimum));
-    let maximum = asked_maximum.map_or(settings.tls_maximum, |asked| asked.min(settings.tls_maximum));
+    let minimum = asked_minimum.map_or(bounds.minimum, |asked| asked.max(bounds.minimum));
+    let maximum = asked_maximum.map_or(bounds.maximum, |asked| asked.min(bounds.maximum));
     if minimum <= maximum {
         return (minimum, maximum);
     }
     // The settings alone may be at odds only if nobody validated them; then the object is not to blame.
-    if settings.tls_minimum <= settings.tls_maximum {
+    if bounds.minimum <= bounds.maximum {
         let key = if asked_minimum.is_some() { TLS_MINIMUM } else { TLS_MAXIMUM };
         reader.problem(
             key,
             Reason::TLSConfigNotValid,
             format!("lowest TLS version {} is above the highest, {}", text_of(minimum), text_of(maximum)),
-            format!("{} to {} are offered", text_of(settings.tls_minimum), text_of(settings.tls_maximum)),
+            format!("{} to {} are offered", text_of(bounds.minimum), text_of(bounds.maximum)),
         );
     }
-    (settings.tls_minimum, settings.tls_maximum)
+    (bounds.minimum, bounds.maximum)
 }
 
 fn text_of(version: TlsVersion) -> &'static str {

@@ -115,14 +115,14 @@ impl<'a> Backends<'a> {
         let protocol = protocol(&mut reader, service, number);
         let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
             Some(Limit::After(limit)) => limit,
-            None => self.settings.connect_timeout,
+            None => self.settings.timeouts.connect,
             Some(Limit::Default | Limit::Infinite) => {
                 let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
                 reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
-                self.settings.connect_timeout
+                self.settings.timeouts.connect
             }
         };
-        let default = self.settings.limits;
+        let default = self.settings.upstream.circuit_breakers;
         let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
         let limits = CircuitBreakers {
             max_connections: limit("max-connections", default.max_connections),

@@ -29,9 +29,9 @@ impl Classes {
     pub fn new(objects: &Objects, settings: &Settings) -> Self {
         let ours = || objects.ingress_classes.values().filter(|class| is_ours(class));
         let names = ours().map(|class| class.meta.key.name.clone());
-        let listed = settings.class_names.iter().map(|name| name.as_str().into());
+        let listed = settings.ingress.class_names.iter().map(|name| name.as_str().into());
         Self {
-            classless: settings.classless || ours().any(|class| is_default(class)),
+            classless: settings.ingress.classless || ours().any(|class| is_default(class)),
             names: names.chain(listed).collect(),
         }
     }

@@ -29,7 +29,7 @@ const LOOPBACK_NAMES: [&str; 7] = [
 /// Where `name`, a Service's `spec.externalName`, leads. Errors: why it must not be reached, for a message that
 /// quotes it.
 pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Target, &'static str> {
-    if !settings.external_name_services {
+    if !settings.external_names.allow {
         return Err("is not served: Services of type ExternalName are switched off");
     }
     let lower = name.to_ascii_lowercase();
@@ -38,7 +38,7 @@ pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Targ
         return check_address(canonical(address)).map(Target::Address);
     }
     check_name(name)?;
-    if !settings.external_name_cluster_local {
+    if !settings.external_names.cluster_local {
         check_outside(name, objects)?;
     }
     Ok(Target::Name(name.to_owned()))
@@ -106,13 +106,13 @@ fn check_outside(name: &str, objects: &Objects) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ExternalNames;
     use crate::source::objects::{Meta, ObjectKey};
     use std::sync::Arc;
 
     fn target_of(name: &str, cluster_local: bool) -> Result<Target, &'static str> {
         let settings = Settings {
-            external_name_services: true,
-            external_name_cluster_local: cluster_local,
+            external_names: ExternalNames { allow: true, cluster_local },
             ..Settings::default()
         };
         let mut objects = Objects::default();

@@ -72,7 +72,7 @@ enum Instead {
 
 /// The pair of the default Secret; a problem if the one that the settings name has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
-    let (namespace, name) = settings.default_tls_secret.as_ref()?;
+    let (namespace, name) = settings.tls.default_secret.as_ref()?;
     let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
     let object = match secret {
         Some(secret) => secret.meta.object_ref(Kind::Secret),

@@ -40,7 +40,9 @@ fn socket(listener: &listener_v3::Listener) -> core_v3::SocketAddress {
 fn one_socket_takes_both_families_unless_told_otherwise() {
     let both = socket(&http(&Settings::default()));
     assert_eq!((both.address.as_str(), both.ipv4_compat), ("::", true));
-    let ipv4 = socket(&http(&Settings { ipv6: false, ..Settings::default() }));
+    let mut settings = Settings::default();
+    settings.listeners.ipv6 = false;
+    let ipv4 = socket(&http(&settings));
     assert_eq!((ipv4.address.as_str(), ipv4.ipv4_compat), ("0.0.0.0", false));
 }
 

@@ -295,7 +295,7 @@ impl World {
 
     /// The default TLS Secret is `shop/name`.
     pub fn default_secret(mut self, name: &str) -> Self {
-        self.settings.default_tls_secret = Some(("shop".to_owned(), name.to_owned()));
+        self.settings.tls.default_secret = Some(("shop".to_owned(), name.to_owned()));
         self
     }
 

@@ -5,7 +5,7 @@ use proptest::sample::select;
 
 use super::fixtures::*;
 use crate::model::{Action, Discovery, Model, VirtualHost};
-use crate::settings::Settings;
+use crate::settings::{ExternalNames, Settings, Tls};
 use crate::source::objects::{AddressType, Object};
 use crate::translate::{path, translate};
 
@@ -155,9 +155,9 @@ proptest! {
         let mut seen = std::collections::BTreeSet::new();
         list.retain(|object| seen.insert(object.object_ref()));
         let settings = Settings {
-            default_tls_secret: default.map(|name| ("shop".to_owned(), name.to_owned())),
-            external_name_services: external,
-            classless,
+            tls: Tls { default_secret: default.map(|name| ("shop".to_owned(), name.to_owned())), ..Tls::default() },
+            external_names: ExternalNames { allow: external, cluster_local: false },
+            ingress: crate::settings::Ingress { class_names: Vec::new(), classless },
             ..Settings::default()
         };
         let translation = translate(&objects(&list), &settings);

@@ -173,8 +173,8 @@ fn a_closed_path_does_not_fall_to_a_shorter_one_in_plain_text() {
 fn classes() {
     let served = |ingress: IngressBuilder, more: Option<ClassBuilder>, classless: bool, names: &[&str]| {
         let mut world = world().with(class("foreign").controller("example.com/other"));
-        world.settings.classless = classless;
-        world.settings.class_names = names.iter().map(|name| (*name).to_owned()).collect();
+        world.settings.ingress.classless = classless;
+        world.settings.ingress.class_names = names.iter().map(|name| (*name).to_owned()).collect();
         if let Some(class) = more {
             world = world.with(class);
         }

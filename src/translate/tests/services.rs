@@ -88,7 +88,7 @@ fn external_names() {
     let target = |name: &str| {
         let mut world =
             world().with(service("e").external(name)).with(ingress("i").host("x.com").path("Exact", "/", "e:443"));
-        world.settings.external_name_services = true;
+        world.settings.external_names.allow = true;
         let model = world.model();
         assert!(model.endpoints.is_empty());
         model.clusters.into_values().next().map(|cluster| cluster.discovery)
