@@ -54,8 +54,8 @@ impl CaseSettings {
             let (namespace, name) = secret.split_once('/').expect("default_tls_secret: namespace/name");
             (namespace.to_owned(), name.to_owned())
         });
-        let mut settings = Settings::default();
-        settings.ingress = Ingress { class_names: self.class_names.clone(), classless: self.classless };
+        let ingress = Ingress { class_names: self.class_names.clone(), classless: self.classless };
+        let mut settings = Settings { ingress, ..Settings::default() };
         settings.external_names.allow = self.external_name_services;
         settings.external_names.cluster_local = self.external_name_cluster_local;
         settings.tls.default_secret = default_tls_secret;

@@ -100,8 +100,8 @@ pub struct Settings {
     pub tls: Tls,
     /// Envoy's access log.
     pub access_log: AccessLog,
-    /// Spans for a collector; `None` is none.
-    pub tracing: Option<Tracing>,
+    /// Spans for a collector.
+    pub tracing: Tracing,
     /// Connections to backends.
     pub upstream: Upstream,
     /// What Envoy does before it is overloaded; read when an Envoy's bootstrap is written.

@@ -68,8 +68,8 @@ fn every_flag_arrives() {
     .unwrap();
     let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
     assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context: Some("staging".into()), namespaces });
-    let mut expected = Settings::default();
-    expected.ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true };
+    let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true };
+    let mut expected = Settings { ingress, ..Settings::default() };
     expected.external_names.allow = true;
     expected.listeners.http.port = 80;
     expected.listeners.https.port = 443;

@@ -116,7 +116,8 @@ fn tls_inspector() -> listener_v3::ListenerFilter {
 /// The chain of one server name; the default chain has no match.
 fn tls_chain(host: &Host, tls: &TlsHost, settings: &Settings) -> listener_v3::FilterChain {
     let name = names::https_routes(host);
-    let manager = http_connection_manager("ingress_https", Routes::Rds(name.clone()), Some(&settings.access_log), settings);
+    let manager =
+        http_connection_manager("ingress_https", Routes::Rds(name.clone()), Some(&settings.access_log), settings);
     listener_v3::FilterChain {
         filter_chain_match: (*host != Host::Any)
             .then(|| listener_v3::FilterChainMatch { server_names: vec![host.to_string()], ..Default::default() }),

@@ -83,8 +83,7 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
     parts.listeners.extend(decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER));
     for (port, routes) in (2..).zip(decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES)) {
         let name = format!("routes of {}", routes.name);
-        let manager =
-            hcm::http_connection_manager("test", hcm::Routes::Inline(Box::new(routes)), None, settings);
+        let manager = hcm::http_connection_manager("test", hcm::Routes::Inline(Box::new(routes)), None, settings);
         parts.listeners.push(listener_v3::Listener {
             name,
             address: Some(wire::socket_address("127.0.0.1", port)),

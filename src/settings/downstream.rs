@@ -74,8 +74,8 @@ pub struct SocketOptions {
 pub struct Http {
     /// Versions offered over TCP: at least one. On plain text HTTP/2 is with prior knowledge.
     pub versions: Vec<HttpVersion>,
-    /// HTTP/3; `None` is not offered.
-    pub http3: Option<Http3>,
+    /// HTTP/3.
+    pub http3: Http3,
     /// Trusted proxies in front of Envoy, for `x-forwarded-for`.
     pub trusted_hops: u32,
     /// Whether a dot at the end of `Host` is taken away before routes are looked up.
@@ -111,6 +111,8 @@ pub enum HttpVersion {
 /// HTTP/3 on the TLS listener's port of UDP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http3 {
+    /// Whether it is offered.
+    pub enabled: bool,
     /// The port that clients are told by `alt-svc`.
     pub advertised_port: u16,
 }
@@ -276,7 +278,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             versions: vec![HttpVersion::Http1, HttpVersion::Http2],
-            http3: None,
+            http3: Http3 { enabled: false, advertised_port: 443 },
             trusted_hops: 0,
             strip_trailing_host_dot: false,
             merge_slashes: true,
@@ -293,11 +295,7 @@ impl Default for Http {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self {
-            algorithms: Vec::new(),
-            minimum_bytes: 1024,
-            content_types: CONTENT_TYPES.map(str::to_owned).to_vec(),
-        }
+        Self { algorithms: Vec::new(), minimum_bytes: 1024, content_types: CONTENT_TYPES.map(str::to_owned).to_vec() }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Settings of tracing: OpenTelemetry, by OTLP over gRPC.
 
-/// Spans for a collector.
+/// Spans for a collector, if there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tracing {
-    /// The collector.
-    pub endpoint: Endpoint,
+    /// The collector; without one nothing is traced.
+    pub endpoint: Option<Endpoint>,
     /// The service that spans are of.
     pub service_name: String,
     /// Which requests are traced.
@@ -47,11 +47,10 @@ pub enum TagValue {
     RequestHeader(String),
 }
 
-impl Tracing {
-    /// Every request, for `endpoint`.
-    pub fn to(endpoint: Endpoint) -> Self {
+impl Default for Tracing {
+    fn default() -> Self {
         Self {
-            endpoint,
+            endpoint: None,
             service_name: "lockgate".to_owned(),
             sampling: Sampling { overall: 100.0, client: 100.0, random: 100.0 },
             max_path_tag_length: 256,

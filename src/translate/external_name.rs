@@ -111,10 +111,7 @@ mod tests {
     use std::sync::Arc;
 
     fn target_of(name: &str, cluster_local: bool) -> Result<Target, &'static str> {
-        let settings = Settings {
-            external_names: ExternalNames { allow: true, cluster_local },
-            ..Settings::default()
-        };
+        let settings = Settings { external_names: ExternalNames { allow: true, cluster_local }, ..Settings::default() };
         let mut objects = Objects::default();
         let key = ObjectKey::new("", "shop");
         let meta = Meta { key: key.clone(), generation: 0, created: 0, annotations: Default::default() };
