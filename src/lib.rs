@@ -11,6 +11,7 @@ pub mod envoy;
 pub mod export;
 #[cfg(test)]
 mod golden;
+pub mod leader;
 pub mod metrics;
 pub mod model;
 pub mod protobuf;

@@ -49,6 +49,7 @@ struct Inner {
     nacks: Family<Type, Counter>,
     push_to_ack: Family<Type, Histogram, Bounds>,
     gate_timeouts: Family<Type, Counter>,
+    leader: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -108,6 +109,7 @@ impl Metrics {
             nacks: Family::default(),
             push_to_ack: Family::new_with_constructor(Bounds),
             gate_timeouts: Family::default(),
+            leader: Gauge::default(),
         };
         inner.register(commit);
         Self(Arc::new(inner))
@@ -196,6 +198,11 @@ impl Metrics {
         self.0.gate_timeouts.get_or_create(&Type { r#type: type_name }).inc();
     }
 
+    /// Whether this replica is the one that writes to the API server.
+    pub fn set_leader(&self, leads: bool) {
+        self.0.leader.set(i64::from(leads));
+    }
+
     /// Everything, in the text format of OpenMetrics ([`CONTENT_TYPE`]).
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -244,6 +251,7 @@ impl Inner {
             "Pushes that no longer waited for an ACK, by the type that was held",
             self.gate_timeouts.clone(),
         );
+        registry.register("leader", "1 on the replica that writes to the API server", self.leader.clone());
     }
 }
 
@@ -278,6 +286,7 @@ mod tests {
         metrics.acked("Cluster", Duration::from_millis(3));
         metrics.nacked("Listener");
         metrics.gate_timed_out("RouteConfiguration");
+        metrics.set_leader(true);
         assert_has(
             &metrics.encode(),
             &[
@@ -298,6 +307,7 @@ mod tests {
                 "lockgate_xds_push_to_ack_seconds_bucket{le=\"0.004\",type=\"Cluster\"} 1",
                 "lockgate_xds_nacks_total{type=\"Listener\"} 1",
                 "lockgate_xds_gate_timeouts_total{type=\"RouteConfiguration\"} 1",
+                "lockgate_leader 1",
                 "# EOF",
             ],
         );

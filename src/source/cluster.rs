@@ -378,7 +378,7 @@ fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
 }
 
 /// An error with all its causes, the last of which tells most.
-fn reason(error: &kube::Error) -> String {
+pub fn reason(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();
     }

@@ -1,0 +1,290 @@
+//! Which replica may write to the API server: leader election by a Lease of coordination.k8s.io.
+//!
+//! [`Leader`] is what those who write hold; [`Candidate`] does the reading and writing of the Lease, and leaves all
+//! judgement to `election`. Every replica translates and serves; a leader is needed only to write.
+
+mod election;
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use crate::metrics::Metrics;
+use crate::source::cluster::reason;
+use election::{Ask, Election};
+
+pub use election::Timing;
+
+/// How long the API server may take for one request.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a process that ends tries to give the Lease up.
+const RELEASE: Duration = Duration::from_secs(2);
+/// Longer than any process lives, and no overflow of a clock.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Whether this replica leads, for all who write.
+#[derive(Debug, Clone)]
+pub struct Leader {
+    term: Arc<watch::Sender<Option<Instant>>>,
+    leads: Arc<watch::Sender<bool>>,
+}
+
+impl Leader {
+    /// The only replica there is: it leads for ever.
+    pub fn always() -> Self {
+        Self::until(Some(Instant::now() + FOREVER))
+    }
+
+    fn until(term: Option<Instant>) -> Self {
+        let leads = term.is_some();
+        Self { term: Arc::new(watch::Sender::new(term)), leads: Arc::new(watch::Sender::new(leads)) }
+    }
+
+    /// Whether this replica leads now. True only until the renew deadline, even if nobody has had the time to notice
+    /// that it is over.
+    pub fn leads(&self) -> bool {
+        self.term.borrow().is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Told whenever this replica begins to lead, and when it ends.
+    pub fn receiver(&self) -> watch::Receiver<bool> {
+        self.leads.subscribe()
+    }
+
+    /// Waits until this replica leads.
+    pub async fn leading(&self) {
+        let mut term = self.term.subscribe();
+        let leads = |until: &Option<Instant>| until.is_some_and(|until| Instant::now() < until);
+        // The sender lives as long as `self`.
+        let _ = term.wait_for(leads).await;
+    }
+
+    /// Waits until this replica does not lead.
+    pub async fn lost(&self) {
+        let mut term = self.term.subscribe();
+        loop {
+            let until = *term.borrow_and_update();
+            let Some(until) = until.filter(|until| Instant::now() < *until) else { return };
+            tokio::select! {
+                _ = term.changed() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    /// Does `work` while this replica leads; gives up in the middle of it, with `None`, when it no longer does.
+    pub async fn while_leading<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.lost() => None,
+            done = work => Some(done),
+        }
+    }
+
+    /// Tells a new term. Returns whether leading began or ended.
+    fn set(&self, until: Option<Instant>) -> bool {
+        self.term.send_replace(until);
+        self.leads.send_if_modified(|leads| std::mem::replace(leads, until.is_some()) != until.is_some())
+    }
+}
+
+/// A replica that takes part in the election.
+pub struct Candidate {
+    leases: Api<Lease>,
+    name: String,
+    election: Election,
+    /// The Lease as it was last read or written.
+    last: Option<Lease>,
+    leader: Leader,
+    metrics: Metrics,
+    /// Whether the last request failed; told once.
+    faulty: bool,
+    /// Whom the log named last as the holder.
+    named: Option<String>,
+}
+
+impl Candidate {
+    /// A replica that wants the Lease `name` in `namespace`. No other living process may have this `identity`.
+    pub fn new(
+        client: kube::Client,
+        namespace: &str,
+        name: &str,
+        identity: String,
+        timing: Timing,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            leases: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            election: Election::new(identity, timing),
+            last: None,
+            leader: Leader::until(None),
+            metrics,
+            faulty: false,
+            named: None,
+        }
+    }
+
+    /// What those who write hold.
+    pub fn leader(&self) -> Leader {
+        self.leader.clone()
+    }
+
+    /// Takes part until `stopping` is true; then gives the Lease up, so that another replica leads at once.
+    pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
+        tokio::select! {
+            never = self.campaign() => match never {},
+            // Whoever could say that it is time to stop is gone: so it is.
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+        let released = self.election.release(Timestamp::now());
+        // Whoever writes for the leader stops before others may begin.
+        self.announce();
+        if let Some(spec) = released {
+            match timeout(RELEASE, self.release(spec)).await {
+                Ok(Ok(())) => tracing::info!(lease = %self.name, "gave the lease up"),
+                Ok(Err(error)) => tracing::warn!(lease = %self.name, "cannot give the lease up: {}", reason(&error)),
+                Err(_) => tracing::warn!(lease = %self.name, "cannot give the lease up: no answer in time"),
+            }
+        }
+    }
+
+    async fn campaign(&mut self) -> std::convert::Infallible {
+        loop {
+            let now = Instant::now();
+            match self.election.ask(now, Timestamp::now(), chance()) {
+                Ask::Rest(rest) => {
+                    tokio::time::sleep(rest).await;
+                    self.election.rested();
+                }
+                Ask::Read => match self.within_patience(now, self.leases.get_opt(&self.name)).await {
+                    Ok(lease) => self.read(lease),
+                    Err(error) => self.failed("read", &error),
+                },
+                Ask::Write(spec) => match self.within_patience(now, self.write(spec.clone())).await {
+                    Ok(lease) => {
+                        self.healed();
+                        self.election.wrote(now, version(&lease), spec);
+                        self.last = Some(lease);
+                    }
+                    Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                        self.election.conflicted();
+                    }
+                    Err(error) => self.failed("write", &error),
+                },
+            }
+            self.announce();
+        }
+    }
+
+    /// Waits for an answer, but never beyond the end of the term: then this replica has to step down.
+    async fn within_patience<T>(
+        &self,
+        now: Instant,
+        answer: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Failure> {
+        let left = self.election.leads_until(now).map(|until| until - now);
+        let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+        match timeout(patience, answer).await {
+            Ok(answer) => answer.map_err(Failure::Api),
+            Err(_) => Err(Failure::Late(patience)),
+        }
+    }
+
+    fn read(&mut self, lease: Option<Lease>) {
+        self.healed();
+        let found = lease.as_ref().map(|lease| (version(lease), lease.spec.clone().unwrap_or_default()));
+        self.election.read(Instant::now(), found);
+        self.last = lease;
+    }
+
+    async fn write(&self, spec: LeaseSpec) -> kube::Result<Lease> {
+        let params = PostParams { field_manager: Some("lockgate".into()), ..PostParams::default() };
+        match self.last.clone() {
+            // With the version that it was read at, so that of two who write, one fails.
+            Some(lease) => self.leases.replace(&self.name, &params, &Lease { spec: Some(spec), ..lease }).await,
+            None => {
+                let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
+                self.leases.create(&params, &Lease { metadata, spec: Some(spec) }).await
+            }
+        }
+    }
+
+    async fn release(&mut self, spec: LeaseSpec) -> kube::Result<()> {
+        match self.write(spec).await {
+            // A renewal may have come through whose answer did not: once more, over what there is now.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let lease = self.leases.get_opt(&self.name).await?;
+                self.read(lease);
+                match self.election.release(Timestamp::now()) {
+                    Some(spec) => self.write(spec).await.map(|_| ()),
+                    None => Ok(()),
+                }
+            }
+            written => written.map(|_| ()),
+        }
+    }
+
+    /// Tells everybody who waits, and the log, if something is new.
+    fn announce(&mut self) {
+        let until = self.election.leads_until(Instant::now());
+        let changed = self.leader.set(until);
+        self.metrics.set_leader(until.is_some());
+        let holder = self.election.holder();
+        match (changed, until) {
+            (true, Some(_)) => tracing::info!(lease = %self.name, "this replica leads"),
+            (true, None) => tracing::warn!(lease = %self.name, "this replica no longer leads"),
+            (false, None) if holder.is_some() && holder != self.named.as_deref() => {
+                tracing::info!(lease = %self.name, leader = holder, "another replica leads");
+            }
+            _ => return,
+        }
+        self.named = holder.map(str::to_owned);
+    }
+
+    fn failed(&mut self, verb: &'static str, failure: &Failure) {
+        self.election.failed();
+        if !std::mem::replace(&mut self.faulty, true) {
+            let until = self.election.leads_until(Instant::now());
+            let left_s = until.map(|until| (until - Instant::now()).as_secs_f64().round());
+            tracing::warn!(lease = %self.name, left_s, "cannot {verb} the lease: {failure}; trying again");
+        }
+    }
+
+    fn healed(&mut self) {
+        if std::mem::take(&mut self.faulty) {
+            tracing::info!(lease = %self.name, "the lease can be read and written again");
+        }
+    }
+}
+
+/// Why a request for the Lease was in vain.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The API server said no, or could not be reached.
+    #[error("{}", reason(.0))]
+    Api(kube::Error),
+    /// It did not answer.
+    #[error("no answer in {:.1} s", .0.as_secs_f64())]
+    Late(Duration),
+}
+
+fn version(lease: &Lease) -> String {
+    lease.metadata.resource_version.clone().unwrap_or_default()
+}
+
+/// From 0 to 1, by chance.
+fn chance() -> f64 {
+    let random = RandomState::new().hash_one(0);
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests;
