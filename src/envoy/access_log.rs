@@ -3,21 +3,22 @@
 use envoy_types::pb::envoy::config::accesslog::v3 as accesslog_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3 as stream_v3;
+use envoy_types::pb::envoy::extensions::formatter::req_without_query::v3 as req_without_query_v3;
 
 use super::wire;
-use crate::settings::{AccessLog, AccessLogFormat};
+use crate::settings::{AccessLog, AccessLogFormat, AccessLogLevel};
 
 /// The access logs of a connection manager: one, or none.
-///
-/// `%METADATA%` is built into Envoy, which warns of a configuration that names its formatter.
 pub fn access_log(settings: &AccessLog) -> Vec<accesslog_v3::AccessLog> {
     use core_v3::substitution_format_string::Format;
-    let format = match settings.format {
+    let AccessLog { format, level, text, json_fields } = settings;
+    let (format, formatters) = match format {
         AccessLogFormat::Off => return vec![],
-        AccessLogFormat::Text => Format::TextFormatSource(wire::inline_string(&settings.text)),
+        AccessLogFormat::Text => (Format::TextFormatSource(wire::inline_string(text)), formatters([&**text])),
         AccessLogFormat::Json => {
-            let fields = settings.json_fields.iter().map(|field| (&*field.name, &*field.format));
-            Format::JsonFormat(wire::text_struct(fields))
+            let fields = json_fields.iter().map(|field| (&*field.name, &*field.format));
+            let formatters = formatters(json_fields.iter().map(|field| &*field.format));
+            (Format::JsonFormat(wire::text_struct(fields)), formatters)
         }
     };
     let log = stream_v3::StdoutAccessLog {
@@ -25,15 +26,54 @@ pub fn access_log(settings: &AccessLog) -> Vec<accesslog_v3::AccessLog> {
             core_v3::SubstitutionFormatString {
                 omit_empty_values: matches!(format, Format::JsonFormat(_)),
                 format: Some(format),
+                formatters,
                 ..Default::default()
             },
         )),
     };
     vec![accesslog_v3::AccessLog {
         name: "envoy.access_loggers.stdout".to_owned(),
+        filter: filter(*level),
         config_type: Some(accesslog_v3::access_log::ConfigType::TypedConfig(wire::any(&log))),
-        ..Default::default()
     }]
+}
+
+/// The extensions of Envoy without which it refuses a command of `formats`. `%METADATA%` is built into Envoy, which warns
+/// of a configuration that names its formatter.
+fn formatters<'a>(formats: impl IntoIterator<Item = &'a str>) -> Vec<core_v3::TypedExtensionConfig> {
+    let used = formats.into_iter().any(|format| format.contains("%REQ_WITHOUT_QUERY("));
+    let formatter = core_v3::TypedExtensionConfig {
+        name: "envoy.formatter.req_without_query".to_owned(),
+        typed_config: Some(wire::any(&req_without_query_v3::ReqWithoutQuery {})),
+    };
+    used.then_some(formatter).into_iter().collect()
+}
+
+/// Which requests are logged: those with this status or a higher one, and those that have a response flag, which all tell
+/// of something that went wrong. Source: Contour, `accessLogLevel`.
+fn filter(level: AccessLogLevel) -> Option<accesslog_v3::AccessLogFilter> {
+    use accesslog_v3::access_log_filter::FilterSpecifier;
+    use accesslog_v3::{AccessLogFilter, ComparisonFilter, OrFilter, ResponseFlagFilter, StatusCodeFilter};
+    let from = match level {
+        AccessLogLevel::Info => return None,
+        AccessLogLevel::Error => 300,
+        AccessLogLevel::Critical => 500,
+    };
+    let comparison = ComparisonFilter {
+        op: accesslog_v3::comparison_filter::Op::Ge as i32,
+        // Envoy wants a name: a runtime flag that nobody sets.
+        value: Some(core_v3::RuntimeUInt32 {
+            default_value: from,
+            runtime_key: "lockgate.access_log_level".to_owned(),
+        }),
+    };
+    let filter = |specifier| AccessLogFilter { filter_specifier: Some(specifier) };
+    Some(filter(FilterSpecifier::OrFilter(OrFilter {
+        filters: vec![
+            filter(FilterSpecifier::StatusCodeFilter(StatusCodeFilter { comparison: Some(comparison) })),
+            filter(FilterSpecifier::ResponseFlagFilter(ResponseFlagFilter::default())),
+        ],
+    })))
 }
 
 #[cfg(test)]
@@ -57,5 +97,18 @@ mod tests {
         let with = |format| access_log(&AccessLog { format, ..AccessLog::default() });
         assert!(with(AccessLogFormat::Off).is_empty());
         assert_eq!(with(AccessLogFormat::Json).len(), 1);
+    }
+
+    #[test]
+    fn a_formatter_is_named_only_where_it_is_used() {
+        let with = |text: &str| formatters([text]).len();
+        assert_eq!(with("%REQ_WITHOUT_QUERY(:PATH)%"), 1);
+        assert_eq!(with("%REQ(:PATH)% %METADATA(ROUTE:dev.lockgate:kind)%"), 0);
+    }
+
+    #[test]
+    fn at_the_lowest_level_nothing_is_filtered() {
+        assert!(filter(AccessLogLevel::Info).is_none());
+        assert!(filter(AccessLogLevel::Error).is_some() && filter(AccessLogLevel::Critical).is_some());
     }
 }

@@ -25,6 +25,7 @@ use crate::model::{
     VirtualHost, WeightedCluster,
 };
 use crate::provenance::ObjectRef;
+use crate::settings::Settings;
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// Retry conditions that gRPC has. Source: gRFC A44.
@@ -299,7 +300,7 @@ fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<cluster_v3::Clus
     Some(cluster_v3::Cluster {
         cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(kind)),
         load_assignment: Some(cluster::one_endpoint(&name.0, address)),
-        ..cluster::cluster(name, cluster)
+        ..cluster::cluster(name, cluster, &Settings::default())
     })
 }
 

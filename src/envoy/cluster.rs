@@ -1,6 +1,7 @@
 //! Clusters: one per Service port.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
@@ -13,36 +14,43 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
 
+use upstream_v3::http_protocol_options::explicit_http_config::ProtocolConfig;
+
+use super::downstream_tls::tls_parameters;
 use super::{names, wire};
 use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
+use crate::settings::{self, Settings};
 use crate::snapshot::Resource;
 
 /// How much is buffered per connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge proxy".
 pub const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
 
+/// How long Envoy keeps an idle connection if nothing is said.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// Key of the HTTP options in `typed_extension_protocol_options`.
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 /// The CDS resource of a Service port.
-pub fn resource(name: &ClusterName, cluster: &Cluster) -> Resource {
-    Resource::new(&name.0, &self::cluster(name, cluster), vec![cluster.origin.clone()])
+pub fn resource(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> Resource {
+    Resource::new(&name.0, &self::cluster(name, cluster, settings), vec![cluster.origin.clone()])
 }
 
 /// The message.
 ///
 /// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
 /// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
-pub fn cluster(name: &ClusterName, cluster: &Cluster) -> cluster_v3::Cluster {
+pub fn cluster(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
     let Cluster { discovery, port: _, protocol, connect_timeout, limits, origin: _ } = cluster;
     let message = cluster_v3::Cluster {
         name: name.to_string(),
         alt_stat_name: names::alt_stat_name(name),
         connect_timeout: Some(wire::duration(*connect_timeout)),
-        per_connection_buffer_limit_bytes: Some(wire::uint32(CONNECTION_BUFFER_BYTES)),
+        per_connection_buffer_limit_bytes: Some(wire::uint32(settings.upstream.buffer_limit_bytes)),
         lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
         circuit_breakers: circuit_breakers(limits),
-        typed_extension_protocol_options: http_options(*protocol),
-        transport_socket: upstream_tls(*protocol, discovery),
+        typed_extension_protocol_options: http_options(*protocol, settings),
+        transport_socket: upstream_tls(*protocol, discovery, settings),
         upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
             tcp_keepalive: Some(wire::tcp_keepalive()),
             ..Default::default()
@@ -60,11 +68,15 @@ pub fn cluster(name: &ClusterName, cluster: &Cluster) -> cluster_v3::Cluster {
         ignore_health_on_host_removal: true,
         ..Default::default()
     };
-    discovered(message, discovery)
+    discovered(message, discovery, settings.upstream.dns_lookup_family)
 }
 
 /// `message`, finding its endpoints as `discovery` says.
-fn discovered(message: cluster_v3::Cluster, discovery: &Discovery) -> cluster_v3::Cluster {
+fn discovered(
+    message: cluster_v3::Cluster,
+    discovery: &Discovery,
+    family: settings::DnsLookupFamily,
+) -> cluster_v3::Cluster {
     use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType, EdsClusterConfig};
     match discovery {
         Discovery::Eds => cluster_v3::Cluster {
@@ -81,6 +93,7 @@ fn discovered(message: cluster_v3::Cluster, discovery: &Discovery) -> cluster_v3
                 name: "envoy.clusters.dns".to_owned(),
                 typed_config: Some(wire::any(&dns_v3::DnsCluster {
                     typed_dns_resolver_config: Some(without_search_domains()),
+                    dns_lookup_family: lookup_family(family) as i32,
                     ..strict_dns()
                 })),
             })),
@@ -102,6 +115,16 @@ pub fn strict_dns() -> dns_v3::DnsCluster {
         respect_dns_ttl: true,
         dns_lookup_family: DnsLookupFamily::V4Preferred as i32,
         ..Default::default()
+    }
+}
+
+fn lookup_family(family: settings::DnsLookupFamily) -> DnsLookupFamily {
+    match family {
+        settings::DnsLookupFamily::Auto => DnsLookupFamily::Auto,
+        settings::DnsLookupFamily::V4 => DnsLookupFamily::V4Only,
+        settings::DnsLookupFamily::V6 => DnsLookupFamily::V6Only,
+        settings::DnsLookupFamily::V4Preferred => DnsLookupFamily::V4Preferred,
+        settings::DnsLookupFamily::All => DnsLookupFamily::All,
     }
 }
 
@@ -157,21 +180,44 @@ fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreak
     })
 }
 
-/// HTTP options of a protocol; none for HTTP/1.1, which is Envoy's default.
-fn http_options(protocol: UpstreamProtocol) -> HashMap<String, google::Any> {
+/// HTTP options of a cluster; none where Envoy's defaults hold: HTTP/1.1, and connections of an hour's idleness.
+fn http_options(protocol: UpstreamProtocol, settings: &Settings) -> HashMap<String, google::Any> {
+    let common = common_options(settings);
     match protocol {
-        UpstreamProtocol::Http1 | UpstreamProtocol::Tls => HashMap::new(),
-        UpstreamProtocol::H2c | UpstreamProtocol::H2 => http2_options(core_v3::Http2ProtocolOptions::default()),
+        UpstreamProtocol::Http1 | UpstreamProtocol::Tls if common.is_none() => HashMap::new(),
+        UpstreamProtocol::Http1 | UpstreamProtocol::Tls => {
+            explicit_options(ProtocolConfig::HttpProtocolOptions(core_v3::Http1ProtocolOptions::default()), common)
+        }
+        UpstreamProtocol::H2c | UpstreamProtocol::H2 => {
+            explicit_options(ProtocolConfig::Http2ProtocolOptions(core_v3::Http2ProtocolOptions::default()), common)
+        }
     }
+}
+
+/// What holds for every version of HTTP, if the settings differ from what Envoy does anyway.
+fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
+    let max_requests_per_connection = settings.upstream.max_requests_per_connection;
+    let idle = Some(settings.timeouts.upstream_idle).filter(|limit| *limit != Some(IDLE_TIMEOUT));
+    (max_requests_per_connection.is_some() || idle.is_some()).then(|| core_v3::HttpProtocolOptions {
+        idle_timeout: idle.map(wire::limit),
+        max_requests_per_connection: max_requests_per_connection.map(wire::uint32),
+        ..Default::default()
+    })
 }
 
 /// The options of a cluster that speaks HTTP/2 and nothing else.
 pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, google::Any> {
-    use upstream_v3::http_protocol_options::{
-        ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
-    };
-    let explicit = ExplicitHttpConfig { protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(http2)) };
+    explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), None)
+}
+
+fn explicit_options(
+    protocol: ProtocolConfig,
+    common: Option<core_v3::HttpProtocolOptions>,
+) -> HashMap<String, google::Any> {
+    use upstream_v3::http_protocol_options::{ExplicitHttpConfig, UpstreamProtocolOptions};
+    let explicit = ExplicitHttpConfig { protocol_config: Some(protocol) };
     let options = upstream_v3::HttpProtocolOptions {
+        common_http_protocol_options: common,
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
         ..Default::default()
     };
@@ -179,7 +225,11 @@ pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, go
 }
 
 /// TLS to the endpoints, without verification: an Ingress cannot say what to verify against.
-fn upstream_tls(protocol: UpstreamProtocol, discovery: &Discovery) -> Option<core_v3::TransportSocket> {
+fn upstream_tls(
+    protocol: UpstreamProtocol,
+    discovery: &Discovery,
+    settings: &Settings,
+) -> Option<core_v3::TransportSocket> {
     let alpn = match protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
         UpstreamProtocol::Tls => vec![],
@@ -189,15 +239,12 @@ fn upstream_tls(protocol: UpstreamProtocol, discovery: &Discovery) -> Option<cor
         Discovery::Dns { hostname, .. } => hostname.trim_end_matches('.').to_owned(),
         Discovery::Eds | Discovery::Static { .. } => String::new(),
     };
+    let tls = &settings.upstream.tls;
     let context = tls_v3::UpstreamTlsContext {
         sni,
         common_tls_context: Some(tls_v3::CommonTlsContext {
             // Towards a server Envoy stops at 1.2 unless told otherwise.
-            tls_params: Some(tls_v3::TlsParameters {
-                tls_minimum_protocol_version: tls_v3::tls_parameters::TlsProtocol::TlSv12 as i32,
-                tls_maximum_protocol_version: tls_v3::tls_parameters::TlsProtocol::TlSv13 as i32,
-                ..Default::default()
-            }),
+            tls_params: Some(tls_parameters(tls.minimum, tls.maximum, tls)),
             alpn_protocols: alpn,
             ..Default::default()
         }),
@@ -209,8 +256,6 @@ fn upstream_tls(protocol: UpstreamProtocol, discovery: &Discovery) -> Option<cor
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use std::time::Duration;
-
     use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
     use prost::Message;
 
@@ -221,7 +266,7 @@ mod tests {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
         let model = Cluster { discovery, port: 80, protocol, connect_timeout, limits, origin };
-        cluster(&ClusterName("shop/cart/http".into()), &model)
+        cluster(&ClusterName("shop/cart/http".into()), &model, &Settings::default())
     }
 
     fn external(protocol: UpstreamProtocol) -> cluster_v3::Cluster {

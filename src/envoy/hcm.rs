@@ -6,8 +6,8 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3 as router_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 
-use super::{access_log, wire};
-use crate::settings::{AccessLog, Settings};
+use super::{access_log, compression, tracing, wire};
+use crate::settings::{HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
 pub enum Routes {
@@ -17,23 +17,37 @@ pub enum Routes {
     Inline(Box<route_v3::RouteConfiguration>),
 }
 
+/// Over what HTTP is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Codec {
+    /// TCP, with or without TLS: the versions that the settings offer.
+    Tcp,
+    /// QUIC.
+    Http3,
+}
+
+/// What one HTTP/2 or HTTP/3 connection may have under way, in bytes of a stream and of all of them.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+
 /// The network filter that speaks HTTP.
 ///
-/// What differs from Envoy's defaults, and why (source: Envoy, "Configuring Envoy as an edge proxy", where no other
-/// reason is given):
+/// What differs from Envoy's defaults whatever the settings say, and why (source: Envoy, "Configuring Envoy as an edge
+/// proxy", where no other reason is given):
 /// - `use_remote_address`, and no address counts as internal: what a client sends as `x-envoy-*` is never trusted.
-/// - `normalize_path` and `merge_slashes`, since path rules are compared with what backends see; `%2F` is left alone,
-///   since it is data for many of them.
-/// - Headers with underscores are dropped, as ingress-nginx does: a backend that turns `-` into `_` could take
-///   `x_forwarded_for` for Envoy's own header. Refusing the request would break clients that send harmless ones.
+/// - `normalize_path`, since path rules are compared with what backends see; `%2F` is left alone, since it is data for
+///   many of them.
 /// - HTTP/1.0 is answered; a request without `Host` is for the host `_`, which no Ingress can name.
 /// - `x-request-id` is kept if a client sends one, as users of other ingress controllers expect.
-/// - 100 streams and 64 KiB / 1 MiB windows bound what one HTTP/2 connection can take.
-/// - Request headers must be complete within 10 s.
+/// - 64 KiB / 1 MiB windows bound what one HTTP/2 connection can take.
+///
+/// And what the defaults of the settings are about: slashes are merged; headers with underscores are dropped, for a
+/// backend that turns `-` into `_` could take `x_forwarded_for` for Envoy's own header, and refusing the request would
+/// break clients that send harmless ones; a connection has 100 streams, and 10 s for the headers of a request.
 pub fn http_connection_manager(
     stat_prefix: &str,
     routes: Routes,
-    log: Option<&AccessLog>,
+    codec: Codec,
     settings: &Settings,
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{
@@ -45,38 +59,42 @@ pub fn http_connection_manager(
         }
         Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
+    let Settings { http, timeouts, .. } = settings;
     let manager = hcm_v3::HttpConnectionManager {
         stat_prefix: stat_prefix.to_owned(),
+        codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
-        http_filters: vec![router()],
-        common_http_protocol_options: Some(core_v3::HttpProtocolOptions {
-            idle_timeout: Some(wire::limit(settings.timeouts.connection_idle)),
-            headers_with_underscores_action: core_v3::http_protocol_options::HeadersWithUnderscoresAction::DropHeader
-                as i32,
-            ..Default::default()
-        }),
+        http_filters: compression::filters(&settings.compression).into_iter().chain([router()]).collect(),
+        common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
             accept_http_10: true,
             default_host_for_http_10: "_".to_owned(),
+            allow_chunked_length: http.allow_chunked_length,
             ..Default::default()
         }),
         http2_protocol_options: Some(core_v3::Http2ProtocolOptions {
-            max_concurrent_streams: Some(wire::uint32(100)),
-            initial_stream_window_size: Some(wire::uint32(64 * 1024)),
-            initial_connection_window_size: Some(wire::uint32(1024 * 1024)),
+            max_concurrent_streams: Some(wire::uint32(http.max_concurrent_streams)),
+            initial_stream_window_size: Some(wire::uint32(STREAM_WINDOW)),
+            initial_connection_window_size: Some(wire::uint32(CONNECTION_WINDOW)),
             ..Default::default()
         }),
-        stream_idle_timeout: Some(wire::limit(settings.timeouts.stream_idle)),
-        request_timeout: settings.timeouts.request.map(wire::duration),
-        request_headers_timeout: settings.timeouts.request_headers.map(wire::duration),
-        drain_timeout: Some(wire::duration(settings.timeouts.drain)),
-        access_log: log.map(access_log::access_log).unwrap_or_default(),
+        http3_protocol_options: (codec == Codec::Http3).then(|| http3_options(settings)),
+        server_header_transformation: server_header(http.server_header) as i32,
+        max_request_headers_kb: Some(wire::uint32(http.max_request_headers_kib)),
+        stream_idle_timeout: Some(wire::limit(timeouts.stream_idle)),
+        request_timeout: timeouts.request.map(wire::duration),
+        request_headers_timeout: timeouts.request_headers.map(wire::duration),
+        drain_timeout: Some(wire::duration(timeouts.drain)),
+        delayed_close_timeout: Some(wire::limit(timeouts.delayed_close)),
+        tracing: tracing::tracing(&settings.tracing),
+        access_log: access_log::access_log(&settings.access_log),
         use_remote_address: Some(wire::boolean(true)),
-        xff_num_trusted_hops: settings.http.trusted_hops,
+        xff_num_trusted_hops: http.trusted_hops,
         internal_address_config: Some(InternalAddressConfig::default()),
         preserve_external_request_id: true,
+        strip_trailing_host_dot: http.strip_trailing_host_dot,
         normalize_path: Some(wire::boolean(true)),
-        merge_slashes: true,
+        merge_slashes: http.merge_slashes,
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..Default::default() }],
         ..Default::default()
@@ -84,6 +102,57 @@ pub fn http_connection_manager(
     listener_v3::Filter {
         name: "envoy.filters.network.http_connection_manager".to_owned(),
         config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&manager))),
+    }
+}
+
+/// Over TCP the connection's first bytes, or ALPN, choose among the versions offered; a single one is spoken to all.
+fn codec_type(codec: Codec, versions: &[HttpVersion]) -> hcm_v3::http_connection_manager::CodecType {
+    use hcm_v3::http_connection_manager::CodecType;
+    match (codec, versions) {
+        (Codec::Http3, _) => CodecType::Http3,
+        (Codec::Tcp, [HttpVersion::Http1]) => CodecType::Http1,
+        (Codec::Tcp, [HttpVersion::Http2]) => CodecType::Http2,
+        (Codec::Tcp, _) => CodecType::Auto,
+    }
+}
+
+/// What holds for every version of HTTP.
+fn common_options(settings: &Settings) -> core_v3::HttpProtocolOptions {
+    use core_v3::http_protocol_options::HeadersWithUnderscoresAction as Action;
+    let Settings { http, timeouts, .. } = settings;
+    let underscores = match http.headers_with_underscores {
+        Underscores::Drop => Action::DropHeader,
+        Underscores::Allow => Action::Allow,
+        Underscores::Reject => Action::RejectRequest,
+    };
+    core_v3::HttpProtocolOptions {
+        idle_timeout: Some(wire::limit(timeouts.connection_idle)),
+        max_connection_duration: timeouts.max_connection_duration.map(wire::duration),
+        max_requests_per_connection: http.max_requests_per_connection.map(wire::uint32),
+        headers_with_underscores_action: underscores as i32,
+        ..Default::default()
+    }
+}
+
+/// The same bounds as for HTTP/2.
+fn http3_options(settings: &Settings) -> core_v3::Http3ProtocolOptions {
+    core_v3::Http3ProtocolOptions {
+        quic_protocol_options: Some(core_v3::QuicProtocolOptions {
+            max_concurrent_streams: Some(wire::uint32(settings.http.max_concurrent_streams)),
+            initial_stream_window_size: Some(wire::uint32(STREAM_WINDOW)),
+            initial_connection_window_size: Some(wire::uint32(CONNECTION_WINDOW)),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::ServerHeaderTransformation {
+    use hcm_v3::http_connection_manager::ServerHeaderTransformation as Transformation;
+    match chosen {
+        ServerHeader::Overwrite => Transformation::Overwrite,
+        ServerHeader::AppendIfAbsent => Transformation::AppendIfAbsent,
+        ServerHeader::PassThrough => Transformation::PassThrough,
     }
 }
 

@@ -7,12 +7,18 @@ use crate::provenance::ObjectRef;
 pub const HTTP: &str = "http";
 /// The TLS listener.
 pub const HTTPS: &str = "https";
+/// The listener for HTTP/3, on the TLS listener's port.
+pub const HTTP3: &str = "http3";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
 /// The bootstrap's static cluster that is Envoy's own admin interface.
 pub const ADMIN_CLUSTER: &str = "envoy-admin";
 /// The bootstrap's static cluster that is the xDS server.
 pub const XDS_CLUSTER: &str = "lockgate-xds";
+/// The cluster of the collector that takes spans.
+pub const TRACING_CLUSTER: &str = "tracing";
+/// The layer of runtime flags that the bootstrap asks for by RTDS.
+pub const RUNTIME: &str = "lockgate";
 /// Key of our metadata on a route: `kind`, `namespace` and `name` of the object behind it.
 pub const METADATA: &str = "dev.lockgate";
 

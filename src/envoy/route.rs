@@ -3,7 +3,7 @@
 //! One per TLS host, so that a change of its routes costs a few hundred bytes and a millisecond however many hosts
 //! there are, and so that a connection for one host cannot reach another's routes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
@@ -11,25 +11,27 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
-use super::{names, wire};
+use super::{downstream_tls, headers, names, wire};
 use crate::model::{Action, Forward, Host, Model, PathMatch, Retry, Route, TlsHost, VirtualHost};
 use crate::provenance::ObjectRef;
+use crate::settings::Settings;
 use crate::snapshot::Resource;
 
 /// All route configurations: the plain-text one first.
-pub fn route_configurations(model: &Model) -> Vec<Resource> {
-    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls, &elsewhere(host, model)));
-    std::iter::once(http_routes(&model.http)).chain(https).collect()
+pub fn route_configurations(model: &Model, settings: &Settings) -> Vec<Resource> {
+    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls, &elsewhere(host, model), settings));
+    std::iter::once(http_routes(&model.http, settings)).chain(https).collect()
 }
 
 /// The route configuration of the plain-text listener: every host, and 404 for those that nobody named.
-pub fn http_routes(hosts: &std::collections::BTreeMap<Host, VirtualHost>) -> Resource {
+pub fn http_routes(hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
     let mut virtual_hosts: Vec<_> = hosts.iter().map(|(host, routes)| virtual_host(host, routes)).collect();
     if !hosts.contains_key(&Host::Any) {
         virtual_hosts.push(answering_all(404));
     }
     let origins = hosts.values().flat_map(origins).collect();
-    Resource::new(names::HTTP, &route_configuration(names::HTTP, virtual_hosts), origins)
+    let routes = route_configuration(names::HTTP, virtual_hosts);
+    Resource::new(names::HTTP, &headers::with_policies(routes, &settings.headers), origins)
 }
 
 /// The names that the domain of the TLS host `host` takes too, though they have a chain of their own.
@@ -49,7 +51,9 @@ fn elsewhere(host: &Host, model: &Model) -> Vec<Host> {
 /// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one. So a
 /// wildcard host must refuse the names under it that are served `elsewhere`, on chains of their own.
 /// Source: RFC 9110 section 15.5.20.
-pub fn https_routes(host: &Host, tls: &TlsHost, elsewhere: &[Host]) -> Resource {
+///
+/// Where HTTP/3 is on, and the host takes its TLS 1.3, clients are told.
+pub fn https_routes(host: &Host, tls: &TlsHost, elsewhere: &[Host], settings: &Settings) -> Resource {
     let name = names::https_routes(host);
     let mut virtual_hosts = vec![virtual_host(host, &tls.virtual_host)];
     if *host != Host::Any {
@@ -58,7 +62,12 @@ pub fn https_routes(host: &Host, tls: &TlsHost, elsewhere: &[Host]) -> Resource 
         virtual_hosts.push(others);
     }
     let origins = origins(&tls.virtual_host).chain(tls.origins.iter().cloned()).collect();
-    Resource::new(&name, &route_configuration(&name, virtual_hosts), origins)
+    let mut routes = headers::with_policies(route_configuration(&name, virtual_hosts), &settings.headers);
+    let http3 = &settings.http.http3;
+    if http3.enabled && downstream_tls::is_over_quic(tls) {
+        routes = headers::with_alternative_service(routes, http3.advertised_port);
+    }
+    Resource::new(&name, &routes, origins)
 }
 
 fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {

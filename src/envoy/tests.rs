@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub(crate) mod fixture;
+mod settings;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,10 +13,11 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
 use prost::Message;
 
 use super::*;
-use crate::settings::{AccessLog, AccessLogFormat};
+use crate::settings::{AccessLog, AccessLogFormat, Settings};
 use crate::snapshot::ResourceType;
 
 /// A real Envoy: `$ENVOY`, else what `make envoy` left.
@@ -77,13 +79,20 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
         }),
         ..Default::default()
     };
+    let layer = |runtime: runtime_v3::Runtime| bootstrap_v3::RuntimeLayer {
+        name: runtime.name,
+        layer_specifier: runtime.layer.map(bootstrap_v3::runtime_layer::LayerSpecifier::StaticLayer),
+    };
+    let layers = decoded::<runtime_v3::Runtime>(resources, ResourceType::RUNTIME).into_iter().map(layer).collect();
+    bootstrap.layered_runtime = Some(bootstrap_v3::LayeredRuntime { layers });
     let parts = bootstrap.static_resources.as_mut().unwrap();
     parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));
     parts.secrets.extend(decoded::<tls_v3::Secret>(resources, ResourceType::SECRET));
     parts.listeners.extend(decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER));
     for (port, routes) in (2..).zip(decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES)) {
         let name = format!("routes of {}", routes.name);
-        let manager = hcm::http_connection_manager("test", hcm::Routes::Inline(Box::new(routes)), None, settings);
+        let routes = hcm::Routes::Inline(Box::new(routes));
+        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, settings);
         parts.listeners.push(listener_v3::Listener {
             name,
             address: Some(wire::socket_address("127.0.0.1", port)),
@@ -115,10 +124,10 @@ fn a_real_envoy_refuses_what_is_wrong() {
 fn nothing_to_serve_is_two_listeners_and_404() {
     let resources = build(&Model::default(), &Settings::default());
     let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
-    assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats"]);
+    assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats", "Runtime lockgate"]);
     let mut without_stats = Settings::default();
     without_stats.listeners.stats.port = 0;
-    assert_eq!(build(&Model::default(), &without_stats).len(), 2);
+    assert_eq!(build(&Model::default(), &without_stats).len(), 3);
 }
 
 #[test]

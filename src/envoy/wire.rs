@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::google::protobuf as google;
 
 /// `message` with its type URL.
@@ -15,6 +16,15 @@ pub fn transport_socket<M: prost::Message + prost::Name>(name: &str, message: &M
     core_v3::TransportSocket {
         name: name.to_owned(),
         config_type: Some(core_v3::transport_socket::ConfigType::TypedConfig(any(message))),
+    }
+}
+
+/// A listener filter with its configuration.
+pub fn listener_filter<M: prost::Message + prost::Name>(name: &str, message: &M) -> listener_v3::ListenerFilter {
+    listener_v3::ListenerFilter {
+        name: name.to_owned(),
+        config_type: Some(listener_v3::listener_filter::ConfigType::TypedConfig(any(message))),
+        ..Default::default()
     }
 }
 

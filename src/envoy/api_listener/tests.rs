@@ -228,7 +228,8 @@ fn p9_every_cluster_that_routes_lead_to_is_one_that_grpc_takes() {
     let model = model();
     let own = made(&model);
     let shared = model.clusters.iter().filter(|(_, content)| is_shared(content));
-    let shared: Vec<Resource> = shared.map(|(name, content)| cluster::resource(name, content)).collect();
+    let shared: Vec<Resource> =
+        shared.map(|(name, content)| cluster::resource(name, content, &Settings::default())).collect();
     let mut reached = BTreeSet::new();
     for resource in &own {
         reached.extend(resource.references().clusters.iter().map(|name| name.to_string()));

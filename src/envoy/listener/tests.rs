@@ -1,9 +1,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use prost::Message;
 
 use super::*;
-use crate::model::{SecretName, VirtualHost};
+use crate::model::{SecretName, TlsVersion, VirtualHost};
 
 fn tls_host(minimum: TlsVersion) -> TlsHost {
     TlsHost {
@@ -84,6 +85,6 @@ fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
 
 #[test]
 fn probes_are_answered_under_overload() {
-    let listener = stats(&Settings::default());
+    let listener = stats::listener(&Settings::default());
     assert!(listener.ignore_global_conn_limit && listener.bypass_overload_manager);
 }

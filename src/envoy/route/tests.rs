@@ -124,11 +124,12 @@ fn a_route_names_its_object() {
 #[test]
 fn plain_text_has_every_host_and_404_for_the_rest() {
     let hosts = [(exact("shop.example.com"), VirtualHost::default()), (wildcard(), VirtualHost::default())];
-    let resource = http_routes(&hosts.clone().into());
+    let resource = http_routes(&hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");
     assert_eq!(domains(&resource), ["shop.example.com", "*.example.com", "*"]);
     assert!(configuration(&resource).ignore_port_in_host_matching);
-    let with_any = http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect());
+    let with_any =
+        http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(), &Settings::default());
     assert_eq!(domains(&with_any), ["shop.example.com", "*.example.com", "*"]);
     assert!(configuration(&with_any).virtual_hosts[2].routes.is_empty());
 }
@@ -142,12 +143,12 @@ fn another_host_on_a_tls_connection_is_misdirected() {
         virtual_host: VirtualHost::default(),
         origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
     };
-    let resource = https_routes(&exact("shop.example.com"), &tls, &[]);
+    let resource = https_routes(&exact("shop.example.com"), &tls, &[], &Settings::default());
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     assert_eq!(resource.origins().len(), 1);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
     assert_eq!(rest.action, Some(route_v3::route::Action::DirectResponse(direct_response(421))));
-    assert_eq!(domains(&https_routes(&Host::Any, &tls, &[])), ["*"]);
+    assert_eq!(domains(&https_routes(&Host::Any, &tls, &[], &Settings::default())), ["*"]);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn a_wildcard_host_refuses_the_names_that_have_a_chain_of_their_own() {
     let hosts =
         [exact("shop.example.com"), exact("example.com"), exact("notexample.com"), wildcard(), deeper, Host::Any];
     let model = Model { https: hosts.map(|host| (host, tls.clone())).into(), ..Model::default() };
-    let resources = route_configurations(&model);
+    let resources = route_configurations(&model, &Settings::default());
     let find = |name: &str| resources.iter().find(|resource| &**resource.name() == name).unwrap();
     assert_eq!(domains(find("https/*.example.com")), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
     assert_eq!(domains(find("https/*.deep.example.com")), ["*.deep.example.com", "*"]);

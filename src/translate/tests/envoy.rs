@@ -116,7 +116,7 @@ fn a_real_envoy_takes_what_the_checks_take() {
         origin: ObjectRef::new("Ingress", "shop", "i"),
     };
     let host = VirtualHost { routes: paths.into_iter().map(route).collect() };
-    let routes = crate::envoy::route::http_routes(&BTreeMap::from([(Host::Any, host)]));
+    let routes = crate::envoy::route::http_routes(&BTreeMap::from([(Host::Any, host)]), &Settings::default());
     let mut bootstrap = standalone(&[routes], &Settings::default());
     // As `lockgate bootstrap` sets it: else Envoy refuses programs of more than 100 instructions.
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };

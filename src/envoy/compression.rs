@@ -1,0 +1,79 @@
+//! HTTP filters that compress answers.
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::extensions::compression::brotli::compressor::v3 as brotli_v3;
+use envoy_types::pb::envoy::extensions::compression::gzip::compressor::v3 as gzip_v3;
+use envoy_types::pb::envoy::extensions::compression::zstd::compressor::v3 as zstd_v3;
+use envoy_types::pb::envoy::extensions::filters::http::compressor::v3 as compressor_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+
+use super::wire;
+use crate::settings::{Compression, CompressionAlgorithm};
+
+/// A filter for each algorithm. The client's `accept-encoding` chooses, and the first of them where it likes several
+/// alike.
+///
+/// What is compressed already, small, or marked `cache-control: no-transform` stays as it is. A strong `etag` goes, for
+/// the bytes are no longer those that it names.
+pub fn filters(compression: &Compression) -> Vec<hcm_v3::HttpFilter> {
+    let preferred = compression.algorithms.first();
+    compression.algorithms.iter().map(|one| filter(*one, Some(one) == preferred, compression)).collect()
+}
+
+fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compression) -> hcm_v3::HttpFilter {
+    let Compression { algorithms: _, content_types, minimum_bytes } = compression;
+    let (name, library) = match algorithm {
+        CompressionAlgorithm::Gzip => ("gzip", wire::any(&gzip_v3::Gzip::default())),
+        CompressionAlgorithm::Brotli => ("brotli", wire::any(&brotli_v3::Brotli::default())),
+        CompressionAlgorithm::Zstd => ("zstd", wire::any(&zstd_v3::Zstd::default())),
+    };
+    let common = compressor_v3::compressor::CommonDirectionConfig {
+        min_content_length: Some(wire::uint32(*minimum_bytes)),
+        content_type_matcher: content_types.iter().map(|one| media_type(one)).collect(),
+        ..Default::default()
+    };
+    let config = compressor_v3::Compressor {
+        compressor_library: Some(core_v3::TypedExtensionConfig {
+            name: format!("envoy.compression.{name}.compressor"),
+            typed_config: Some(library),
+        }),
+        response_direction_config: Some(compressor_v3::compressor::ResponseDirectionConfig {
+            common_config: Some(common),
+            ..Default::default()
+        }),
+        choose_first: preferred,
+        ..Default::default()
+    };
+    hcm_v3::HttpFilter {
+        name: format!("envoy.filters.http.compressor.{name}"),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&config))),
+        ..Default::default()
+    }
+}
+
+/// Envoy compares what stands before a `;`, such as that of `text/html; charset=utf-8`.
+fn media_type(name: &str) -> matcher_v3::StringMatcher {
+    matcher_v3::StringMatcher {
+        ignore_case: true,
+        match_pattern: Some(matcher_v3::string_matcher::MatchPattern::Exact(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_compressed_unless_asked_for() {
+        assert!(filters(&Compression::default()).is_empty());
+    }
+
+    #[test]
+    fn every_algorithm_has_a_filter_of_its_own_name() {
+        use CompressionAlgorithm::{Brotli, Gzip, Zstd};
+        let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() });
+        let names: Vec<_> = filters.iter().map(|filter| filter.name.rsplit('.').next().unwrap_or_default()).collect();
+        assert_eq!(names, ["brotli", "gzip", "zstd"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! TLS towards clients, over TCP and over QUIC.
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3 as tls_inspector_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::quic::v3 as quic_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+
+use super::wire;
+use crate::model::{TlsHost, TlsVersion};
+use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
+
+/// Reads the server name, and fingerprints if they are asked for, before a chain is chosen.
+pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
+    let Tls { ja3, ja4, .. } = settings.tls;
+    let config = tls_inspector_v3::TlsInspector {
+        enable_ja3_fingerprinting: ja3.then(|| wire::boolean(true)),
+        enable_ja4_fingerprinting: ja4.then(|| wire::boolean(true)),
+        ..Default::default()
+    };
+    wire::listener_filter("envoy.filters.listener.tls_inspector", &config)
+}
+
+/// The transport socket of a chain over TCP: the key pair by SDS, the versions of HTTP by ALPN.
+pub fn over_tcp(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket {
+    // The client chooses; the order says what is liked better.
+    let alpn = [(HttpVersion::Http2, "h2"), (HttpVersion::Http1, "http/1.1")];
+    let offered = alpn.into_iter().filter(|(version, _)| settings.http.versions.contains(version));
+    let alpn = offered.map(|(_, name)| name.to_owned()).collect();
+    let context = context(tls, tls.minimum, tls.maximum, alpn, &settings.tls.parameters);
+    wire::transport_socket("envoy.transport_sockets.tls", &context)
+}
+
+/// Whether a host is served over QUIC, which has TLS 1.3 and no other.
+pub fn is_over_quic(tls: &TlsHost) -> bool {
+    tls.maximum >= TlsVersion::V1_3
+}
+
+/// The transport socket of a chain over QUIC. No early data: it can be replayed, and backends do not expect that.
+pub fn over_quic(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket {
+    let context = context(tls, TlsVersion::V1_3, TlsVersion::V1_3, vec![], &settings.tls.parameters);
+    let quic = quic_v3::QuicDownstreamTransport {
+        downstream_tls_context: Some(context),
+        enable_early_data: Some(wire::boolean(false)),
+        ..Default::default()
+    };
+    wire::transport_socket("envoy.transport_sockets.quic", &quic)
+}
+
+fn context(
+    tls: &TlsHost,
+    minimum: TlsVersion,
+    maximum: TlsVersion,
+    alpn_protocols: Vec<String>,
+    parameters: &TlsParameters,
+) -> tls_v3::DownstreamTlsContext {
+    tls_v3::DownstreamTlsContext {
+        common_tls_context: Some(tls_v3::CommonTlsContext {
+            tls_params: Some(tls_parameters(minimum, maximum, parameters)),
+            tls_certificate_sds_secret_configs: vec![tls_v3::SdsSecretConfig {
+                name: tls.secret.to_string(),
+                sds_config: Some(wire::ads()),
+            }],
+            alpn_protocols,
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// Versions, cipher suites and curves. Suites can be chosen for TLS 1.2 alone, so they are not named without it.
+pub fn tls_parameters(minimum: TlsVersion, maximum: TlsVersion, parameters: &TlsParameters) -> tls_v3::TlsParameters {
+    let TlsParameters { minimum: _, maximum: _, cipher_suites, curves } = parameters;
+    tls_v3::TlsParameters {
+        tls_minimum_protocol_version: protocol(minimum) as i32,
+        tls_maximum_protocol_version: protocol(maximum) as i32,
+        cipher_suites: if minimum == TlsVersion::V1_2 { cipher_suites.clone() } else { vec![] },
+        ecdh_curves: curves.clone(),
+        ..Default::default()
+    }
+}
+
+fn protocol(version: TlsVersion) -> tls_v3::tls_parameters::TlsProtocol {
+    match version {
+        TlsVersion::V1_2 => tls_v3::tls_parameters::TlsProtocol::TlSv12,
+        TlsVersion::V1_3 => tls_v3::tls_parameters::TlsProtocol::TlSv13,
+    }
+}

@@ -1,0 +1,83 @@
+//! Envoy's runtime flags, as a layer that every Envoy asks for by RTDS (`lockgate bootstrap` writes that it does).
+//!
+//! So limits that Envoy knows as flags alone can change while it runs, and a change of them touches no listener.
+
+use std::collections::BTreeMap;
+
+use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
+use envoy_types::pb::google::protobuf as google;
+use serde_json::Value;
+
+use super::names;
+use crate::settings::Settings;
+use crate::snapshot::Resource;
+
+/// The layer. It is there without a flag too, for an Envoy waits for it.
+pub fn resource(settings: &Settings) -> Resource {
+    Resource::new(names::RUNTIME, &runtime(settings), vec![])
+}
+
+/// The message. Flags that stand for a setting of ours win over those that the user wrote.
+pub fn runtime(settings: &Settings) -> runtime_v3::Runtime {
+    let mut flags: BTreeMap<String, Value> = settings.runtime.clone();
+    if let Some(limit) = settings.http.max_requests_per_io_cycle {
+        flags.insert("http.max_requests_per_io_cycle".to_owned(), limit.into());
+    }
+    if let Some(limit) = settings.listeners.max_connections {
+        for listener in [names::HTTP, names::HTTPS, names::HTTP3] {
+            flags.insert(format!("envoy.resource_limits.listener.{listener}.connection_limit"), limit.into());
+        }
+    }
+    let fields = flags.into_iter().map(|(key, value)| (key, protobuf_value(value))).collect();
+    runtime_v3::Runtime { name: names::RUNTIME.to_owned(), layer: Some(google::Struct { fields }) }
+}
+
+fn protobuf_value(value: Value) -> google::Value {
+    use google::value::Kind;
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        Value::String(text) => Kind::StringValue(text),
+        Value::Array(items) => {
+            Kind::ListValue(google::ListValue { values: items.into_iter().map(protobuf_value).collect() })
+        }
+        Value::Object(fields) => Kind::StructValue(google::Struct {
+            fields: fields.into_iter().map(|(name, value)| (name, protobuf_value(value))).collect(),
+        }),
+    };
+    google::Value { kind: Some(kind) }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::settings::{Http, Listeners};
+
+    #[test]
+    fn without_flags_the_layer_is_empty_and_there() {
+        let layer = runtime(&Settings::default()).layer.unwrap();
+        assert!(layer.fields.is_empty());
+    }
+
+    #[test]
+    fn a_setting_of_ours_wins_over_a_flag_of_the_same_name() {
+        let written = [("http.max_requests_per_io_cycle", 9), ("overload.global_downstream_max_connections", 5)];
+        let settings = Settings {
+            http: Http { max_requests_per_io_cycle: Some(1), ..Http::default() },
+            listeners: Listeners { max_connections: Some(70), ..Listeners::default() },
+            runtime: written.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect(),
+            ..Settings::default()
+        };
+        let fields = runtime(&settings).layer.unwrap().fields;
+        let number = |key: &str| match fields[key].kind {
+            Some(google::value::Kind::NumberValue(number)) => number,
+            _ => f64::NAN,
+        };
+        assert_eq!(number("http.max_requests_per_io_cycle"), 1.0);
+        assert_eq!(number("overload.global_downstream_max_connections"), 5.0);
+        assert_eq!(number("envoy.resource_limits.listener.https.connection_limit"), 70.0);
+        assert_eq!(fields.len(), 5);
+    }
+}
