@@ -20,11 +20,10 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::inspection::Inspection;
 use crate::metrics::{self, Metrics};
 use crate::snapshot::Snapshot;
-use crate::source::objects::Objects;
 use crate::telemetry::LogControl;
-use crate::translate::problem::Problem;
 
 pub use readiness::Readiness;
 
@@ -42,15 +41,6 @@ pub enum Error {
     /// The listener failed.
     #[error("the admin server failed: {0}")]
     Serve(#[from] std::io::Error),
-}
-
-/// What the controller's loop last worked on.
-#[derive(Debug, Clone, Default)]
-pub struct Inspection {
-    /// All objects.
-    pub objects: Objects,
-    /// What is wrong with them.
-    pub problems: Arc<[Problem]>,
 }
 
 /// What the admin server shows. Everything in it is shared with those who change it.

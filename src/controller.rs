@@ -10,10 +10,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use imbl::OrdMap;
 use tokio::sync::{mpsc, watch};
 
-use crate::admin::{Inspection, Readiness};
+use crate::admin::Readiness;
 use crate::envoy;
+use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
 use crate::model::{ClusterName, Discovery, Model};
 use crate::provenance::ObjectRef;
@@ -41,6 +43,7 @@ pub struct Controller {
     unlisted: BTreeSet<Kind>,
     model: Model,
     problems: Vec<Problem>,
+    ingresses: OrdMap<ObjectKey, Published>,
     faults: BTreeSet<ObjectRef>,
 }
 
@@ -81,6 +84,7 @@ impl Controller {
             unlisted: Kind::ALL.into_iter().collect(),
             model: Model::default(),
             problems: Vec::new(),
+            ingresses: OrdMap::new(),
             faults: BTreeSet::new(),
         }
     }
@@ -202,13 +206,14 @@ impl Controller {
         let changes = match self.endpoints_only(&pass) {
             Some(update) => self.views.update_endpoints(update, start),
             None => {
-                let Translation { model, problems } = translate::translate(&self.objects, &self.settings);
+                let Translation { model, problems, ingresses } = translate::translate(&self.objects, &self.settings);
                 self.model = model;
                 self.metrics.translated(start.elapsed());
                 let resources = envoy::build(&self.model, &self.settings);
                 let changes = self.views.replace(&self.model, resources, start);
                 report::problems(&self.problems, &problems);
                 self.problems = problems;
+                self.note_ingresses(&ingresses);
                 changes
             }
         };
@@ -216,8 +221,26 @@ impl Controller {
         self.problems.iter().for_each(|problem| *reasons.entry(problem.reason.as_str()).or_default() += 1);
         self.metrics.set_problems(reasons);
         self.published(&changes);
-        let (objects, problems) = (self.objects.clone(), self.problems.clone().into());
-        self.inspection.send_replace(Arc::new(Inspection { objects, problems }));
+        self.inspection.send_replace(Arc::new(Inspection {
+            objects: self.objects.clone(),
+            problems: self.problems.clone().into(),
+            ingresses: self.ingresses.clone(),
+            complete: true,
+        }));
+    }
+
+    /// Notes since when these Ingresses, which are all of ours, are a part of what is published.
+    fn note_ingresses(&mut self, ours: &BTreeSet<ObjectKey>) {
+        let since = self.views.envoy.newest().map_or(0, |newest| newest.generation());
+        let gone: Vec<ObjectKey> = self.ingresses.keys().filter(|key| !ours.contains(key)).cloned().collect();
+        gone.iter().for_each(|key| drop(self.ingresses.remove(key)));
+        for key in ours {
+            let Some(ingress) = self.objects.ingresses.get(key) else { continue };
+            let (uid, generation) = (&ingress.meta.uid, ingress.meta.generation);
+            if !self.ingresses.get(key).is_some_and(|known| known.uid == *uid && known.generation == generation) {
+                self.ingresses.insert(key.clone(), Published { uid: uid.clone(), generation, since });
+            }
+        }
     }
 
     /// Endpoints are the hot path: if nothing else changed, no route is looked at. `None` if a full pass is needed.

@@ -11,11 +11,13 @@ pub mod envoy;
 pub mod export;
 #[cfg(test)]
 mod golden;
+pub mod inspection;
 pub mod leader;
 pub mod metrics;
 pub mod model;
 pub mod protobuf;
 pub mod provenance;
+pub mod replicas;
 pub mod settings;
 pub mod snapshot;
 pub mod source;

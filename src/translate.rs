@@ -26,7 +26,7 @@ pub use problem::{Problem, Reason};
 use crate::model::{Action, Cluster, ClusterName, Discovery, Host, Model, TlsHost, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::source::objects::{Kind, Objects};
+use crate::source::objects::{Kind, ObjectKey, Objects};
 
 use backend::Backends;
 use virtual_host::{Rules, Side};
@@ -38,6 +38,8 @@ pub struct Translation {
     pub model: Model,
     /// What is wrong, sorted, each once.
     pub problems: Vec<Problem>,
+    /// The Ingresses that are ours, by class.
+    pub ingresses: BTreeSet<ObjectKey>,
 }
 
 /// What `objects` ask for. Whatever they hold, something is served: a fault costs only itself.
@@ -85,7 +87,8 @@ pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
         .collect();
     problems.sort();
     problems.dedup();
-    Translation { model: Model { http, https, clusters, endpoints, secrets }, problems }
+    let ingresses = ours.iter().map(|ingress| ingress.meta.key.clone()).collect();
+    Translation { model: Model { http, https, clusters, endpoints, secrets }, problems, ingresses }
 }
 
 /// The virtual hosts of the plain-text port.

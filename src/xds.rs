@@ -60,6 +60,7 @@
 //!
 //! The whole of it, for two groups of real Envoys: `examples/xds_server.rs`.
 
+mod acceptance;
 mod connection;
 mod encode;
 mod fetch;
@@ -82,6 +83,7 @@ mod subscription;
 mod tests;
 mod v2;
 
+pub use acceptance::Acceptance;
 pub use locators::Locator;
 pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Resource, ResourceType, Store};
-use crate::translate::problem::Reason;
+use crate::translate::problem::{Problem, Reason};
 
 struct Admin {
     state: Arc<AdminState>,

@@ -6,8 +6,9 @@ use anyhow::{Context, anyhow};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::admin::{Inspection, Readiness};
+use crate::admin::Readiness;
 use crate::controller::{Controller, Views};
+use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Settings, Source};
 use crate::snapshot::Store;

@@ -13,6 +13,7 @@ use super::pipeline::{self, Pipeline};
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
 use crate::metrics::Metrics;
+use crate::replicas::{self, Here};
 use crate::settings::{ServerOptions, XdsTls};
 use crate::snapshot::Store;
 use crate::telemetry;
@@ -53,6 +54,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
+        .with_routes(replicas::routes(Here::new(registry.clone(), store.clone(), pipeline.inspected.clone())))
         .with_registry(registry);
     let service = Arc::new(service);
     let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, access, service));

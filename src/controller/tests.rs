@@ -86,7 +86,7 @@ fn any_object() -> impl Strategy<Value = Object> {
     let secret = (select(vec!["one", "two"]), select(vec![["x.com"], ["y.com"]]));
     let namespace = select(vec!["shop", "other"]).prop_map(|name| {
         let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
-        Object::Namespace(Arc::new(Meta { key, generation: 0, created: 0, annotations }))
+        Object::Namespace(Arc::new(Meta { key, uid: "".into(), generation: 0, created: 0, annotations }))
     });
     let object = prop_oneof![
         3 => any_ingress(),
@@ -167,7 +167,7 @@ proptest! {
             }
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
-            let Translation { model, problems } = translate::translate(&whole, &settings);
+            let Translation { model, problems, ingresses } = translate::translate(&whole, &settings);
             let whole = Views::default();
             whole.replace(&model, envoy::build(&model, &settings), Instant::now());
             for (published, whole) in [(&controller.views.envoy, &whole.envoy), (&controller.views.grpc, &whole.grpc)] {
@@ -175,6 +175,7 @@ proptest! {
                 prop_assert_eq!(content(&published), content(&whole.newest().unwrap()), "after {:?}", steps);
             }
             prop_assert_eq!(&controller.problems, &problems, "after {:?}", steps);
+            prop_assert!(controller.ingresses.keys().eq(&ingresses), "after {:?}", steps);
         }
     }
 }

@@ -222,6 +222,7 @@ pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     annotations.retain(|name, _| ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix)));
     Meta {
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
+        uid: metadata.uid.unwrap_or_default().into(),
         generation: metadata.generation.unwrap_or(0),
         created: metadata.creation_timestamp.map_or(i64::MAX, |time| time.0.as_second()),
         annotations,

@@ -78,6 +78,8 @@ impl ObjectKey {
 pub struct Meta {
     /// Namespace and name.
     pub key: ObjectKey,
+    /// `metadata.uid`, empty if absent: another object of the same name has another.
+    pub uid: Arc<str>,
     /// `metadata.generation`, 0 if absent.
     pub generation: i64,
     /// `metadata.creationTimestamp` in seconds since the Unix epoch; `i64::MAX` if absent, so that an object of

@@ -265,13 +265,17 @@ impl Gates {
             })
     }
 
+    /// Whether the client has accepted all routes that its listeners ask for.
+    pub fn has_routes_of_its_listeners(&self, types: &Types) -> bool {
+        let mut listeners = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
+        listeners.all(|listener| listener.references().routes.iter().all(|name| accepted(types, name)))
+    }
+
     /// Whether an Envoy that came back has yet to say which listeners and routes it has. One whose routes it does not
     /// have yet is not in use: in its place an older one, of which it says nothing, may be.
     fn awaits_routes(&self, types: &Types) -> bool {
         self.introduces_itself_until.is_some()
-            && types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
-                at_client(listeners).any(|l| !l.references().routes.iter().all(|name| accepted(types, name)))
-            })
+            && (!types.contains_key(&ResourceType::LISTENER) || !self.has_routes_of_its_listeners(types))
     }
 }
 

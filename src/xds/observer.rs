@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::message::{Node, Notice, Request, Response, Variant};
 use super::stream::Stream;
@@ -41,10 +42,11 @@ pub trait Observer: Send + Sync + 'static {
     fn closed(&self, _stream: &StreamInfo, _node: Option<&Node>, _reason: &str) {}
 }
 
-/// All open streams, for a debug page. Holds no stream alive.
+/// All open streams, for a debug page and for those who want to know how far they are. Holds no stream alive.
 #[derive(Debug, Default)]
 pub struct Registry {
     streams: Mutex<BTreeMap<u64, Entry>>,
+    progress: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -58,10 +60,25 @@ impl Registry {
     pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>) {
         let entry = Entry { info, opened: SystemTime::now(), stream: Arc::downgrade(stream) };
         self.lock().insert(entry.info.id, entry);
+        self.progressed();
     }
 
     pub(super) fn remove(&self, id: u64) {
         self.lock().remove(&id);
+        self.progressed();
+    }
+
+    /// A stream has come, gone, or answered.
+    pub(super) fn progressed(&self) {
+        if self.progress.receiver_count() > 0 {
+            self.progress.send_replace(());
+        }
+    }
+
+    /// Tells when [`Registry::acceptance`] may have another answer. To be dropped when nobody waits for that, for it costs
+    /// something with each answer of a client.
+    pub fn progress(&self) -> watch::Receiver<()> {
+        self.progress.subscribe()
     }
 
     /// How many streams are open.

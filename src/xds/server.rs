@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::response::IntoResponse;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt;
@@ -134,7 +135,8 @@ pub async fn serve_within(
     service: Arc<Service>,
 ) -> Result<(), ServerError> {
     let mut stopping = service.stopping.clone();
-    let routes = status::routes(service.registry.clone()).merge(service.routes());
+    let others = service.others.clone().layer(axum::middleware::from_fn(trusted_only));
+    let routes = status::routes(service.registry.clone()).merge(others).merge(service.routes());
     let shared = Arc::new(Shared::new(routes, limits, stopping.clone()));
     let places = Arc::new(Places::default());
     let (mut connections, mut refusals) = (JoinSet::new(), Refusals::default());
@@ -177,6 +179,14 @@ pub async fn serve_within(
     drop(listener);
     while connections.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Lets requests of those pass who may have something.
+async fn trusted_only(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+    match Peer::trusted(request.extensions().get::<Peer>().cloned()) {
+        Ok(_) => next.run(request).await,
+        Err(why) => (http::StatusCode::UNAUTHORIZED, format!("{why}\n")).into_response(),
+    }
 }
 
 /// Whether a client may connect, and then whether it may have anything.

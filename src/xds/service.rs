@@ -84,6 +84,7 @@ pub struct Service {
     pub(super) observer: Arc<dyn Observer>,
     pub(super) registry: Arc<Registry>,
     pub(super) past: Past,
+    pub(super) others: axum::Router,
     streams: AtomicU64,
 }
 
@@ -98,6 +99,7 @@ impl Service {
             observer: Arc::new(Unobserved),
             registry: Arc::new(Registry::default()),
             past: Past::default(),
+            others: axum::Router::new(),
             streams: AtomicU64::new(0),
         }
     }
@@ -115,6 +117,11 @@ impl Service {
     /// Hooks into the life of streams.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer, ..self }
+    }
+
+    /// Answers requests for other `routes` on the same port, of clients that are let in.
+    pub fn with_routes(self, routes: axum::Router) -> Self {
+        Self { others: routes, ..self }
     }
 
     /// Where the open streams are listed.

@@ -147,6 +147,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
             }
             Output::Notice(notice) => {
                 service.observer.noticed(&self.info, node, notice);
+                service.registry.progressed();
                 None
             }
         }

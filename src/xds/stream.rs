@@ -189,6 +189,7 @@ impl Stream {
                 }
                 Some(message) => {
                     if let Some(response) = subscription.take(&request.nonce) {
+                        subscription.reached = subscription.reached.max(response.generation);
                         subscription.reject(&response);
                         subscription.rejection = Some(message.clone());
                         let suspects = response.names_set().cloned().collect();
@@ -454,6 +455,30 @@ impl Stream {
     /// Which snapshot was the newest that it was told of.
     pub(super) fn generation(&self) -> u64 {
         self.newest.generation()
+    }
+
+    /// The newest snapshot that it was told of.
+    pub(super) fn newest(&self) -> &Snapshot {
+        &self.newest
+    }
+
+    /// Whether the client has accepted the routes that its listeners ask for: until then these are warming.
+    pub(super) fn has_routes_of_its_listeners(&self) -> bool {
+        !self.aggregated || self.gates.has_routes_of_its_listeners(&self.types)
+    }
+
+    /// Whether the client has come so far as to ask for listeners, if there are any. An Envoy that starts asks for clusters
+    /// first.
+    pub(super) fn has_asked_for_listeners(&self, newest: &Snapshot) -> bool {
+        let kind = ResourceType::LISTENER;
+        !self.aggregated || self.types.contains_key(&kind) || newest.len(kind) == 0
+    }
+
+    /// Visits every name that the client did not take as it was sent last, some twice.
+    pub(super) fn each_rejected(&self, mut visit: impl FnMut(ResourceType, &Arc<str>)) {
+        for (kind, subscription) in &self.types {
+            subscription.rejected_names().for_each(|name| visit(*kind, name));
+        }
     }
 
     /// What the store is to be watched for, of the types of which that has changed.

@@ -67,6 +67,8 @@ pub(super) struct Subscription {
     /// An answer is owed even if there is nothing to tell.
     pub answer_owed: bool,
     pub in_flight: Vec<InFlight>,
+    /// Of a publication with which the client was level, by its answers, the number.
+    pub reached: u64,
     /// The nonce of the newest response, empty before the first.
     pub last_nonce: String,
     /// The newest NACK, until an ACK clears it.
@@ -110,6 +112,7 @@ impl Subscription {
             dirty: BTreeMap::new(),
             answer_owed: false,
             in_flight: Vec::new(),
+            reached: 0,
             last_nonce: String::new(),
             rejection: None,
             sent_version: String::new(),

@@ -3,6 +3,7 @@
 //! their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod acceptance;
 mod all_streams;
 mod bad_input;
 mod client;

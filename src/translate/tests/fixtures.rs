@@ -20,7 +20,13 @@ use crate::translate::{CONTROLLER, Translation, host, translate};
 /// Metadata of `shop/name`, created at `0`.
 pub fn meta(name: &str) -> Meta {
     let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
-    Meta { key: ObjectKey::new(namespace, name), generation: 1, created: 0, annotations: BTreeMap::new() }
+    Meta {
+        key: ObjectKey::new(namespace, name),
+        uid: "".into(),
+        generation: 1,
+        created: 0,
+        annotations: BTreeMap::new(),
+    }
 }
 
 /// Adds what every builder can do to one of them.

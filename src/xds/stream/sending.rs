@@ -61,6 +61,7 @@ impl Stream {
             in_flight.first = first;
             if at == last {
                 in_flight.content.clone_from(&content);
+                in_flight.generation = self.newest.generation();
                 response.missing = std::mem::take(&mut push.missing);
                 if self.variant == Variant::Delta {
                     response.removed = std::mem::take(&mut push.removed);
@@ -160,7 +161,11 @@ impl Stream {
                 let partial = self.variant == Variant::Sotw && !full;
                 let silent = if partial { push.take_silent(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
-                subscription.sent(&response.version, InFlight::new(nonce, now, push.content, full));
+                let mut in_flight = InFlight::new(nonce, now, push.content, full);
+                if everything && !push.waits.iter().any(|name| view.get(kind, name).is_some()) {
+                    in_flight.generation = view.generation();
+                }
+                subscription.sent(&response.version, in_flight);
                 self.outputs.push(Output::Send(response));
                 silent
             }

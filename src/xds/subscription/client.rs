@@ -72,12 +72,14 @@ pub(in crate::xds) struct InFlight {
     pub first: Shared,
     /// Whether it held everything that the client is to have, not only the change.
     pub full: bool,
+    /// With its answer the client is level with this publication, and with all before it; 0 if it left something out.
+    pub generation: u64,
 }
 
 impl InFlight {
     /// A response that changes `content`.
     pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: bool) -> Self {
-        Self { nonce, sent_at, content, first: Arc::new([]), full }
+        Self { nonce, sent_at, content, first: Arc::new([]), full, generation: 0 }
     }
 
     /// Whether it set anything (rather than only removed).
@@ -101,7 +103,8 @@ impl InFlight {
         self.first.iter().map(|resource| resource.name()).chain(changed)
     }
 
-    fn is_about(&self, name: &str) -> bool {
+    /// Whether it says something of `name`.
+    pub fn is_about(&self, name: &str) -> bool {
         find(&self.first, name).is_some() || self.content.iter().any(|(sent, _)| **sent == *name)
     }
 }
@@ -362,6 +365,7 @@ impl Subscription {
 
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
     pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
+        self.reached = self.reached.max(response.generation);
         if response.full {
             // It held everything: with it, what was in a response that was rejected is accepted too.
             let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);

@@ -41,6 +41,22 @@ impl Subscription {
         self.names.len() + self.aliases.len() + self.globs.len() + unanswered
     }
 
+    /// Which publication the client has answered; `newest`: the snapshot that it is served from. What only goes away need
+    /// not be answered.
+    pub fn reached(&self, newest: &Snapshot) -> u64 {
+        let is_there = |name: &Arc<str>| newest.get(self.kind, name).is_some();
+        let level = self.in_flight.is_empty() && !self.fresh && !self.answer_owed && !self.dirty.keys().any(is_there);
+        if level { newest.generation() } else { self.reached }
+    }
+
+    /// Names that the client was sent and did not take, some twice.
+    pub fn rejected_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        let answered = |name: &str| !self.in_flight.iter().any(|response| response.is_about(name));
+        let apart = self.apart.iter().filter(|_| self.rejection.is_some());
+        let apart = apart.filter(|(_, known)| known.sent != known.accepted).map(|(name, _)| name);
+        apart.chain(self.rejected.keys()).filter(move |name| answered(name))
+    }
+
     /// Visits every name that is asked for or was sent, in order.
     pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
         let under_way = || self.in_flight.iter();

@@ -171,6 +171,7 @@ impl Envoy {
     /// Everything is as `newest` wants it.
     pub fn assert_current(&self) {
         let newest = self.bench.newest();
+        assert!(self.is_level(), "the server does not know it, after {:?}", self.log);
         let wanted = |kind| newest.all(kind).map(|r| (r.name().to_string(), r.clone())).collect::<Names>();
         let context = || format!("after {:?}", self.log);
         assert_eq!(self.clusters, wanted(CLUSTER), "clusters {}", context());
@@ -184,6 +185,30 @@ impl Envoy {
         for listener in self.listeners.values() {
             let routes = &*listener.references().routes[0];
             assert_eq!(self.routes[routes].as_ref(), newest.get(ROUTES, routes), "routes {}", context());
+        }
+    }
+
+    /// Whether the server says that the client has answered all there is.
+    pub fn is_level(&self) -> bool {
+        let newest = self.bench.newest();
+        self.bench.stream.has_answered(&newest, newest.generation())
+    }
+
+    /// That the client serves all that is wanted, if the server says so. What is to go may still be there.
+    pub fn assert_served_if_level(&self) {
+        if !self.is_level() {
+            return;
+        }
+        let newest = self.bench.newest();
+        let context = || format!("after {:?}", self.log);
+        for cluster in newest.all(CLUSTER) {
+            assert_eq!(self.clusters.get(&**cluster.name()), Some(cluster), "cluster {}", context());
+        }
+        for listener in newest.all(LISTENER) {
+            assert_eq!(self.listeners.get(&**listener.name()), Some(listener), "listener {}", context());
+            let routes = &*listener.references().routes[0];
+            let serves = self.routes.get(routes).and_then(Option::as_ref);
+            assert_eq!(serves, newest.get(ROUTES, routes), "routes {}", context());
         }
     }
 

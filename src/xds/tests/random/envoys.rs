@@ -165,6 +165,9 @@ fn live(variant: Variant, first: &World, history: &History) -> Envoy {
             Event::Wait(time) => envoy.wait(*time),
             Event::Reconnect => envoy.reconnect(),
         }
+        if !envoy.lenient {
+            envoy.assert_served_if_level();
+        }
     }
     // Until all gates are passed and all that is unused is gone.
     for _ in 0..40 {

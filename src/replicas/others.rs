@@ -1,0 +1,134 @@
+//! Asks the other replicas.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::{Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+use super::answer::{HOLD, PATH};
+use super::{Reached, Wanted};
+
+/// A replica that takes longer to connect is not there.
+const CONNECT: Duration = Duration::from_secs(2);
+/// Longest answer that is read.
+const LARGEST_ANSWER: usize = 4 << 20;
+
+/// How the other replicas are spoken to.
+#[derive(Debug, Clone)]
+pub enum Connector {
+    /// In clear text.
+    Plain,
+    /// With TLS, as the newest configuration says; the certificate must be for this name.
+    Tls(watch::Receiver<Arc<ClientConfig>>, ServerName<'static>),
+}
+
+/// The other replicas, by a name whose addresses are those of all.
+#[derive(Debug, Clone)]
+pub struct Others {
+    /// `host:port`: a headless Service.
+    pub address: String,
+    /// This replica's own address, which is not asked.
+    pub own: Option<IpAddr>,
+    /// How to connect.
+    pub connector: Connector,
+}
+
+impl Others {
+    /// What each of the others says, which may take a while: they hold the question until they have something to tell.
+    /// Those that cannot be asked say why.
+    pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
+        let Ok(addresses) = lookup_host(&self.address).await else { return Vec::new() };
+        let mut addresses: Vec<SocketAddr> =
+            addresses.filter(|address| Some(address.ip().to_canonical()) != self.own).collect();
+        addresses.sort();
+        addresses.dedup();
+        let ask = |address| async move { (address, self.ask_one(address, wanted).await) };
+        join_all(addresses.into_iter().map(ask)).await
+    }
+
+    async fn ask_one(&self, address: SocketAddr, wanted: &[Wanted]) -> Result<Reached, String> {
+        let ask = async {
+            let socket = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
+            let socket = socket.map_err(|_| "it does not answer".to_owned())?.map_err(|error| error.to_string())?;
+            match &self.connector {
+                Connector::Plain => exchange(socket, &self.address, wanted).await,
+                Connector::Tls(config, name) => {
+                    let config = config.borrow().clone();
+                    let socket = TlsConnector::from(config).connect(name.clone(), socket).await;
+                    exchange(socket.map_err(|error| format!("TLS: {error}"))?, &self.address, wanted).await
+                }
+            }
+        };
+        let answer = tokio::time::timeout(CONNECT + HOLD * 2, ask).await;
+        let reached = answer.map_err(|_| "it does not answer".to_owned())??;
+        match reached.accepted.len() == wanted.len() {
+            true => Ok(reached),
+            false => Err("it answers something else".to_owned()),
+        }
+    }
+}
+
+/// Puts the question on a connection.
+async fn exchange(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    host: &str,
+    wanted: &[Wanted],
+) -> Result<Reached, String> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(|error| error.to_string())?;
+    let question = serde_json::to_vec(wanted).map_err(|error| error.to_string())?;
+    let request = Request::post(PATH)
+        .header(header::HOST, host)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(bytes::Bytes::from(question)))
+        .map_err(|error| error.to_string())?;
+    let answer = async {
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), LARGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        if !status.is_success() {
+            return Err(format!("{status}: {}", String::from_utf8_lossy(&body).trim()));
+        }
+        serde_json::from_slice(&body).map_err(|error| error.to_string())
+    };
+    // The connection ends with the question, whichever way that ends.
+    tokio::select! {
+        answer = answer => answer,
+        ended = async { connection.await.err() } => {
+            Err(ended.map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string()))
+        }
+    }
+}
+
+/// The TLS settings of a client that shows the pair `certificate` and `key`, and trusts servers that `roots` signed; all PEM.
+///
+/// # Errors
+/// What is wrong with which of them.
+pub fn client_config(certificate: &[u8], key: &[u8], roots: &[u8]) -> Result<Arc<ClientConfig>, String> {
+    let certificates = |pem| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    let mut store = RootCertStore::empty();
+    for root in certificates(roots).map_err(|error| format!("ca.crt: {error}"))? {
+        store.add(root).map_err(|error| format!("ca.crt: {error}"))?;
+    }
+    let chain = certificates(certificate).map_err(|error| format!("tls.crt: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("tls.key: {error}"))?;
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(store)
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| format!("tls.crt: {error}"))?;
+    Ok(Arc::new(config))
+}

@@ -1,0 +1,167 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
+use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::*;
+use crate::inspection::{Inspection, Published};
+use crate::provenance::ObjectRef;
+use crate::snapshot::{Resource, ResourceType, Store, Update};
+use crate::source::objects::ObjectKey;
+use crate::xds::{self, Access, Registry, Service, Stores};
+
+/// A replica with one Ingress, shop/cart, that is served by the cluster `c`.
+struct Replica {
+    address: SocketAddr,
+    store: Arc<Store>,
+    here: Here,
+    inspection: watch::Sender<Arc<Inspection>>,
+    _stop: watch::Sender<bool>,
+}
+
+fn resource(generation: i64) -> Resource {
+    let cluster = Cluster { name: "c".into(), alt_stat_name: generation.to_string(), ..Cluster::default() };
+    Resource::new("c", &cluster, vec![ObjectRef::new("Ingress", "shop", "cart")])
+}
+
+impl Replica {
+    async fn start() -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let (inspection, inspected) = watch::channel(Arc::default());
+        let (store, registry) = (Arc::new(Store::default()), Arc::new(Registry::default()));
+        let here = Here::new(registry.clone(), store.clone(), inspected);
+        let service = Service::new(Stores::one(store.clone()), stopping)
+            .with_registry(registry)
+            .with_routes(routes(here.clone()));
+        let listener = xds::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(xds::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
+        Self { address, store, here, inspection, _stop: stop }
+    }
+
+    /// Publishes the Ingress in this generation.
+    fn publish(&self, generation: i64) {
+        self.store.update(Update { set: vec![resource(generation)], remove: Vec::new() });
+        let since = self.store.newest().unwrap().generation();
+        let published = Published { uid: "u".into(), generation, since };
+        let ingresses = [(ObjectKey::new("shop", "cart"), published)].into_iter().collect();
+        self.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
+    }
+
+    fn others(&self) -> Others {
+        Others { address: self.address.to_string(), own: None, connector: Connector::Plain }
+    }
+}
+
+/// An Envoy that ACKs, or not.
+struct Envoy {
+    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    responses: tonic::Streaming<envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryResponse>,
+}
+
+impl Envoy {
+    async fn connect(address: SocketAddr, id: &str) -> Self {
+        let (requests, receiver) = mpsc::channel(8);
+        let node = NodeMessage { id: id.into(), user_agent_name: "envoy".into(), ..NodeMessage::default() };
+        let type_url = ResourceType::CLUSTER.url().to_owned();
+        requests.send(DeltaDiscoveryRequest { node: Some(node), type_url, ..Default::default() }).await.unwrap();
+        let mut client = AggregatedDiscoveryServiceClient::connect(format!("http://{address}")).await.unwrap();
+        let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { requests, responses }
+    }
+
+    async fn next(&mut self) -> String {
+        self.responses.message().await.unwrap().unwrap().nonce
+    }
+
+    async fn answer(&self, nonce: String, error: Option<&str>) {
+        let type_url = ResourceType::CLUSTER.url().to_owned();
+        let error_detail = error
+            .map(|message| envoy_types::pb::google::rpc::Status { message: message.to_owned(), ..Default::default() });
+        let answer = DeltaDiscoveryRequest { type_url, response_nonce: nonce, error_detail, ..Default::default() };
+        self.requests.send(answer).await.unwrap();
+    }
+}
+
+fn cart(generation: i64) -> Wanted {
+    Wanted { namespace: "shop".into(), name: "cart".into(), uid: "u".into(), generation }
+}
+
+/// Waits until this is what is reached here.
+async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
+    let mut news = here.news();
+    let expected = Reached { envoys, accepted: vec![accepted] };
+    let reached = async {
+        while here.reached(std::slice::from_ref(wanted)) != expected {
+            news.next().await;
+        }
+    };
+    let reached = tokio::time::timeout(Duration::from_secs(10), reached).await;
+    assert!(reached.is_ok(), "{:?} instead of {expected:?}", here.reached(std::slice::from_ref(wanted)));
+}
+
+#[tokio::test]
+async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
+    let replica = Replica::start().await;
+    replica.publish(1);
+    assert_eq!(replica.here.reached(&[cart(1)]), Reached::nobody(1));
+    let mut one = Envoy::connect(replica.address, "one").await;
+    let nonce = one.next().await;
+    until(&replica.here, &cart(1), 1, 0).await;
+    one.answer(nonce, None).await;
+    until(&replica.here, &cart(1), 1, 1).await;
+    until(&replica.here, &cart(2), 1, 0).await;
+    until(&replica.here, &Wanted { uid: "other".into(), ..cart(1) }, 1, 0).await;
+    let mut two = Envoy::connect(replica.address, "two").await;
+    let nonce = two.next().await;
+    until(&replica.here, &cart(1), 2, 1).await;
+    two.answer(nonce, None).await;
+    until(&replica.here, &cart(1), 2, 2).await;
+    assert!(replica.here.reached(&[cart(1)]).by_all(0));
+    replica.publish(2);
+    let (nonce, other) = (one.next().await, two.next().await);
+    one.answer(nonce, Some("no")).await;
+    two.answer(other, None).await;
+    until(&replica.here, &cart(2), 2, 1).await;
+    drop(one);
+    until(&replica.here, &cart(2), 1, 1).await;
+}
+
+#[tokio::test]
+async fn another_replica_answers_when_it_has_news() {
+    let replica = Replica::start().await;
+    replica.publish(1);
+    let none = replica.others().ask(&[cart(1)]).await;
+    assert_eq!(none, [(replica.address, Ok(Reached::nobody(1)))], "nobody is waited for");
+    let mut envoy = Envoy::connect(replica.address, "one").await;
+    let nonce = envoy.next().await;
+    until(&replica.here, &cart(1), 1, 0).await;
+    let question = tokio::spawn({
+        let others = replica.others();
+        async move { others.ask(&[cart(1)]).await }
+    });
+    while replica.inspection.receiver_count() < 3 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!question.is_finished(), "it is held");
+    envoy.answer(nonce, None).await;
+    let answer = tokio::time::timeout(answer::HOLD, question).await.expect("at once").unwrap();
+    assert_eq!(answer, [(replica.address, Ok(Reached { envoys: 1, accepted: vec![1] }))]);
+}
+
+#[tokio::test]
+async fn the_own_address_is_not_asked_and_one_that_is_gone_says_why() {
+    let replica = Replica::start().await;
+    let own = Others { own: Some(replica.address.ip()), ..replica.others() };
+    assert!(own.ask(&[cart(1)]).await.is_empty());
+    let gone = Others { address: "127.0.0.1:1".into(), ..replica.others() };
+    assert!(gone.ask(&[cart(1)]).await[0].1.as_ref().is_err_and(|why| why.contains("refused")));
+}
