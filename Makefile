@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden docs e2e bench-xds envoy grpc lab clean
+.PHONY: help build run test lint golden docs manifests e2e bench-xds envoy grpc lab clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -26,6 +26,9 @@ golden: envoy ## rewrite the expected files of the golden cases; read the differ
 
 docs: ## rewrite docs/protocol-cases.md from the names of the tests
 	BLESS=1 $(CARGO) test --workspace --lib tidy::cases
+
+manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/
+	@scripts/manifests.sh
 
 e2e: envoy grpc lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-number=0 stages=8
+number=0 stages=9
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # stage NAME COMMAND...
@@ -34,6 +34,7 @@ stage "real gRPC" scripts/grpc.sh
 stage "etcd, kube-apiserver, kubectl" scripts/lab.sh
 stage "compile" compile
 stage "lint" make --no-print-directory lint
+stage "chart and manifests" scripts/manifests.sh --check
 stage "unit, golden and protocol tests" unit
 stage "real Envoy, gRPC and API server" scripts/e2e.sh
 say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -1,0 +1,173 @@
+{{/* Names. For the release "lockgate" everything is called "lockgate…", for another "RELEASE-lockgate…". */}}
+
+{{- define "lockgate.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "lockgate.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "lockgate.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "lockgate.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that Envoy's pods mount, and the one of the controller when it does not make its own. */}}
+{{- define "lockgate.envoySecret" -}}
+{{- if eq .Values.xdsTls.mode "secrets" -}}
+{{- required "xdsTls.secrets.envoy: with xdsTls.mode secrets, name the Secret with tls.crt, tls.key and ca.crt of Envoy" .Values.xdsTls.secrets.envoy -}}
+{{- else -}}
+{{- include "lockgate.fullname" . }}-xds-envoy
+{{- end -}}
+{{- end -}}
+
+{{- define "lockgate.serverSecret" -}}
+{{- if eq .Values.xdsTls.mode "secrets" -}}
+{{- required "xdsTls.secrets.server: with xdsTls.mode secrets, name the Secret with tls.crt, tls.key and ca.crt of the controller" .Values.xdsTls.secrets.server -}}
+{{- else -}}
+{{- include "lockgate.fullname" . }}-xds-server
+{{- end -}}
+{{- end -}}
+
+{{/* The names by which Envoy may call the controller. */}}
+{{- define "lockgate.serverNames" -}}
+{{- $name := include "lockgate.fullname" . -}}
+{{- $ns := .Release.Namespace -}}
+{{- list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toYaml -}}
+{{- end -}}
+
+{{/* Labels: `(list . "controller")`. */}}
+{{- define "lockgate.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "lockgate.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "lockgate.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "lockgate.selector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of pods: `(list . "envoy" .Values.envoy)`. Without the chart's version, so that a new chart alone restarts nothing. */}}
+{{- define "lockgate.podLabels" -}}
+{{- $root := index . 0 -}}
+{{ include "lockgate.selector" (list $root (index . 1)) }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- with (index . 2).podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* An image: `(list . .Values.image)`. */}}
+{{- define "lockgate.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What every pod and every container is denied. */}}
+{{- define "lockgate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "lockgate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* Where pods go: `(list . "envoy" .Values.envoy)`. */}}
+{{- define "lockgate.scheduling" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $values := index . 2 -}}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if $values.topologySpreadConstraints }}
+{{- /* Of these pods, unless it says of which. */}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "lockgate.selector" (list $root $component) | fromYaml)) }}
+topologySpreadConstraints:
+  {{- range $values.topologySpreadConstraints }}
+  - {{- merge (deepCopy .) $own | toYaml | nindent 4 }}
+  {{- end }}
+{{- else if ne $values.kind "DaemonSet" }}
+topologySpreadConstraints:
+  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "lockgate.selector" (list $root $component) | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* 80 % of the memory limit of Envoy's container in bytes, or nothing if it has none. */}}
+{{- define "lockgate.maxHeap" -}}
+{{- with dig "limits" "memory" "" .Values.envoy.resources -}}
+{{- $text := toString . -}}
+{{- $number := regexFind "^[0-9]+" $text -}}
+{{- $unit := trimPrefix $number $text -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- if or (not $number) (not (hasKey $units $unit)) -}}
+{{- fail (printf "envoy.resources.limits.memory: %q is not a whole number with one of the units Ki, Mi, Gi, Ti, k, M, G, T" $text) -}}
+{{- end -}}
+{{- div (mul (int64 $number) (index $units $unit) 4) 5 -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A port of Envoy's, as the settings say it: `(list . "http" 8080)`. */}}
+{{- define "lockgate.port" -}}
+{{- $settings := (index . 0).Values.settings -}}
+{{- dig "listeners" (index . 1) "port" (index . 2) $settings | int -}}
+{{- end -}}
+
+{{/* Whether HTTP/3 is on. */}}
+{{- define "lockgate.http3" -}}
+{{- if dig "http" "http3" "enabled" false .Values.settings }}true{{ end -}}
+{{- end -}}

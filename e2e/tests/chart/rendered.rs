@@ -1,0 +1,140 @@
+//! What the chart renders, as a real API server understands it.
+
+use std::path::Path;
+
+use e2e::ApiServer;
+use serde_json::Value;
+
+use crate::{lab, output, template, text};
+
+/// The kinds of others that the chart can render, with the fields that it uses of them and no more.
+const CRDS: &str = include_str!("crds.yaml");
+
+/// Sets of values. Between them each branch of each template is taken.
+const SETS: &[(&str, &[&str])] = &[
+    ("defaults", &[]),
+    (
+        "a DaemonSet at ports of its nodes, for all who name no class",
+        &[
+            "envoy.kind=DaemonSet",
+            "envoy.hostPorts.enabled=true",
+            "envoy.service.type=ClusterIP",
+            "status.addresses={192.0.2.10,edge.example.com}",
+            "ingressClass.default=true",
+            "ingressClass.annotations.team=edge",
+        ],
+    ),
+    (
+        "NodePort, two namespaces, one replica, JSON",
+        &[
+            "envoy.service.type=NodePort",
+            "envoy.service.nodePorts.http=30080",
+            "envoy.service.nodePorts.https=30443",
+            "envoy.service.externalTrafficPolicy=Cluster",
+            "watchNamespaces={shop,payments,shop-2}",
+            "controller.replicas=1",
+            "controller.log.format=json",
+            "controller.podDisruptionBudget.enabled=false",
+            "envoy.podDisruptionBudget.enabled=false",
+            "ingressClass.create=false",
+        ],
+    ),
+    (
+        "scaled, monitored, with a load balancer of its own kind",
+        &[
+            "envoy.autoscaling.enabled=true",
+            "envoy.autoscaling.targetMemoryUtilizationPercentage=80",
+            "serviceMonitor.enabled=true",
+            "serviceMonitor.labels.release=prometheus",
+            "dashboard.enabled=true",
+            "dashboard.annotations.grafana_folder=Edge",
+            "envoy.service.loadBalancerClass=example.com/lb",
+            "envoy.service.loadBalancerSourceRanges={192.0.2.0/24}",
+            "envoy.service.annotations.example\\.com/tier=gold",
+            "envoy.autoscaling.behavior.scaleUp.stabilizationWindowSeconds=10",
+        ],
+    ),
+    ("certificates by cert-manager", &["xdsTls.mode=cert-manager"]),
+    (
+        "certificates by an issuer of the cluster",
+        &[
+            "xdsTls.mode=cert-manager",
+            "xdsTls.certManager.issuerRef.name=ca",
+            "xdsTls.certManager.issuerRef.kind=ClusterIssuer",
+        ],
+    ),
+    (
+        "certificates of one's own, and whatever can be said of pods",
+        &[
+            "xdsTls.mode=secrets",
+            "xdsTls.secrets.server=xds-server",
+            "xdsTls.secrets.envoy=xds-envoy",
+            "fullnameOverride=edge",
+            "commonLabels.team=edge",
+            "image.repository=registry.example.com/lockgate",
+            "image.tag=1",
+            "envoy.image.digest=sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            "imagePullSecrets[0].name=registry",
+            "serviceAccount.annotations.note=none",
+            "controller.extraArgs={--gate-timeout=30s}",
+            "controller.extraEnv[0].name=RUST_BACKTRACE",
+            "controller.extraEnv[0].value=full",
+            "controller.nodeSelector.kubernetes\\.io/os=linux",
+            "controller.tolerations[0].operator=Exists",
+            "controller.priorityClassName=system-cluster-critical",
+            "controller.podLabels.team=edge",
+            "envoy.podLabels.team=edge",
+            "envoy.nodeSelector.kubernetes\\.io/os=linux",
+            "envoy.extraArgs={--concurrency,2}",
+            "envoy.resources.limits=null",
+            "envoy.topologySpreadConstraints[0].maxSkew=1",
+            "envoy.topologySpreadConstraints[0].topologyKey=kubernetes.io/hostname",
+            "envoy.topologySpreadConstraints[0].whenUnsatisfiable=DoNotSchedule",
+        ],
+    ),
+];
+
+/// `kubectl apply --dry-run=server`, which refuses unknown fields: the objects as they would be stored, and warnings.
+fn dry_run(kubeconfig: &Path, objects: &str) -> Result<(Vec<Value>, String), String> {
+    let mut command = lab("kubectl");
+    command.env("KUBECONFIG", kubeconfig).args([
+        "apply",
+        "--dry-run=server",
+        "--validate=strict",
+        "--output=json",
+        "-f",
+        "-",
+    ]);
+    let output = output(&mut command, objects);
+    if !output.status.success() {
+        return Err(text(&output.stderr));
+    }
+    let list: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    Ok((list["items"].as_array().cloned().unwrap_or_default(), text(&output.stderr)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_api_server_takes_it_with_any_values() {
+    let server = ApiServer::start().await;
+    server.apply(CRDS).await;
+    for name in ["lockgate", "shop", "payments", "shop-2"] {
+        server.kubectl(&["create", "namespace", name], "").await;
+    }
+    // Whatever a pod does that the strictest standard for pods does not allow becomes a warning.
+    let strict = ["label", "namespace", "lockgate", "pod-security.kubernetes.io/warn=restricted"];
+    server.kubectl(&strict, "").await;
+    let kubeconfig = server.kubeconfig("admin");
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "").await;
+
+    for (name, values) in SETS {
+        let rendered = template(values).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (objects, warnings) = dry_run(&kubeconfig, &rendered).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let warnings: Vec<&str> = warnings.lines().filter(|line| !line.contains("hostPort")).collect();
+        assert!(warnings.is_empty(), "{name}: {warnings:?}");
+        assert!(objects.len() > 12, "{name}: {} objects", objects.len());
+        println!("{name}: {} objects", objects.len());
+    }
+    let manifests =
+        std::fs::read_to_string(e2e::process::repository().join("manifests/lockgate.yaml")).expect("the manifests");
+    dry_run(&kubeconfig, &manifests).unwrap_or_else(|error| panic!("manifests/lockgate.yaml: {error}"));
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Writes what the chart says of its values, from charts/lockgate/values.yaml: README.md and values.schema.json.
+
+usage: chart.py [--check]     (--check: writes nothing; fails if one of them is not up to date)
+
+values.yaml is written so that this can be read without a YAML library: two spaces a level, a mapping or a value in JSON
+(or a plain word) after each key, a comment above each key that is a value. `# @schema {...}` adds to the key's schema,
+`## ...` is a heading.
+"""
+import json
+import pathlib
+import re
+import sys
+
+CHART = pathlib.Path(__file__).resolve().parent.parent / "charts" / "lockgate"
+KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]*):(?: (.*))?")
+
+HEAD = """\
+# Lockgate's chart
+
+A Kubernetes ingress controller that drives Envoy: two replicas of the controller, Envoy as a Deployment or DaemonSet, the
+Services and roles for both, and an IngressClass.
+
+```console
+helm install lockgate charts/lockgate --namespace lockgate --create-namespace
+```
+
+[docs/install.md](../../docs/install.md) goes through it step by step, [docs/upgrade.md](../../docs/upgrade.md) says what
+an upgrade does, [docs/operate.md](../../docs/operate.md) what to look at. `manifests/` has the same with all defaults, for
+`kubectl apply`.
+
+## Values
+
+What is not in this table is refused, with its name. This page and `values.schema.json` are made by `make manifests` from the
+comments in [values.yaml](values.yaml).
+"""
+
+
+class Fault(Exception):
+    """A line of values.yaml that cannot be documented."""
+
+
+def scalar(text):
+    """The value of a key, from JSON or a plain word."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        if text[0] in "{[\"'&*!|>%@`":
+            raise Fault(f"the value {text} is neither JSON nor a plain word") from None
+        return text
+
+
+def entries(text):
+    """(path, heading, comment, schema, value) of each key, in order; the value of a mapping is Ellipsis."""
+    path, heading, comment, schema = [], "", [], {}
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            stripped = line.strip()
+            if not stripped:
+                comment, schema = [], {}
+            elif stripped.startswith("## "):
+                heading = stripped[3:]
+            elif stripped.startswith("# @schema "):
+                schema = json.loads(stripped.removeprefix("# @schema "))
+            elif stripped.startswith("#"):
+                comment.append(stripped[1:].strip())
+            elif found := KEY.fullmatch(line):
+                indent, key, value = found.groups()
+                path = path[:len(indent) // 2] + [key]
+                if value is not None and not comment:
+                    raise Fault(f"{'.'.join(path)} has no comment")
+                yield path, heading, " ".join(comment), schema, ... if value is None else scalar(value)
+                comment, schema = [], {}
+            else:
+                raise Fault("neither a comment nor a key")
+        except (Fault, json.JSONDecodeError) as fault:
+            raise Fault(f"values.yaml, line {number}: {fault}") from fault
+
+
+def schema_of(comment, extra, value):
+    """The JSON Schema of one value."""
+    names = {bool: "boolean", int: "integer", str: "string", list: "array", dict: "object"}
+    schema = {"description": comment, "type": names[type(value)], "default": value}
+    if value == "" and "pattern" not in extra and "enum" not in extra:
+        # `--set tag=1` is a number; it is meant as text, and rendered as such.
+        schema["type"] = ["string", "number"] if comment.startswith("Its tag") else "string"
+    schema |= extra
+    if schema["type"] == "object" and "additionalProperties" not in schema:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def schema(text):
+    """values.schema.json."""
+    root = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart lockgate", "type": "object",
+            "additionalProperties": False, "properties": {}}
+    for path, _, comment, extra, value in entries(text):
+        at = root
+        for key in path[:-1]:
+            at = at["properties"][key]
+        at["properties"][path[-1]] = (
+            {"type": "object", "additionalProperties": False, "properties": {}} if value is ... else
+            schema_of(comment, extra, value))
+    # Helm hands a chart that is a dependency its parent's `global`.
+    root["properties"]["global"] = {"type": "object"}
+    return json.dumps(root, indent=2, ensure_ascii=False) + "\n"
+
+
+def readme(text):
+    """README.md."""
+    lines, last = [HEAD], None
+    for path, heading, comment, _, value in entries(text):
+        if heading != last:
+            lines += [f"\n### {heading}\n", "| value | default | |", "| --- | --- | --- |"] if heading else []
+            last = heading
+        if value is not ...:
+            default = json.dumps(value, ensure_ascii=False) if not isinstance(value, str) or not value else value
+            lines.append(f"| `{'.'.join(path)}` | `{default}` | {comment.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    text = (CHART / "values.yaml").read_text()
+    stale = []
+    for name, content in ("README.md", readme(text)), ("values.schema.json", schema(text)):
+        file = CHART / name
+        if "--check" not in sys.argv:
+            file.write_text(content)
+        elif not file.exists() or file.read_text() != content:
+            stale.append(f"charts/lockgate/{name}")
+    if stale:
+        sys.exit(f"not up to date with values.yaml: {', '.join(stale)}; run `make manifests`")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Fault as fault:
+        sys.exit(f"error: {fault}")

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Writes what is made from the chart: its README.md and values.schema.json (scripts/chart.py), and manifests/, which is the
+# chart rendered with its default values, for those without helm.
+# usage: manifests.sh [--check]     (--check: writes nothing; fails if something is not up to date)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tools.sh
+export BIN=${BIN:-$PWD/e2e/lab/bin}
+need python3 python3
+if [[ ! -x $BIN/helm ]]; then
+  need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
+  e2e/lab/build.sh helm >&2
+fi
+
+scripts/chart.py "$@"
+
+render() {
+  cat <<'YAML'
+# Lockgate and Envoy: kubectl apply -f manifests/lockgate.yaml
+# This is the chart in charts/lockgate with its default values, written by `make manifests`: edit the chart instead.
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: lockgate
+YAML
+  # No object is managed by helm here.
+  "$BIN/helm" template lockgate charts/lockgate --namespace lockgate | sed -e '/^ *app.kubernetes.io\/managed-by: Helm$/d' -e '/^ *helm.sh\/chart: /d' \
+    -e '/^# Source: /d' | cat -s
+}
+
+file=manifests/lockgate.yaml
+if [[ ${1:-} == --check ]]; then
+  diff -u "$file" <(render) >&2 || die "$file is not the chart as it is now: run \`make manifests\`"
+else
+  mkdir -p manifests
+  render >"$file.partial"
+  mv "$file.partial" "$file"
+fi
