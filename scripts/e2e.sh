@@ -1,9 +1,83 @@
 #!/usr/bin/env bash
-# The tests on real Envoy and API server. usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs)
+# The tests on real Envoy, gRPC and API server, and after them the specs in a lab: a cluster, brought up and taken down.
+# usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab)
+# env: LAB and BIN as in lab.sh; KEEP=1 leaves the lab of a failed run up
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 need cargo "" "https://rustup.rs"
+file=${1:-} filter=${2:-}
+export LAB=${LAB:-e2e} BIN=${BIN:-$PWD/e2e/lab/bin}
+kept=.lockgate/e2e
+
 cargo build --workspace --bin lockgate --example xds_server
+
+# names: the files of e2e/tests, but for those that need a lab.
+names() {
+  local path
+  for path in e2e/tests/*.rs e2e/tests/*/main.rs; do
+    path=${path#e2e/tests/} path=${path%.rs}
+    [[ ${path%/main} == cluster ]] || echo "--test ${path%/main}"
+  done
+}
+
 # --nocapture: the figures are a part of the result.
-exec cargo test --workspace --test "${1:-*}" -- --nocapture ${2:+"$2"}
+ordinary() {
+  # shellcheck disable=SC2046 # words are wanted
+  cargo test --workspace $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
+}
+
+# spec ARGUMENT...: specs in the lab.
+spec() { e2e/lab/cluster.sh exec cargo test --workspace --test cluster -- --nocapture "$@"; }
+
+cluster() {
+  export DIR=${DIR:-/tmp/lockgate-$LAB}
+  [[ $EUID == 0 ]] || die "the specs in the lab need root, for network namespaces"
+  # One run for each name: what is there without a run that holds the lock is the rest of one that was broken off.
+  exec 8>"$DIR.lock"
+  flock --nonblock 8 || die "another run uses the lab $LAB: choose another name, LAB=mine make e2e"
+  if [[ -e /run/netns/$LAB || -e $DIR ]]; then
+    [[ -d $DIR/pki ]] || die "$LAB is a network namespace, or $DIR a directory, of somebody else: LAB=mine make e2e"
+    say "taking down the lab of a run that was broken off ..."
+    e2e/lab/cluster.sh down
+  fi
+  trap 'finish $?' EXIT
+  trap 'exit 130' INT TERM HUP
+  say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."
+  local start=$SECONDS
+  LOCKGATE=${LOCKGATE:-${CARGO_TARGET_DIR:-target}/debug/lockgate} e2e/lab/cluster.sh up 8>&-
+  e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
+  say "the lab is up after $((SECONDS - start)) s"
+  # What the controller was refused shows at the end, when all specs have been run.
+  spec --skip audit:: ${filter:+"$filter"} 8>&-
+  [[ -n $filter ]] || spec audit:: 8>&-
+}
+
+# finish STATUS: takes the lab down, whatever happened; keeps the logs of a failed run.
+finish() {
+  trap '' INT TERM HUP
+  trap - EXIT
+  if [[ $1 != 0 && -d $DIR ]]; then
+    rm -rf "$kept"
+    mkdir -p "$kept/pods"
+    cp "$DIR"/*.log "$kept/" || true
+    cp "$DIR"/ended/*.log "$kept/pods/" 2>/dev/null || true
+    local pod log name
+    for pod in "$DIR"/pods/*/pod; do
+      [[ -e $pod ]] || continue
+      name=$(awk '{ sub("/", ".", $3); print $3 }' "$pod")
+      for log in "${pod%/pod}"/*.log; do cp "$log" "$kept/pods/$name.$(basename "$log")" || true; done
+    done
+    e2e/lab/cluster.sh exec timeout 20 kubectl get events --all-namespaces >"$kept/events.txt" 2>&1 || true
+    say "the specs in the lab failed; logs of programs and pods: $kept"
+    if [[ -n ${KEEP:-} ]]; then
+      say "KEEP: the lab is left up: LAB=$LAB DIR=$DIR BIN=$BIN e2e/lab/cluster.sh exec bash; ... cluster.sh down"
+      exit "$1"
+    fi
+  fi
+  e2e/lab/cluster.sh down || true
+  exit "$1"
+}
+
+[[ $file == cluster ]] || ordinary
+[[ -n $file && $file != cluster ]] || cluster

@@ -1,8 +1,89 @@
 #!/usr/bin/env bash
-# etcd, kube-apiserver, kubectl and helm for the tests, built from their Go modules into e2e/lab/bin; quick when up to date.
+# The lab: a real Kubernetes control plane in a network namespace, with pods as processes (e2e/lab/README.md).
+# usage: lab.sh build | up | down
+#   build   its programs, into e2e/lab/bin; quick when up to date
+#   up      builds what is missing, the controller too, brings the lab up and says what can be done in it
+#   down    ends it
+# env: LAB (its name; up to 8 letters), BIN (its programs), CARGO_TARGET_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
-need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
-need openssl openssl
-exec e2e/lab/build.sh etcd kube-apiserver kubectl helm
+export LAB=${LAB:-lab} BIN=${BIN:-$PWD/e2e/lab/bin}
+dir=${DIR:-/tmp/$LAB}
+
+# What the conformance suites of the Gateway API would need is left out: e2e/lab/build.sh alone builds that too.
+programs=(etcd kube-apiserver kube-controller-manager kube-proxy kubectl coredns helm echo-basic venv envoy)
+
+build() {
+  need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
+  need openssl openssl
+  need python3 python3
+  need ip iproute2
+  need nsenter util-linux
+  need setsid util-linux
+  need sysctl procps
+  need nft nftables "kube-proxy writes its rules with it"
+  # Debian's python3 cannot make a venv without the package python3-venv.
+  python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
+  e2e/lab/build.sh "${programs[@]}" | sed '/: up to date /d' >&2
+}
+
+up() {
+  [[ $EUID == 0 ]] || die "the lab needs root, for network namespaces"
+  [[ ! -e /run/netns/$LAB ]] || die "a lab named $LAB is up already: make lab-down, or choose a name: make lab LAB=mine"
+  build
+  if [[ -z ${LOCKGATE:-} ]]; then
+    need cargo "" "https://rustup.rs"
+    need cc gcc
+    say "building the controller ..."
+    cargo build --workspace --bin lockgate
+  fi
+  trap 'e2e/lab/cluster.sh down' ERR INT TERM HUP
+  say "starting etcd, the API server and the nodes ..."
+  e2e/lab/cluster.sh up
+  e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
+  e2e/lab/cluster.sh exec kubectl --namespace kube-system rollout status deployment/coredns --timeout=60s >/dev/null
+  trap - ERR INT TERM HUP
+}
+
+help_text() {
+  local shell="e2e/lab/cluster.sh exec" variables=""
+  [[ $LAB == lab ]] || variables+="LAB=$LAB "
+  [[ $BIN == "$PWD/e2e/lab/bin" ]] || variables+="BIN=$BIN "
+  cat <<TEXT
+
+A Kubernetes cluster with two nodes is up. Its network is a namespace of its own, so commands go into it:
+
+  $variables$shell bash          # a shell inside: kubectl, helm and curl as in any cluster; exit leaves it
+
+  kubectl apply -f e2e/lab/echo.yaml                 # then, in that shell: two pods and a LoadBalancer Service
+  kubectl get pods,services -o wide
+  curl http://10.245.0.1/                            # its EXTERNAL-IP
+  kubectl logs deploy/echo
+TEXT
+  if [[ -d charts/lockgate ]]; then
+    cat <<TEXT
+  helm install lockgate charts/lockgate --namespace lockgate --create-namespace --wait
+  kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
+TEXT
+  else
+    cat <<TEXT
+  kubectl create namespace lockgate
+  deploy/xds-secrets.sh | kubectl apply -f -         # then the controller and two Envoys
+  kubectl apply -f deploy/lockgate.yaml
+  kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
+TEXT
+  fi
+  cat <<TEXT
+
+Images are local programs: lockgate is ${LOCKGATE:-${CARGO_TARGET_DIR:-target}/debug/lockgate}, envoyproxy/envoy a real Envoy.
+State and logs: $dir. To end all of it: make lab-down
+TEXT
+}
+
+case ${1:-} in
+build) build ;;
+up) up; help_text ;;
+down) e2e/lab/cluster.sh down ;;
+*) sed -n '3,7s/^# //p' "$0" >&2; exit 2 ;;
+esac

@@ -31,10 +31,10 @@ unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc && 
 stage "tools" tools
 stage "real Envoy" scripts/envoy.sh
 stage "real gRPC" scripts/grpc.sh
-stage "etcd, kube-apiserver, kubectl" scripts/lab.sh
+stage "Kubernetes: the lab's programs" scripts/lab.sh build
 stage "compile" compile
 stage "lint" make --no-print-directory lint
 stage "chart and manifests" scripts/manifests.sh --check
 stage "unit, golden and protocol tests" unit
-stage "real Envoy, gRPC and API server" scripts/e2e.sh
+stage "real Envoy, gRPC, API server and cluster" scripts/e2e.sh
 say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -1,10 +1,9 @@
 //! A real Kubernetes API server with its etcd, on loopback ports: no root, no network namespace, nothing but these two.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::process::{Process, program, repository};
+use crate::process::{Process, output, program, repository};
 use crate::{Authority, ports, wait_until};
 
 /// An API server that has just been set up.
@@ -128,17 +127,7 @@ impl ApiServer {
 async fn kubectl(kubeconfig: &Path, args: &[&str], stdin: &str) -> Result<String, String> {
     let mut command = Command::new(lab("kubectl"));
     command.env("KUBECONFIG", kubeconfig).args(args);
-    let stdin = stdin.to_owned();
-    let run = move || {
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().expect("kubectl");
-        // It may well end without having read all of it.
-        let _ = child.stdin.take().expect("standard input").write_all(stdin.as_bytes());
-        child.wait_with_output().expect("kubectl")
-    };
-    let output = tokio::task::spawn_blocking(run).await.expect("a thread");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    output(command, stdin).await
 }
 
 fn start_server(args: &[String], directory: &Path) -> Process {
@@ -153,6 +142,8 @@ fn kubeconfig(port: u16, ca: &str, token: &str) -> String {
     )
 }
 
-fn lab(name: &str) -> PathBuf {
-    program(repository().join("e2e/lab/bin").join(name), "make lab")
+/// A program of the lab: in `$BIN`, else where `make lab-build` puts it.
+pub(crate) fn lab(name: &str) -> PathBuf {
+    let directory = std::env::var_os("BIN").map_or_else(|| repository().join("e2e/lab/bin"), PathBuf::from);
+    program(directory.join(name), "make lab-build")
 }

@@ -1,12 +1,13 @@
 //! An HTTP/1.1 client over TCP or TLS that hides nothing: one connection is one object, nothing is tried again.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::SendRequest;
-use hyper::{HeaderMap, Method, Request};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Version};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -19,6 +20,7 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub struct Target {
     address: SocketAddr,
     host: String,
+    fields: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
@@ -27,6 +29,8 @@ pub struct Target {
 pub struct Answer {
     /// The status code.
     pub status: u16,
+    /// The version of HTTP.
+    pub version: Version,
     /// The header fields.
     pub headers: HeaderMap,
     /// The body.
@@ -49,6 +53,7 @@ impl Answer {
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
+    fields: Vec<(HeaderName, HeaderValue)>,
     /// The certificate that the server presented.
     pub certificate: Option<CertificateDer<'static>>,
 }
@@ -56,7 +61,7 @@ pub struct Connection {
 impl Target {
     /// Plain HTTP to a port of this machine, for a host.
     pub fn http(port: u16, host: &str) -> Self {
-        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), tls: None }
+        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), fields: vec![], tls: None }
     }
 
     /// HTTPS with `host` as server name; only what `root` has signed is accepted.
@@ -72,7 +77,25 @@ impl Target {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.resumption = rustls::client::Resumption::disabled(); // each connection sees the certificate of now
-        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), tls: Some(Arc::new(config)) }
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        Self { address, host: host.into(), fields: vec![], tls: Some(Arc::new(config)) }
+    }
+
+    /// The same at another address than this machine's.
+    #[must_use]
+    pub fn at(mut self, address: IpAddr) -> Self {
+        self.address.set_ip(address);
+        self
+    }
+
+    /// The same with a header field in every request.
+    ///
+    /// # Panics
+    /// If it is none.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.parse().expect("a field's name"), value.parse().expect("a field's value")));
+        self
     }
 
     /// A new connection.
@@ -82,14 +105,15 @@ impl Target {
     pub async fn connect(&self) -> Result<Connection, Error> {
         let tcp = TcpStream::connect(self.address).await?;
         tcp.set_nodelay(true)?;
-        let host = self.host.clone();
+        let (host, fields) = (self.host.clone(), self.fields.clone());
         let Some(config) = &self.tls else {
-            return Ok(Connection { sender: handshake(tcp).await?, host, certificate: None });
+            return Ok(Connection { sender: handshake(tcp).await?, host, fields, certificate: None });
         };
         let name = ServerName::try_from(host.clone())?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
         let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
-        Ok(Connection { sender: handshake(tls).await?, host, certificate: certificate.map(CertificateDer::into_owned) })
+        let certificate = certificate.map(CertificateDer::into_owned);
+        Ok(Connection { sender: handshake(tls).await?, host, fields, certificate })
     }
 
     /// A request over a connection of its own.
@@ -126,10 +150,12 @@ impl Connection {
     /// # Errors
     /// If there is no complete answer.
     pub async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Answer, Error> {
-        let request = Request::builder().method(method).uri(path).header("host", &self.host).body(Full::new(body))?;
+        let mut request =
+            Request::builder().method(method).uri(path).header("host", &self.host).body(Full::new(body))?;
+        request.headers_mut().extend(self.fields.iter().cloned());
         let (head, body) = self.sender.send_request(request).await?.into_parts();
         let body = body.collect().await?.to_bytes();
-        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+        Ok(Answer { status: head.status.as_u16(), version: head.version, headers: head.headers, body })
     }
 }
 

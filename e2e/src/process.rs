@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -98,6 +99,27 @@ impl Drop for Process {
             eprintln!("--- last lines of {}:\n{}\n---", self.name, self.tail());
         }
     }
+}
+
+/// Runs a program to its end, with something to read; what it wrote.
+///
+/// # Errors
+/// What it wrote to standard error if it fails.
+///
+/// # Panics
+/// If it cannot be run.
+pub async fn output(mut command: Command, stdin: &str) -> Result<String, String> {
+    let stdin = stdin.to_owned();
+    let run = move || {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
+        // It may well end without having read all of it.
+        let _ = child.stdin.take().expect("standard input").write_all(stdin.as_bytes());
+        child.wait_with_output().expect("the end of a program")
+    };
+    let output = tokio::task::spawn_blocking(run).await.expect("a thread");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 /// The directory of the repository.

@@ -12,16 +12,29 @@ const INTERVAL: Duration = Duration::from_millis(2);
 ///
 /// # Panics
 /// With `what` if [`PATIENCE`] is over.
-pub async fn wait_for<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
+pub async fn wait_for<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
+    wait_at_most(PATIENCE, INTERVAL, what, check).await
+}
+
+/// The same with a deadline of its own, looking again after `interval`: for what takes long, or is dear to look at.
+///
+/// # Panics
+/// With `what` if the time is over.
+pub async fn wait_at_most<T>(
+    limit: Duration,
+    interval: Duration,
+    what: &str,
+    mut check: impl AsyncFnMut() -> Option<T>,
+) -> (T, Duration) {
     let start = Instant::now();
-    let mut ticks = tokio::time::interval(INTERVAL);
+    let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         if let Some(found) = check().await {
             return (found, start.elapsed());
         }
-        assert!(start.elapsed() < PATIENCE, "waited {} s in vain for: {what}", PATIENCE.as_secs());
+        assert!(start.elapsed() < limit, "waited {} s in vain for: {what}", limit.as_secs());
     }
 }
 

@@ -1,0 +1,252 @@
+//! The lab: a Kubernetes cluster with two nodes, and pods as processes (`lab/README.md`). `make e2e` brings it up and runs
+//! the specs of `tests/cluster/` inside of its network, with `lab/cluster.sh exec`.
+
+pub mod audit;
+pub mod echo;
+pub mod installation;
+pub mod namespace;
+
+use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::Value;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::client::{Answer, Target};
+use crate::process::{output, repository};
+use crate::wait::wait_at_most;
+
+pub use echo::{Echo, echo};
+pub use installation::Installation;
+pub use namespace::{Namespace, Pod};
+
+/// How long anything in the lab may take: pods start in seconds, but the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the API server is asked.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+static TURNS: RwLock<()> = RwLock::const_new(());
+
+/// The lab that this test runs in.
+pub struct Lab {
+    directory: PathBuf,
+    api: Target,
+    _turn: Turn,
+}
+
+/// Held until the spec is over.
+#[allow(dead_code)] // by nobody but the lock
+enum Turn {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+impl Lab {
+    /// For a spec that minds its own namespace: others run beside it.
+    pub async fn shared() -> Self {
+        Self::here(Turn::Shared(TURNS.read().await))
+    }
+
+    /// For a spec that measures, or stops what others need: it runs when no other does.
+    pub async fn alone() -> Self {
+        Self::here(Turn::Alone(TURNS.write().await))
+    }
+
+    fn here(turn: Turn) -> Self {
+        let inside = || {
+            let (name, directory) = (std::env::var("LAB").ok()?, PathBuf::from(std::env::var_os("DIR")?));
+            let lab = std::fs::metadata(Path::new("/run/netns").join(name)).ok()?;
+            let own = std::fs::metadata("/proc/self/ns/net").ok()?;
+            (lab.ino() == own.ino() && directory.join("kubeconfig").exists()).then_some(directory)
+        };
+        let directory = inside().expect(
+            "this spec runs in a cluster: `make e2e T=cluster`, or `e2e/lab/cluster.sh exec cargo test ...` in a lab that is up",
+        );
+        let read = |name: &str| std::fs::read_to_string(directory.join("pki").join(name)).expect("a file of the lab");
+        let authority = CertificateDer::from_pem_slice(read("ca.crt").as_bytes()).expect("the lab's certificate");
+        let token = read("tokens.csv").split(',').next().expect("a token").to_owned();
+        let api = Target::https(6443, "kubernetes.default.svc", authority)
+            .at([10, 244, 0, 1].into())
+            .field("authorization", &format!("Bearer {token}"))
+            .field("user-agent", audit::OWN_AGENT);
+        Self { directory, api, _turn: turn }
+    }
+
+    /// The API server, asked with nobody's token: for a test to add one.
+    pub fn api_with_token(&self, token: &str) -> Target {
+        let ca = std::fs::read(self.directory.join("pki/ca.crt")).expect("a file of the lab");
+        Target::https(6443, "kubernetes.default.svc", CertificateDer::from_pem_slice(&ca).expect("a certificate"))
+            .at([10, 244, 0, 1].into())
+            .field("authorization", &format!("Bearer {token}"))
+            .field("user-agent", audit::OWN_AGENT)
+    }
+
+    /// Runs kubectl; what it wrote.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub async fn kubectl(&self, args: &[&str], stdin: &str) -> String {
+        self.try_kubectl(args, stdin)
+            .await
+            .unwrap_or_else(|error| panic!("kubectl {}: {error}\n{stdin}", args.join(" ")))
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// What kubectl says if it fails.
+    pub async fn try_kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
+        self.run("kubectl", args, stdin).await
+    }
+
+    /// `kubectl apply` of YAML.
+    pub async fn apply(&self, yaml: &str) {
+        self.kubectl(&["apply", "-f", "-"], yaml).await;
+    }
+
+    /// Runs helm; what it wrote.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub async fn helm(&self, args: &[&str]) -> String {
+        self.try_helm(args).await.unwrap_or_else(|error| panic!("helm {}: {error}", args.join(" ")))
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// What helm says if it fails.
+    pub async fn try_helm(&self, args: &[&str]) -> Result<String, String> {
+        self.run("helm", args, "").await
+    }
+
+    async fn run(&self, name: &str, args: &[&str], stdin: &str) -> Result<String, String> {
+        let mut command = Command::new(crate::apiserver::lab(name));
+        command.current_dir(repository()).args(args);
+        for (variable, directory) in
+            [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
+        {
+            command.env(variable, self.directory.join("helm").join(directory));
+        }
+        output(command, stdin).await
+    }
+
+    /// An object or a list, by its path: `/api/v1/namespaces/shop/pods?labelSelector=app%3Decho`. `None` if it is not there.
+    ///
+    /// # Panics
+    /// If the API server answers anything but 200 and 404.
+    pub async fn find(&self, path: &str) -> Option<Value> {
+        let answer = self.ask(path).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+        match answer.status {
+            200 => Some(serde_json::from_slice(&answer.body).expect("JSON of the API server")),
+            404 => None,
+            _ => panic!("{path}: {}", answer.text()),
+        }
+    }
+
+    /// The same, of what is there.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub async fn get(&self, path: &str) -> Value {
+        self.find(path).await.unwrap_or_else(|| panic!("{path}: not found"))
+    }
+
+    /// What the API server answers to the user `admin`.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn ask(&self, path: &str) -> Result<Answer, crate::client::Error> {
+        self.api.connect().await?.send(Method::GET, path, Bytes::new()).await
+    }
+
+    /// The items of a list.
+    pub async fn list(&self, path: &str) -> Vec<Value> {
+        self.get(path).await["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits for a condition, asking every 50 ms, for two minutes at most; what it gave, and how long that took.
+    pub async fn until<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
+        wait_at_most(PATIENCE, INTERVAL, what, check).await
+    }
+
+    /// A new namespace, removed when it is dropped.
+    pub async fn namespace(&self, prefix: &str) -> Namespace<'_> {
+        Namespace::create(self, prefix).await
+    }
+
+    /// The address of a LoadBalancer Service, once it has one.
+    pub async fn address(&self, namespace: &str, service: &str) -> IpAddr {
+        let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
+        let address = async || address_in(&self.find(&path).await?);
+        self.until(&format!("the address of the Service {namespace}/{service}"), address).await.0
+    }
+
+    /// Lockgate, installed when the first spec asks for it, and left for the others.
+    pub async fn lockgate(&self) -> Installation<'_> {
+        Installation::shared(self).await
+    }
+
+    /// Stops a program of the control plane (`etcd`, `kube-apiserver`, `kube-controller-manager`), by a signal of this name.
+    pub async fn stop(&self, program: &str, signal: &str) {
+        self.cluster(&["stop", program, signal]).await;
+    }
+
+    /// Starts it again, with all that it had; it serves when this returns.
+    pub async fn start(&self, program: &str) {
+        self.cluster(&["start", program]).await;
+    }
+
+    async fn cluster(&self, args: &[&str]) {
+        let mut command = Command::new(repository().join("e2e/lab/cluster.sh"));
+        command.args(args);
+        output(command, "").await.unwrap_or_else(|error| panic!("cluster.sh {}: {error}", args.join(" ")));
+    }
+
+    /// A file in the lab's directory: `kube-apiserver.log`.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The process of a container, as the machine knows it.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn process_of(&self, namespace: &str, pod: &str, container: &str) -> u32 {
+        let directory = self.pod_directory(namespace, pod).unwrap_or_else(|| panic!("no pod {namespace}/{pod}"));
+        let path = directory.join(format!("{container}.pid"));
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        text.trim().parse().expect("a process id")
+    }
+
+    /// Ends the process of a container without a warning, as `kill -9` does.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn kill(&self, namespace: &str, pod: &str, container: &str) {
+        let id = self.process_of(namespace, pod, container).to_string();
+        let status = Command::new("kill").args(["-9", &id]).status().expect("the program kill");
+        assert!(status.success(), "kill -9 {id} ({namespace}/{pod})");
+    }
+
+    fn pod_directory(&self, namespace: &str, pod: &str) -> Option<PathBuf> {
+        let wanted = format!("{namespace}/{pod}");
+        let entries = std::fs::read_dir(self.file("pods")).ok()?.filter_map(Result::ok);
+        entries.map(|entry| entry.path()).find(|path| {
+            let line = std::fs::read_to_string(path.join("pod")).unwrap_or_default();
+            line.split_whitespace().nth(2) == Some(&wanted)
+        })
+    }
+}
+
+/// The first address in `status.loadBalancer` of a Service or an Ingress.
+pub(crate) fn address_in(object: &Value) -> Option<IpAddr> {
+    object["status"]["loadBalancer"]["ingress"][0]["ip"].as_str()?.parse().ok()
+}

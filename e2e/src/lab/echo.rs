@@ -1,0 +1,90 @@
+//! Backends that say what they were asked: the echo server of the Gateway API's conformance suite.
+
+use serde_json::Value;
+
+use crate::client::Answer;
+
+/// A Deployment of echo servers, and a Service for them.
+pub struct Echo<'a> {
+    name: &'a str,
+    replicas: u32,
+    port: u16,
+    extra: &'a str,
+}
+
+/// One echo server behind a Service of this name, on port 8080, which is named `http`.
+pub fn echo(name: &str) -> Echo<'_> {
+    Echo { name, replicas: 1, port: 8080, extra: "" }
+}
+
+impl<'a> Echo<'a> {
+    /// So many of them.
+    #[must_use]
+    pub fn replicas(self, replicas: u32) -> Self {
+        Self { replicas, ..self }
+    }
+
+    /// Another port of the Service.
+    #[must_use]
+    pub fn port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// More fields of the container, as YAML in flow style: `lifecycle: {preStop: {sleep: {seconds: 5}}}`.
+    #[must_use]
+    pub fn container(self, extra: &'a str) -> Self {
+        Self { extra, ..self }
+    }
+
+    /// The objects.
+    pub fn yaml(&self) -> String {
+        let Self { name, replicas, port, extra } = self;
+        let extra = if extra.is_empty() { String::new() } else { format!(", {extra}") };
+        format!(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{ name: {name} }}\nspec:\n  replicas: {replicas}\n  \
+             selector: {{ matchLabels: {{ app: {name} }} }}\n  template:\n    metadata: {{ labels: {{ app: {name} }} }}\n    \
+             spec:\n      containers:\n        - {{ name: echo, image: echo-basic, readinessProbe: {{ httpGet: {{ path: /health, \
+             port: 3000 }} }}, env: [{{ name: POD_NAME, valueFrom: {{ fieldRef: {{ fieldPath: metadata.name }} }} }}, \
+             {{ name: NAMESPACE, valueFrom: {{ fieldRef: {{ fieldPath: metadata.namespace }} }} }}, \
+             {{ name: SERVICE_NAME, value: {name} }}]{extra} }}\n\
+             ---\napiVersion: v1\nkind: Service\nmetadata: {{ name: {name} }}\nspec:\n  selector: {{ app: {name} }}\n  \
+             ports: [{{ name: http, port: {port}, targetPort: 3000 }}]\n---\n"
+        )
+    }
+}
+
+/// What an echo server says of the request that reached it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Echoed {
+    /// The Service that it is behind.
+    pub service: String,
+    /// Its pod.
+    pub pod: String,
+    /// The method.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// `HTTP/1.1`
+    pub proto: String,
+    /// The host.
+    pub host: String,
+    /// The header fields, by canonical name (`User-Agent`).
+    pub headers: Value,
+}
+
+impl Echoed {
+    /// What is in an answer, if an echo server has given it.
+    pub fn of(answer: &Answer) -> Option<Self> {
+        let value: Value = serde_json::from_slice(&answer.body).ok()?;
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        value["pod"].is_string().then(|| Self {
+            service: text("service"),
+            pod: text("pod"),
+            method: text("method"),
+            path: text("path"),
+            proto: text("proto"),
+            host: text("host"),
+            headers: value["headers"].clone(),
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! Specs in a Kubernetes cluster: `make e2e T=cluster`, and `FILTER=` for some of them. Those that wait for each other or
+//! stop what others need say so by [`e2e::Lab::alone`]; all others run side by side.
+
+mod audit;
+mod first;
+mod lab;
