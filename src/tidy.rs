@@ -135,7 +135,8 @@ fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let hidden = name.starts_with('.') && name != ".ci";
-            if path.is_dir() && !hidden && !["target", "node_modules"].contains(&&*name) {
+            let fetched = ["target", "node_modules"].contains(&&*name) || path.ends_with("e2e/lab/bin");
+            if path.is_dir() && !hidden && !fetched {
                 pending.push(path);
             } else if path.is_file() && extensions.contains(&path.extension().and_then(|e| e.to_str()).unwrap_or("")) {
                 let text = fs::read_to_string(&path).unwrap();
