@@ -9,6 +9,7 @@ pub mod serve;
 mod serve_args;
 mod values;
 mod version;
+mod xds_tls_args;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ pub mod inspection;
 pub mod leader;
 pub mod metrics;
 pub mod model;
+pub mod pki;
 pub mod protobuf;
 pub mod provenance;
 pub mod replicas;

@@ -6,7 +6,7 @@
 mod process;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -50,6 +50,9 @@ struct Inner {
     push_to_ack: Family<Type, Histogram, Bounds>,
     gate_timeouts: Family<Type, Counter>,
     leader: Gauge,
+    certificate_expiry: Family<Certificate, Gauge>,
+    certificate_reloads: Counter,
+    certificate_faults: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -70,6 +73,11 @@ struct Type {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Variant {
     variant: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Certificate {
+    certificate: &'static str,
 }
 
 #[derive(Debug, Clone)]
@@ -110,6 +118,9 @@ impl Metrics {
             push_to_ack: Family::new_with_constructor(Bounds),
             gate_timeouts: Family::default(),
             leader: Gauge::default(),
+            certificate_expiry: Family::default(),
+            certificate_reloads: Counter::default(),
+            certificate_faults: Counter::default(),
         };
         inner.register(commit);
         Self(Arc::new(inner))
@@ -203,6 +214,17 @@ impl Metrics {
         self.0.leader.set(i64::from(leads));
     }
 
+    /// The last moment of a certificate of xDS: `server`, `authority`, `envoy`.
+    pub fn set_certificate_expiry(&self, certificate: &'static str, time: SystemTime) {
+        let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.0.certificate_expiry.get_or_create(&Certificate { certificate }).set(gauge_of(seconds));
+    }
+
+    /// New certificates for xDS were taken up, or (`false`) were of no use, so that the old ones stay.
+    pub fn certificate_reloaded(&self, good: bool) {
+        if good { &self.0.certificate_reloads } else { &self.0.certificate_faults }.inc();
+    }
+
     /// Everything, in the text format of OpenMetrics ([`CONTENT_TYPE`]).
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -252,10 +274,30 @@ impl Inner {
             self.gate_timeouts.clone(),
         );
         registry.register("leader", "1 on the replica that writes to the API server", self.leader.clone());
+        registry.register_with_unit(
+            "xds_certificate_expiry_timestamp",
+            "Last moment of a certificate of xDS, since the epoch",
+            Unit::Seconds,
+            self.certificate_expiry.clone(),
+        );
+        registry.register(
+            "xds_certificate_reloads",
+            "New certificates of xDS taken up without a restart",
+            self.certificate_reloads.clone(),
+        );
+        registry.register(
+            "xds_certificate_reload_failures",
+            "New certificates of xDS that were of no use; the old ones stay",
+            self.certificate_faults.clone(),
+        );
     }
 }
 
 fn gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn gauge_of(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
@@ -287,6 +329,9 @@ mod tests {
         metrics.nacked("Listener");
         metrics.gate_timed_out("RouteConfiguration");
         metrics.set_leader(true);
+        metrics.set_certificate_expiry("server", UNIX_EPOCH + Duration::from_secs(1_800_000_000));
+        metrics.certificate_reloaded(true);
+        metrics.certificate_reloaded(false);
         assert_has(
             &metrics.encode(),
             &[
@@ -308,6 +353,9 @@ mod tests {
                 "lockgate_xds_nacks_total{type=\"Listener\"} 1",
                 "lockgate_xds_gate_timeouts_total{type=\"RouteConfiguration\"} 1",
                 "lockgate_leader 1",
+                "lockgate_xds_certificate_expiry_timestamp_seconds{certificate=\"server\"} 1800000000",
+                "lockgate_xds_certificate_reloads_total 1",
+                "lockgate_xds_certificate_reload_failures_total 1",
                 "# EOF",
             ],
         );

@@ -50,6 +50,23 @@ pub enum XdsTls {
     Off,
     /// TLS, to clients with a certificate: a directory with `tls.crt`, `tls.key`, and the `ca.crt` of the clients.
     Directory(PathBuf),
+    /// TLS, to clients with a certificate of an authority that is made for this installation, and kept in Secrets.
+    Auto(XdsSecrets),
+}
+
+/// The Secrets of xDS and what is in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XdsSecrets {
+    /// The beginning of their names.
+    pub prefix: String,
+    /// The Service by which Envoy finds the controller.
+    pub service: String,
+    /// How long a key pair is good.
+    pub certificate_lifetime: Duration,
+    /// How long an authority is good.
+    pub authority_lifetime: Duration,
+    /// How long a change of a Secret may take to reach all mounts.
+    pub pause: Duration,
 }
 
 /// Settings of the process itself: nothing that Envoy is told depends on them.

@@ -55,7 +55,7 @@
 //!   ```
 //! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
 //!   NACK. A [`Registry`] lists the open streams.
-//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory; without it, clients on this machine only, for
+//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory, or with one that changes ([`Tls`]); without it, clients on this machine only, for
 //!   what is served may be private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
 //!
 //! The whole of it, for two groups of real Envoys: `examples/xds_server.rs`.
@@ -81,6 +81,7 @@ mod stream;
 mod subscription;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod v2;
 
 pub use acceptance::Acceptance;
@@ -88,6 +89,7 @@ pub use locators::Locator;
 pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
-pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within, tls_config};
+pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
 pub use service::{Service, Stores};
 pub use stream::{Refusal, Stream};
+pub use tls::{Tls, TlsFault, tls_config, tls_config_of};

@@ -11,6 +11,8 @@ pub struct Readiness(Arc<Mutex<State>>);
 struct State {
     /// The kinds whose first list is not in.
     unlisted: BTreeSet<&'static str>,
+    /// What else is not there yet.
+    needed: BTreeSet<&'static str>,
     listening: bool,
     stopping: bool,
 }
@@ -19,12 +21,26 @@ impl Readiness {
     /// Not ready until the first list of each of `kinds` is in, xDS listens, and something is published.
     pub fn awaiting(kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let unlisted = kinds.into_iter().collect();
-        Self(Arc::new(Mutex::new(State { unlisted, listening: false, stopping: false })))
+        Self(Arc::new(Mutex::new(State { unlisted, needed: BTreeSet::new(), listening: false, stopping: false })))
     }
 
     /// The first list of `kind` is in.
     pub fn listed(&self, kind: &str) {
         self.change(|state| state.unlisted.retain(|unlisted| *unlisted != kind));
+    }
+
+    /// Not ready without `thing` either.
+    pub fn need(&self, thing: &'static str) {
+        self.change(|state| {
+            state.needed.insert(thing);
+        });
+    }
+
+    /// `thing` is there.
+    pub fn has(&self, thing: &'static str) {
+        self.change(|state| {
+            state.needed.remove(thing);
+        });
     }
 
     /// xDS listens.
@@ -50,6 +66,7 @@ impl Readiness {
         } else if !published {
             missing.push("nothing is published yet".to_owned());
         }
+        missing.extend(state.needed.iter().map(|thing| format!("{thing} is missing")));
         if !state.listening {
             missing.push("xDS does not listen yet".to_owned());
         }

@@ -1,6 +1,7 @@
 //! `lockgate serve`: puts the parts together, waits for the end.
 
 mod observer;
+mod tls;
 
 use std::sync::Arc;
 
@@ -12,12 +13,15 @@ use tokio::sync::watch;
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
+use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here};
-use crate::settings::{ServerOptions, XdsTls};
+use crate::settings::ServerOptions;
 use crate::snapshot::Store;
 use crate::telemetry;
-use crate::xds::{self, Access, Limits, Registry, Stores, Timing};
+use crate::xds::{self, Limits, Registry, Stores, Timing};
+
+use tls::Certificates;
 
 /// Open files that are no xDS connections, or are about to be closed: sources, the API server, the admin server.
 const OTHER_FILES: usize = 256;
@@ -27,13 +31,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (source, settings, options) = args.resolve()?;
     let log = telemetry::init(options.log_format, &options.log_level)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), commit = COMMIT, source = %pipeline::describe(&source), "starting");
-    let access = access(&options)?;
     let xds_listener = xds::listen(options.xds_address).await.context("--xds-address")?;
     let admin_listener = admin::listen(options.admin_address).await?;
 
     let metrics = Metrics::new(COMMIT);
-    let mut pipeline = Pipeline::start(source, settings, metrics.clone())?;
+    let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone())?;
     let (readiness, store) = (pipeline.readiness.clone(), pipeline.store.clone());
+    let mut certificates = Certificates::start(&options, &source, Leader::always(), &metrics, &readiness).await?;
     let (stop, stopping) = watch::channel(false);
     let registry = Arc::new(Registry::default());
 
@@ -57,7 +61,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_routes(replicas::routes(Here::new(registry.clone(), store.clone(), pipeline.inspected.clone())))
         .with_registry(registry);
     let service = Arc::new(service);
-    let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, access, service));
+    let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, certificates.access.clone(), service));
     let mut shutdown = stopping.clone();
     let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {
         let _ = shutdown.wait_for(|stopping| *stopping).await;
@@ -73,6 +77,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
+        error = certificates.failed() => return Err(error),
         ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
         ended = &mut admin => return ended.context("the admin server panicked")?.context("the admin server ended"),
     }
@@ -113,17 +118,4 @@ fn limits(options: &ServerOptions) -> Limits {
 /// gRPC clients and servers have their own store; whoever does not say what it is, is served as an Envoy.
 fn stores(envoy: Arc<Store>, grpc: Arc<Store>) -> Stores {
     Stores::by_node(move |node| Some(if node.is_grpc() { grpc.clone() } else { envoy.clone() }))
-}
-
-fn access(options: &ServerOptions) -> anyhow::Result<Access> {
-    Ok(match &options.xds_tls {
-        XdsTls::LoopbackOnly => Access::PlainFromLoopback,
-        XdsTls::Off => {
-            if !options.xds_address.ip().is_loopback() {
-                tracing::warn!("--xds-tls off: private keys travel in clear to whoever asks");
-            }
-            Access::PlainFromEverywhere
-        }
-        XdsTls::Directory(directory) => Access::Tls(xds::tls_config(directory).context("--xds-tls")?),
-    })
 }

@@ -1,15 +1,15 @@
 //! The flags of `lockgate serve`: the raw form, and how it becomes validated settings.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::Args;
 
 use super::object_args::{LogArgs, ObjectArgs};
 use super::values::{self, Limit};
-use crate::settings::{ServerOptions, Settings, Source, XdsTls};
+use super::xds_tls_args::XdsTlsArgs;
+use crate::settings::{ServerOptions, Settings, Source};
 
 /// Flags of `lockgate serve`.
 #[derive(Debug, Args)]
@@ -23,10 +23,8 @@ pub struct ServeArgs {
     #[arg(help_heading = "xDS")]
     xds_address: SocketAddr,
 
-    /// A directory with tls.crt, tls.key and ca.crt: serve xDS by TLS, to clients with a certificate of that CA; `off`:
-    /// serve it in clear text to everybody [default: in clear text, to this machine only]
-    #[arg(long, value_name = "DIR|off", help_heading = "xDS")]
-    xds_tls: Option<PathBuf>,
+    #[command(flatten)]
+    xds_tls: XdsTlsArgs,
 
     /// How long routes wait for Envoy to confirm the clusters behind them
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = values::timeout, help_heading = "xDS")]
@@ -77,7 +75,10 @@ Examples:
 
   In a pod, for the class `public`, with a wildcard certificate for hosts that have none:
     lockgate serve --ingress-class public --default-tls-secret ingress/wildcard-tls \\
-      --xds-tls /etc/lockgate/xds --log-format json
+      --log-format json
+
+  In a pod, with certificates of cert-manager instead of the controller's own:
+    lockgate serve --xds-tls /etc/lockgate/xds
 
   Envoy resources of your own making, to a fleet on a network that you trust:
     lockgate serve --resources envoy.d --xds-tls off";
@@ -94,7 +95,7 @@ impl ServeArgs {
         let (log_format, log_level) = self.log.resolve();
         let options = ServerOptions {
             xds_address: self.xds_address,
-            xds_tls: xds_tls(self.xds_tls)?,
+            xds_tls: self.xds_tls.resolve(&source)?,
             admin_address: self.admin_address,
             log_format,
             log_level,
@@ -106,23 +107,6 @@ impl ServeArgs {
         };
         Ok((source, settings, options))
     }
-}
-
-fn xds_tls(value: Option<PathBuf>) -> anyhow::Result<XdsTls> {
-    let Some(dir) = value else { return Ok(XdsTls::LoopbackOnly) };
-    if dir == Path::new("off") {
-        return Ok(XdsTls::Off);
-    }
-    for file in ["tls.crt", "tls.key", "ca.crt"] {
-        let file = dir.join(file);
-        std::fs::File::open(&file).with_context(|| {
-            let (dir, file) = (dir.display(), file.display());
-            format!(
-                "--xds-tls {dir}: expected a directory with tls.crt, tls.key and ca.crt, or off; cannot read {file}"
-            )
-        })?;
-    }
-    Ok(XdsTls::Directory(dir))
 }
 
 /// The name of this host; in a pod that is the pod's name.

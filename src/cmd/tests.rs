@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use super::*;
-use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, XdsTls};
+use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, XdsSecrets, XdsTls};
 use crate::telemetry;
 
 fn parse(line: &str) -> Result<ServeArgs, String> {
@@ -110,6 +110,29 @@ fn directories_are_sources() {
 }
 
 #[test]
+fn certificates_of_its_own_have_names_and_lifetimes() {
+    let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
+    let expected = XdsSecrets {
+        prefix: "lockgate-xds".into(),
+        service: "lockgate".into(),
+        certificate_lifetime: hours(90 * 24),
+        authority_lifetime: hours(10 * 365 * 24),
+        pause: hours(1),
+    };
+    assert_eq!(resolve("--xds-tls auto").unwrap().2.xds_tls, XdsTls::Auto(expected));
+    let line = "--xds-tls auto --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s \
+                --xds-ca-lifetime 24s --xds-rotation-pause 1s";
+    let expected = XdsSecrets {
+        prefix: "edge".into(),
+        service: "edge-xds".into(),
+        certificate_lifetime: Duration::from_secs(6),
+        authority_lifetime: Duration::from_secs(24),
+        pause: Duration::from_secs(1),
+    };
+    assert_eq!(resolve(line).unwrap().2.xds_tls, XdsTls::Auto(expected));
+}
+
+#[test]
 fn sources_exclude_each_other() {
     assert_refused("--manifests a --resources b", &["--manifests <DIR>", "cannot be used with", "--resources <DIR>"]);
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
@@ -144,7 +167,14 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--manifests /nowhere", ["--manifests", "/nowhere", "not a directory that can be read"]),
         ("--resources /dev/null", ["--resources", "/dev/null", "not a directory that can be read"]),
         ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a file that can be read"]),
-        ("--xds-tls /nowhere", ["--xds-tls /nowhere", "tls.crt, tls.key and ca.crt, or off", "No such file"]),
+        ("--xds-tls /nowhere", ["--xds-tls /nowhere", "tls.crt, tls.key and ca.crt, or auto, or off", "No such file"]),
+        ("--xds-tls auto --manifests examples", ["--xds-tls auto", "no Kubernetes cluster", "ca.crt, or off"]),
+        (
+            "--xds-tls auto --xds-rotation-pause 400h",
+            ["--xds-certificate-lifetime", "6 times --xds-rotation-pause", ""],
+        ),
+        ("--xds-tls auto --xds-ca-lifetime 1h", ["--xds-ca-lifetime", "4 times --xds-certificate-lifetime", ""]),
+        ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "the name of an object"]),
         ("--http-port 8002", ["--stats-port 8002", "--http-port has the same", "a port of its own"]),
         ("--xds-address 127.0.0.1:18001", ["--admin-address 127.0.0.1:18001", "--xds-address", "of its own"]),
     ] {

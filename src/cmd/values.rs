@@ -91,6 +91,14 @@ pub(super) fn class(text: &str) -> Result<String, String> {
     }
 }
 
+/// The name of an object. Source: as above.
+pub(super) fn object_name(text: &str) -> Result<String, String> {
+    match is_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected the name of an object, such as lockgate".to_owned()),
+    }
+}
+
 /// A filter of the log.
 pub(super) fn log_level(text: &str) -> Result<String, String> {
     crate::telemetry::check_filter(text).map_err(|error| error.to_string())?;

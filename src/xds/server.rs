@@ -2,25 +2,22 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::IntoResponse;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{self, RootCertStore};
 
 use super::connection::{Io, Places, Shared};
 pub use super::connection::{Limits, Peer};
 use super::service::Service;
 use super::status;
+use super::tls::Tls;
 
 /// A TLS handshake that takes longer is given up.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -44,7 +41,7 @@ pub enum Access {
     /// Plain text, from everywhere: secrets travel in clear.
     PlainFromEverywhere,
     /// TLS; a client without a certificate of our CA gets nothing.
-    Tls(Arc<rustls::ServerConfig>),
+    Tls(Tls),
 }
 
 /// A failure to serve.
@@ -66,40 +63,6 @@ pub enum ServerError {
         /// What is wrong.
         problem: String,
     },
-}
-
-/// The TLS settings of `directory`: `tls.crt` and `tls.key` of this server, `ca.crt` that signs its clients.
-///
-/// # Errors
-/// [`ServerError::Tls`] names the file and what is wrong with it.
-pub fn tls_config(directory: &Path) -> Result<Arc<rustls::ServerConfig>, ServerError> {
-    let fault = |name: &str, problem: String| ServerError::Tls { file: directory.join(name), problem };
-    let read = |name: &str| std::fs::read(directory.join(name)).map_err(|error| fault(name, error.to_string()));
-    let certificates = |name: &str| {
-        let pem = read(name)?;
-        let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
-        let parsed = parsed.map_err(|error| fault(name, error.to_string()))?;
-        if parsed.is_empty() { Err(fault(name, "no certificate in it".into())) } else { Ok(parsed) }
-    };
-    let key = PrivateKeyDer::from_pem_slice(&read("tls.key")?).map_err(|error| fault("tls.key", error.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates("ca.crt")? {
-        roots.add(certificate).map_err(|error| fault("ca.crt", error.to_string()))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    // A client without a certificate is let in to be told so in gRPC's own words, which are easier to find in its log.
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| fault("ca.crt", error.to_string()))?;
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| fault("tls.crt", error.to_string()))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates("tls.crt")?, key)
-        .map_err(|error| fault("tls.crt", error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
 /// Listens on `address`.
@@ -197,8 +160,11 @@ pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access
         Access::PlainFromLoopback => {
             Err("plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear".into())
         }
-        Access::Tls(config) => {
-            let handshake = TlsAcceptor::from(config).accept(socket);
+        Access::Tls(mut tls) => {
+            let handshake = async {
+                let config = tls.current().await.ok_or_else(|| io::Error::other("there is no certificate"))?;
+                TlsAcceptor::from(config).accept(socket).await
+            };
             let stream = tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await;
             let stream = stream.map_err(|_| "the TLS handshake took too long".to_owned())?;
             let stream = stream.map_err(|error| format!("the TLS handshake failed: {error}"))?;

@@ -16,8 +16,8 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use super::super::harness::*;
 use super::lab::*;
 use crate::snapshot::Store;
-use crate::xds::server::{admit, tls_config};
-use crate::xds::{Access, ServerError};
+use crate::xds::server::admit;
+use crate::xds::{Access, ServerError, Tls, tls_config, tls_config_of};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -79,7 +79,7 @@ async fn secured(authority: &Authority) -> Server {
     write_server_files(directory.path(), authority);
     let store = Arc::new(Store::default());
     store.replace(vec![secret("s")]);
-    let access = Access::Tls(tls_config(directory.path()).unwrap());
+    let access = Access::Tls(tls_config(directory.path()).unwrap().into());
     Server::over(store, "127.0.0.1:0".parse().unwrap(), access).await
 }
 
@@ -91,6 +91,59 @@ async fn a15_a_client_with_a_certificate_of_ours_gets_secrets() {
     let mut client = Sotw::open(&mut AdsClient::new(channel(&server, &authority, Some(own)))).await.unwrap();
     client.send(ask(SECRET, &["s"])).await;
     assert_eq!(client.next().await.resources.len(), 1);
+}
+
+/// What an authority's server gets its connections by.
+fn config_of(authority: &Authority) -> Arc<rustls::ServerConfig> {
+    let (certificate, key) = issued(authority, "localhost");
+    tls_config_of(certificate.as_bytes(), key.as_bytes(), authority.pem().as_bytes()).unwrap()
+}
+
+#[tokio::test]
+async fn a15_new_certificates_are_for_new_connections_and_open_streams_go_on() {
+    let (first, second) = (authority(), authority());
+    let (configs, config) = tokio::sync::watch::channel(None);
+    let store = Arc::new(Store::default());
+    store.replace(vec![secret("s")]);
+    let access = Access::Tls(Tls::from(config));
+    let server = Server::over(store.clone(), "127.0.0.1:0".parse().unwrap(), access).await;
+
+    // Before there is a certificate, clients wait.
+    let mut waiting = AdsClient::new(channel(&server, &first, Some(issued(&first, "envoy"))));
+    let opening = tokio::spawn(async move { Sotw::open(&mut waiting).await.unwrap() });
+    configs.send_replace(Some(config_of(&first)));
+    let mut early = opening.await.unwrap();
+    early.send(ask(SECRET, &["s", "t"])).await;
+    assert_eq!(early.next().await.resources.len(), 1);
+
+    configs.send_replace(Some(config_of(&second)));
+    let refused = Sotw::open(&mut AdsClient::new(channel(&server, &first, Some(issued(&first, "envoy"))))).await;
+    assert!(refused.is_err(), "a client that trusts and shows what is no longer good");
+    let own = issued(&second, "envoy");
+    let mut late = Sotw::open(&mut AdsClient::new(channel(&server, &second, Some(own)))).await.unwrap();
+    late.send(ask(SECRET, &["s"])).await;
+    assert_eq!(late.next().await.resources.len(), 1);
+
+    // The stream from before the change is served on.
+    store.replace(vec![secret("s"), secret("t")]);
+    assert_eq!(early.next().await.resources.len(), 1);
+}
+
+/// A client that remembers its session, as Envoy does.
+#[tokio::test]
+async fn a15_a_session_is_not_taken_up_again() {
+    let authority = authority();
+    let server = secured(&authority).await;
+    let connector = connector(&authority, Some(issued(&authority, "envoy")), "http/1.1");
+    for _ in 0..2 {
+        let socket = TcpStream::connect(server.address).await.unwrap();
+        let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap();
+        assert_eq!(stream.get_ref().1.handshake_kind(), Some(rustls::HandshakeKind::Full));
+        let request = http::Request::post("/v3/discovery:secrets").body(r#"{"resource_names": ["s"]}"#.to_owned());
+        // Tickets come with the first answer.
+        let answer = exchange(stream, request.unwrap()).await;
+        assert_eq!(answer.status(), 200);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,189 @@
+//! TLS of xDS: certificates come from Secrets or from a directory, and new ones are taken up while connections go on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, bail};
+use rustls::ServerConfig;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::admin::Readiness;
+use crate::leader::Leader;
+use crate::metrics::Metrics;
+use crate::pki::secrets::Secrets;
+use crate::pki::{self, Material, Wanted};
+use crate::settings::{ServerOptions, Source, XdsSecrets, XdsTls};
+use crate::source;
+use crate::xds::{self, Access};
+
+/// What the process is not ready without.
+const CERTIFICATE: &str = "the certificate of xDS";
+
+type Supplied = watch::Receiver<Option<Result<Material, String>>>;
+
+/// Who may connect, and who keeps the certificates for that.
+pub(super) struct Certificates {
+    /// For the xDS server.
+    pub access: Access,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Certificates {
+    /// Begins to keep them.
+    ///
+    /// Errors: the files of a directory are of no use; the API server's address cannot be found out.
+    pub async fn start(
+        options: &ServerOptions,
+        source: &Source,
+        leader: Leader,
+        metrics: &Metrics,
+        readiness: &Readiness,
+    ) -> anyhow::Result<Self> {
+        let plain = |access| Self { access, tasks: Vec::new() };
+        let (supply, supplied) = watch::channel(None);
+        let mut tasks = Vec::new();
+        let origin = match &options.xds_tls {
+            XdsTls::LoopbackOnly => return Ok(plain(Access::PlainFromLoopback)),
+            XdsTls::Off => {
+                if !options.xds_address.ip().is_loopback() {
+                    tracing::warn!("--xds-tls off: private keys travel in clear to whoever asks");
+                }
+                return Ok(plain(Access::PlainFromEverywhere));
+            }
+            XdsTls::Directory(directory) => {
+                check_first(directory).await.context("--xds-tls")?;
+                tasks.push(tokio::spawn(pki::directory::follow(directory.clone(), supply)));
+                format!("{}/", directory.display())
+            }
+            XdsTls::Auto(secrets) => {
+                let Source::Cluster { kubeconfig, context, .. } = source else {
+                    bail!("--xds-tls auto: there is no Kubernetes cluster");
+                };
+                let client = source::cluster::client(kubeconfig.clone(), context.clone()).await?;
+                let wanted = wanted(secrets, &client);
+                let origin = format!("Secret {}/{}-server: ", wanted.namespace, wanted.prefix);
+                tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).keep(leader, supply)));
+                origin
+            }
+        };
+        let (configs, config) = watch::channel(None);
+        readiness.need(CERTIFICATE);
+        let taker = Taker { origin, configs, metrics: metrics.clone(), readiness: readiness.clone() };
+        tasks.push(tokio::spawn(taker.take(supplied)));
+        Ok(Self { access: Access::Tls(config.into()), tasks })
+    }
+
+    /// Why it has ended; while it works, or has nothing to do, this waits.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        if self.tasks.is_empty() {
+            return std::future::pending().await;
+        }
+        let (ended, ..) = futures::future::select_all(&mut self.tasks).await;
+        match ended {
+            Ok(()) => anyhow::anyhow!("nobody keeps the certificates of xDS any more"),
+            Err(error) => anyhow::Error::new(error).context("the keeper of the certificates of xDS panicked"),
+        }
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// At the start, files of no use are an error of whoever has named them.
+async fn check_first(directory: &Path) -> anyhow::Result<()> {
+    let material = pki::directory::read(directory).await.map_err(anyhow::Error::msg)?;
+    let config = config(&material);
+    config.map_err(|problem| anyhow::anyhow!("{}/{problem}", directory.display())).map(drop)
+}
+
+fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
+    let Material { certificate, key, authorities } = material;
+    xds::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())
+}
+
+/// The certificates that this installation should have.
+fn wanted(secrets: &XdsSecrets, client: &kube::Client) -> Wanted {
+    let of_pod = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+    let namespace = of_pod.unwrap_or_else(|| client.default_namespace().to_owned());
+    let service = &secrets.service;
+    let names =
+        ["", &format!(".{namespace}"), &format!(".{namespace}.svc"), &format!(".{namespace}.svc.cluster.local")]
+            .map(|rest| format!("{service}{rest}"));
+    Wanted {
+        names: names.to_vec(),
+        namespace,
+        prefix: secrets.prefix.clone(),
+        certificate_lifetime: secrets.certificate_lifetime,
+        authority_lifetime: secrets.authority_lifetime,
+        pause: secrets.pause,
+    }
+}
+
+/// Takes up what is supplied, if it is of use.
+struct Taker {
+    /// What faults are told with.
+    origin: String,
+    configs: watch::Sender<Option<Arc<ServerConfig>>>,
+    metrics: Metrics,
+    readiness: Readiness,
+}
+
+impl Taker {
+    async fn take(self, mut supplied: Supplied) {
+        // The last moment of the key pair that is in use.
+        let mut current = None::<SystemTime>;
+        while supplied.changed().await.is_ok() {
+            let told = supplied.borrow_and_update().clone();
+            let Some(told) = told else { continue };
+            let told = told.map_err(|problem| (String::new(), problem));
+            let good =
+                told.and_then(|material| good(&material, current).map_err(|problem| (self.origin.clone(), problem)));
+            match good {
+                Ok((config, end, trust_end)) => {
+                    self.metrics.set_certificate_expiry("server", end);
+                    self.metrics.set_certificate_expiry("authority", trust_end);
+                    let expires = pki::timestamp(end);
+                    if current.replace(end).is_some() {
+                        self.metrics.certificate_reloaded(true);
+                        tracing::info!(expires, "new certificates of xDS are in use; open connections go on");
+                    } else {
+                        tracing::info!(expires, "xDS has its certificate");
+                    }
+                    self.configs.send_replace(Some(config));
+                    self.readiness.has(CERTIFICATE);
+                }
+                Err((origin, problem)) => {
+                    self.metrics.certificate_reloaded(false);
+                    let instead =
+                        if current.is_some() { "what was there before stays in use" } else { "nobody can connect" };
+                    tracing::error!("new certificates of xDS are of no use: {origin}{problem}; {instead}");
+                }
+            }
+        }
+    }
+}
+
+/// The configuration, the last moments of the certificate and of the authorities. An expired one is taken only if there
+/// is nothing better: clients will say so.
+fn good(
+    material: &Material,
+    current: Option<SystemTime>,
+) -> Result<(Arc<ServerConfig>, SystemTime, SystemTime), String> {
+    let config = config(material)?;
+    let (end, _) = pki::not_after(&material.certificate).map_err(|problem| format!("tls.crt: {problem}"))?;
+    let (_, trust_end) = pki::not_after(&material.authorities).map_err(|problem| format!("ca.crt: {problem}"))?;
+    let now = SystemTime::now();
+    if end < now {
+        let problem = format!("tls.crt: it expired at {}", pki::timestamp(end));
+        if current.is_some_and(|current| current > end) {
+            return Err(problem);
+        }
+        tracing::error!("the certificate of xDS: {problem}; no Envoy will accept it");
+    }
+    Ok((config, end, trust_end))
+}

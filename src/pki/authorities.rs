@@ -1,0 +1,87 @@
+//! What the Secret of the authority holds: who is trusted, who issues, who is going to.
+
+use std::time::SystemTime;
+
+use super::certificate::{Authority, Issuer, certificates, judge};
+use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, KEY, NEXT_KEY, Role, Stored, Wanted};
+
+/// The Secret of the authority, read. At least one of `issuing` and `next` is there.
+#[derive(Debug)]
+pub(super) struct Authorities {
+    /// All that are trusted, in the order in which they stand in the Secret. None has expired.
+    pub trusted: Vec<Authority>,
+    /// Who issues; `None` if its key is lost, while what it has issued is still in use.
+    pub issuing: Option<Issuer>,
+    /// Who will issue when everybody trusts it.
+    pub next: Option<Issuer>,
+}
+
+impl Authorities {
+    /// Errors: why there is nobody who could issue.
+    pub fn read(content: Option<&Content>, now: SystemTime) -> Result<Self, String> {
+        let content = content.ok_or("there is no Secret")?;
+        if content.is_empty() {
+            return Err("the Secret is empty".to_owned());
+        }
+        let trusted = trusted(content, now).map_err(|why| format!("ca.crt: {why}"))?;
+        let issuing = Issuer::read(content.get(AUTHORITY_KEY), &trusted);
+        let next = Issuer::read(content.get(NEXT_KEY), &trusted);
+        match (issuing, next) {
+            (Err(why), Err(_)) => Err(format!("ca.key: {why}")),
+            (issuing, next) => Ok(Self { trusted, issuing: issuing.ok(), next: next.ok() }),
+        }
+    }
+
+    /// Who issues what has to be issued now.
+    pub fn issuer(&self) -> Option<&Issuer> {
+        self.issuing.as_ref().or(self.next.as_ref())
+    }
+
+    /// Whether a key pair of `authority` may stay as it is. One whose key is lost goes when its successor takes over.
+    pub fn keeps(&self, authority: &Authority) -> bool {
+        let issues = |issuer: &Option<Issuer>| issuer.as_ref().is_some_and(|issuer| issuer.authority == *authority);
+        self.issuing.is_none() || issues(&self.issuing) || issues(&self.next)
+    }
+
+    /// All that are trusted, in PEM, as it stands in each of the Secrets.
+    pub fn bundle(&self) -> Vec<u8> {
+        bundle(&self.trusted)
+    }
+}
+
+/// `authorities` one after the other, in PEM.
+pub(super) fn bundle(authorities: &[Authority]) -> Vec<u8> {
+    authorities.iter().flat_map(|authority| authority.pem().into_bytes()).collect()
+}
+
+/// The authorities in `ca.crt` that have not expired, each once.
+fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String> {
+    let mut trusted: Vec<Authority> = Vec::new();
+    for der in certificates(content.get(AUTHORITIES))? {
+        if let Some(authority) = Authority::read(der, now)?
+            && !trusted.contains(&authority)
+        {
+            trusted.push(authority);
+        }
+    }
+    Ok(trusted)
+}
+
+/// Whom the Secrets trust, if the one of the authority is lost while a key pair is still good: all of them stay trusted
+/// until their key pairs are replaced.
+pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<Authority> {
+    let mut known: Vec<Authority> = Vec::new();
+    for content in Role::ALL.into_iter().filter_map(|role| stored.get(role)) {
+        for authority in trusted(content, now).unwrap_or_default() {
+            if !known.contains(&authority) {
+                known.push(authority);
+            }
+        }
+    }
+    let good = |role| {
+        let content: Option<&Content> = stored.get(role);
+        content
+            .is_some_and(|content| judge(role, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok())
+    };
+    if good(Role::Server) || good(Role::Envoy) { known } else { Vec::new() }
+}

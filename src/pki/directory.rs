@@ -1,0 +1,150 @@
+//! Certificates from a directory: files of one's own, or a mounted Secret of cert-manager.
+//!
+//! A mount changes by a link that is moved (`..data`), files of a person one after the other. Both are read when the
+//! directory has come to rest.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::{AUTHORITIES, CERTIFICATE, KEY, Material};
+
+/// After a change, the directory is read when nothing has changed for this long …
+const QUIET: Duration = Duration::from_millis(100);
+/// … or has gone on changing for this long.
+const RESTLESS: Duration = Duration::from_secs(2);
+/// How often it is read in any case: links may lead to files elsewhere, of which nobody tells.
+const ANYWAY: Duration = Duration::from_secs(60);
+
+/// The files of `directory` as they are now.
+///
+/// # Errors
+/// The file that cannot be read, and why.
+pub async fn read(directory: &Path) -> Result<Material, String> {
+    let read = async |name: &str| {
+        let file = directory.join(name);
+        tokio::fs::read(&file).await.map_err(|error: io::Error| format!("{}: {error}", file.display()))
+    };
+    Ok(Material { certificate: read(CERTIFICATE).await?, key: read(KEY).await?, authorities: read(AUTHORITIES).await? })
+}
+
+/// Tells `supply` of the files of `directory` whenever they have changed, until nobody listens.
+pub async fn follow(directory: PathBuf, supply: watch::Sender<Option<Result<Material, String>>>) {
+    let (changed, mut changes) = mpsc::channel(1);
+    let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        let read = |kind: &EventKind| match kind {
+            EventKind::Access(access) => *access != AccessKind::Close(AccessMode::Write),
+            _ => false,
+        };
+        // That it has been read is no change. Nor is one more change, when one is waiting.
+        if !event.is_ok_and(|event| read(&event.kind)) {
+            let _ = changed.try_send(());
+        }
+    });
+    let mut watcher = watcher.inspect_err(|error| cannot_watch(&directory, error)).ok();
+    let mut watched = true;
+    loop {
+        // Each time, for it may be another directory of this name by now.
+        if let Some(watcher) = &mut watcher {
+            let result = watcher.watch(&directory, RecursiveMode::NonRecursive);
+            if let (Err(error), true) = (&result, watched) {
+                cannot_watch(&directory, error);
+            }
+            watched = result.is_ok();
+        }
+        let current = Some(read(&directory).await);
+        supply.send_if_modified(|known| {
+            let changed = *known != current;
+            *known = current;
+            changed
+        });
+        let regular = tokio::time::sleep(ANYWAY);
+        tokio::select! {
+            () = supply.closed() => return,
+            () = regular => continue,
+            Some(()) = changes.recv() => {}
+        }
+        let restless = Instant::now() + RESTLESS;
+        while let Ok(Some(())) = tokio::time::timeout_at(restless.min(Instant::now() + QUIET), changes.recv()).await {}
+    }
+}
+
+fn cannot_watch(directory: &Path, error: &notify::Error) {
+    let (directory, every) = (directory.display(), ANYWAY.as_secs());
+    tracing::warn!(%error, "cannot watch {directory} for new certificates; it is read every {every} s");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    type Supplied = watch::Receiver<Option<Result<Material, String>>>;
+
+    fn write(directory: &Path, content: &str) {
+        for name in [CERTIFICATE, KEY, AUTHORITIES] {
+            fs::write(directory.join(name), format!("{content} {name}")).unwrap();
+        }
+    }
+
+    async fn supplied(supplied: &mut Supplied, content: &str) {
+        let expected = format!("{content} {KEY}").into_bytes();
+        let arrived =
+            supplied.wait_for(|told| told.as_ref().is_some_and(|told| told.as_ref().is_ok_and(|m| m.key == expected)));
+        tokio::time::timeout(Duration::from_secs(20), arrived).await.expect(content).unwrap();
+    }
+
+    fn start(directory: &Path) -> Supplied {
+        let (supply, supplied) = watch::channel(None);
+        tokio::spawn(follow(directory.to_owned(), supply));
+        supplied
+    }
+
+    #[tokio::test]
+    async fn files_that_are_written_one_after_the_other_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "first");
+        let mut told = start(directory.path());
+        supplied(&mut told, "first").await;
+        for content in ["second", "third"] {
+            write(directory.path(), content);
+            supplied(&mut told, content).await;
+        }
+        fs::remove_file(directory.path().join(KEY)).unwrap();
+        let lost = told.wait_for(|told| told.as_ref().is_some_and(Result::is_err)).await.unwrap().clone();
+        assert!(lost.unwrap().unwrap_err().contains("tls.key: No such file"));
+        write(directory.path(), "fourth");
+        supplied(&mut told, "fourth").await;
+    }
+
+    #[tokio::test]
+    async fn a_mounted_secret_is_followed() {
+        let mount = tempfile::tempdir().unwrap();
+        let at = mount.path();
+        let swap = |content: &str| {
+            fs::create_dir(at.join(format!("..{content}"))).unwrap();
+            write(&at.join(format!("..{content}")), content);
+            symlink(format!("..{content}"), at.join("..data_tmp")).unwrap();
+            fs::rename(at.join("..data_tmp"), at.join("..data")).unwrap();
+        };
+        swap("first");
+        for name in [CERTIFICATE, KEY, AUTHORITIES] {
+            symlink(format!("..data/{name}"), at.join(name)).unwrap();
+        }
+        let mut told = start(at);
+        supplied(&mut told, "first").await;
+        for content in ["second", "third"] {
+            swap(content);
+            supplied(&mut told, content).await;
+        }
+    }
+}

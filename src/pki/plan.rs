@@ -1,0 +1,198 @@
+//! What is to be written, from what is stored and the time.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::authorities::{self, Authorities};
+use super::certificate::{Issuer, judge};
+use super::{
+    AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, KEY, NEXT_KEY, ROTATE, Role, Step, Stored, WRITTEN, Wanted,
+};
+
+/// Clocks of two replicas may differ by this much; a time of writing that lies further ahead is not true.
+const SKEW: Duration = Duration::from_secs(60);
+/// A certificate is not made anew for less than this.
+const WORTHWHILE: Duration = Duration::from_secs(1);
+
+/// The next thing to do.
+///
+/// # Errors
+/// [`Fault`]: a certificate cannot be made; a name in `wanted` does not fit into one.
+pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, Fault> {
+    let authorities = match Authorities::read(stored.get(Role::Authority), now) {
+        Ok(authorities) => authorities,
+        Err(reason) => return new_authority(now, stored, wanted, reason),
+    };
+    // What is nearest of all that will be due.
+    let mut next = None::<SystemTime>;
+    for role in [Role::Server, Role::Envoy] {
+        match key_pair(role, now, stored.get(role), &authorities, wanted)? {
+            Step::Wait(until) => next = Some(next.map_or(until, |next| next.min(until))),
+            step => return Ok(step),
+        }
+    }
+    let content = stored.get(Role::Authority).cloned().unwrap_or_default();
+    Ok(match authority(now, stored, content, authorities, wanted)? {
+        Step::Wait(until) => Step::Wait(next.map_or(until, |next| next.min(until)).max(now + WORTHWHILE)),
+        step => step,
+    })
+}
+
+/// There is nobody to issue.
+fn new_authority(now: SystemTime, stored: &Stored, wanted: &Wanted, reason: String) -> Result<Step, Fault> {
+    let (issuer, key) = Issuer::new(wanted, now)?;
+    let mut trusted = authorities::in_use(stored, wanted, now);
+    // With key pairs of a lost authority in use, the new one has to become known first.
+    let of_key = if trusted.is_empty() { AUTHORITY_KEY } else { NEXT_KEY };
+    trusted.push(issuer.authority);
+    let mut content = stored.get(Role::Authority).cloned().unwrap_or_default();
+    content.annotations.remove(ROTATE);
+    let data = [(AUTHORITIES, authorities::bundle(&trusted)), (of_key, key.into_bytes())];
+    let reason = format!("a new authority: {reason}");
+    Ok(write(Role::Authority, now, content.annotations, data, reason))
+}
+
+/// The key pair of `role`: made, renewed, or told whom to trust from now on.
+fn key_pair(
+    role: Role,
+    now: SystemTime,
+    content: Option<&Content>,
+    authorities: &Authorities,
+    wanted: &Wanted,
+) -> Result<Step, Fault> {
+    // `Authorities::read` gives none without.
+    let Some(issuer) = authorities.issuer() else { return Ok(Step::Wait(now)) };
+    let mut annotations = content.map(|content| content.annotations.clone()).unwrap_or_default();
+    annotations.remove(ROTATE);
+    let issue = |reason: String| {
+        let (certificate, key) = issuer.issue(role, wanted, now)?;
+        let data =
+            [(CERTIFICATE, certificate.into_bytes()), (KEY, key.into_bytes()), (AUTHORITIES, authorities.bundle())];
+        Ok(write(role, now, annotations.clone(), data, format!("a new key pair: {reason}")))
+    };
+    let Some(content) = content else { return issue("there is no Secret".to_owned()) };
+    if content.is_empty() {
+        return issue("the Secret is empty".to_owned());
+    }
+    let (certificate, key) = (content.get(CERTIFICATE), content.get(KEY));
+    let leaf = match judge(role, certificate, key, &authorities.trusted, wanted, now) {
+        Ok(leaf) => leaf,
+        Err(why) => return issue(why),
+    };
+    if !authorities.keeps(&leaf.authority) {
+        return issue("its authority is being replaced".to_owned());
+    }
+    // While nobody issues whom everybody trusts, what is good stays.
+    let issues = authorities.issuing.is_some();
+    if issues && content.annotations.contains_key(ROTATE) {
+        return issue(format!("the annotation {ROTATE} asks for it"));
+    }
+    let due = leaf.not_after - wanted.certificate_lifetime / 3;
+    // An authority at its own end has nothing better to give.
+    let gains = issues && issuer.end_of_new(wanted, now.max(due)) > leaf.not_after + WORTHWHILE;
+    if now >= due && gains {
+        return issue(format!("it expires at {}", timestamp(leaf.not_after)));
+    }
+    let keep = |reason: &str| {
+        let annotations = content.annotations.clone();
+        let data = [(CERTIFICATE, certificate.to_vec()), (KEY, key.to_vec()), (AUTHORITIES, authorities.bundle())];
+        Ok(write(role, now, annotations, data, reason.to_owned()))
+    };
+    if content.get(AUTHORITIES) != authorities.bundle() {
+        return keep("whom to trust has changed");
+    }
+    if written(now, content).is_none() {
+        return keep("it does not say when it was written");
+    }
+    Ok(Step::Wait(if gains { due } else { leaf.not_after }))
+}
+
+/// The Secret of the authority; those of the key pairs follow it already.
+fn authority(
+    now: SystemTime,
+    stored: &Stored,
+    content: Content,
+    authorities: Authorities,
+    wanted: &Wanted,
+) -> Result<Step, Fault> {
+    // From then on everybody has what the Secrets of the key pairs hold.
+    let spread = [Role::Server, Role::Envoy].into_iter().filter_map(|role| written(now, stored.get(role)?));
+    let spread = spread.max().unwrap_or(now) + wanted.pause;
+    let Authorities { mut trusted, issuing, next } = authorities;
+    let key = |name: &str| content.get(name).to_vec();
+    let mut annotations = content.annotations.clone();
+    let write =
+        |annotations, data: Vec<_>, reason: &str| Ok(write(Role::Authority, now, annotations, data, reason.to_owned()));
+
+    if let Some(next) = next {
+        if now < spread {
+            return Ok(Step::Wait(spread));
+        }
+        trusted.retain(|authority| *authority != next.authority);
+        trusted.insert(0, next.authority);
+        let data = vec![(AUTHORITIES, authorities::bundle(&trusted)), (AUTHORITY_KEY, key(NEXT_KEY))];
+        return write(annotations, data, "the new authority issues from now on");
+    }
+    // `Authorities::read` gives none without either.
+    let Some(issuing) = issuing else { return Ok(Step::Wait(now)) };
+    if trusted.len() > 1 {
+        if now < spread {
+            return Ok(Step::Wait(spread));
+        }
+        let data = vec![(AUTHORITIES, authorities::bundle(&[issuing.authority])), (AUTHORITY_KEY, key(AUTHORITY_KEY))];
+        return write(annotations, data, "the old authority is no longer trusted");
+    }
+    let due = issuing.authority.not_after - wanted.authority_lifetime / 3;
+    let asked = content.annotations.contains_key(ROTATE);
+    if !asked && now < due {
+        return Ok(Step::Wait(due));
+    }
+    let (new, new_key) = Issuer::new(wanted, now)?;
+    if !asked && new.authority.not_after <= issuing.authority.not_after + WORTHWHILE {
+        return Ok(Step::Wait(issuing.authority.not_after));
+    }
+    trusted.push(new.authority);
+    let data = vec![
+        (AUTHORITIES, authorities::bundle(&trusted)),
+        (AUTHORITY_KEY, key(AUTHORITY_KEY)),
+        (NEXT_KEY, new_key.into_bytes()),
+    ];
+    let reason = match asked {
+        true => format!("a new authority becomes known: the annotation {ROTATE} asks for it"),
+        false => {
+            format!("a new authority becomes known: the old one expires at {}", timestamp(issuing.authority.not_after))
+        }
+    };
+    annotations.remove(ROTATE);
+    write(annotations, data, &reason)
+}
+
+fn write(
+    role: Role,
+    now: SystemTime,
+    mut annotations: BTreeMap<String, String>,
+    data: impl IntoIterator<Item = (&'static str, Vec<u8>)>,
+    reason: String,
+) -> Step {
+    let data = data.into_iter().filter(|(_, value)| !value.is_empty());
+    let data = data.map(|(key, value)| (key.to_owned(), value)).collect();
+    annotations.insert(WRITTEN.to_owned(), timestamp(now));
+    Step::Write { role, content: Content { data, annotations }, reason }
+}
+
+/// When the Secret was written; `None` if it does not say so in a way to be believed.
+fn written(now: SystemTime, content: &Content) -> Option<SystemTime> {
+    let time: Timestamp = content.annotations.get(WRITTEN)?.parse().ok()?;
+    let time = SystemTime::from(time);
+    (time <= now + SKEW).then_some(time)
+}
+
+/// `time` as RFC 3339 has it.
+pub fn timestamp(time: SystemTime) -> String {
+    Timestamp::try_from(time).map(|time| format!("{time:.3}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

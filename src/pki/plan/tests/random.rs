@@ -1,0 +1,230 @@
+//! Random histories: two who think that they lead, crashes between any two requests, Secrets that are deleted, readers
+//! that are behind. At no time may a client and a server of which either is behind refuse each other.
+
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::pki::certificate::{Authority, certificates};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A pass that takes longer is given up.
+const PASS: Duration = Duration::from_secs(5);
+/// How far behind a reader may be: the pause, less what writing takes and what the clocks of the two differ.
+const BEHIND: Duration = Duration::from_secs(50);
+/// So often at least somebody gets a pass done.
+const ATTENDED: Duration = Duration::from_secs(45);
+
+#[derive(Debug, Clone)]
+enum Act {
+    /// Time passes.
+    Pass(u64),
+    /// One of the two makes its next request.
+    Go(usize),
+    /// One of the two forgets where it was.
+    Crash(usize),
+    /// A person asks for something new.
+    Rotate(Role),
+    /// A person deletes a Secret.
+    Delete(Role),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let role = || prop_oneof![Just(Role::Authority), Just(Role::Server), Just(Role::Envoy)];
+    prop_oneof![
+        8 => (0..20_u64).prop_map(Act::Pass),
+        24 => (0..2_usize).prop_map(Act::Go),
+        1 => (0..2_usize).prop_map(Act::Crash),
+        1 => role().prop_map(Act::Rotate),
+        1 => role().prop_map(Act::Delete),
+    ]
+}
+
+/// One who thinks that it leads: the requests of a pass in their order.
+#[derive(Default)]
+struct Leader {
+    /// How much its clock is ahead.
+    ahead: Duration,
+    begun: Option<SystemTime>,
+    read: Vec<(u64, Option<Content>)>,
+    step: Option<Step>,
+}
+
+struct World {
+    now: SystemTime,
+    wanted: Wanted,
+    /// What each Secret is, by a version of its own.
+    secrets: BTreeMap<Role, (u64, Content)>,
+    versions: u64,
+    /// What each Secret was: from when on.
+    past: BTreeMap<Role, Vec<(SystemTime, Content)>>,
+    leaders: [Leader; 2],
+    quiet: SystemTime,
+    /// Who is taken by whom, and until when: pair and bundle.
+    taken: BTreeMap<(Vec<u8>, Vec<u8>), SystemTime>,
+    writes: usize,
+}
+
+const ORDER: [Role; 3] = [Role::Server, Role::Envoy, Role::Authority];
+
+impl World {
+    fn new() -> Self {
+        let now = UNIX_EPOCH + START;
+        let ahead = Leader { ahead: 3 * SECOND, ..Leader::default() };
+        let mut world = Self {
+            now,
+            wanted: wanted(),
+            secrets: BTreeMap::new(),
+            versions: 0,
+            past: BTreeMap::new(),
+            leaders: [Leader::default(), ahead],
+            quiet: now,
+            taken: BTreeMap::new(),
+            writes: 0,
+        };
+        world.attend();
+        world
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act {
+            Act::Pass(seconds) => self.now += SECOND * u32::try_from(*seconds).unwrap(),
+            Act::Go(who) => self.go(*who),
+            Act::Crash(who) => self.crash(*who),
+            Act::Rotate(role) => {
+                if let Some((version, content)) = self.secrets.get_mut(role) {
+                    self.versions += 1;
+                    *version = self.versions;
+                    content.annotations.insert(ROTATE.into(), String::new());
+                }
+            }
+            Act::Delete(role) => self.delete(*role),
+        }
+        if self.now > self.quiet + ATTENDED {
+            self.attend();
+        }
+    }
+
+    /// What no key can mend is left out: a lost authority beside a lost key pair.
+    fn delete(&mut self, role: Role) {
+        let issues =
+            self.secrets.get(&Role::Authority).is_some_and(|(_, content)| content.data.contains_key(AUTHORITY_KEY));
+        if self.secrets.len() == 3 && issues {
+            self.secrets.remove(&role);
+        }
+    }
+
+    fn crash(&mut self, who: usize) {
+        let ahead = self.leaders[who].ahead;
+        self.leaders[who] = Leader { ahead, ..Leader::default() };
+    }
+
+    /// The next request of one of the two.
+    fn go(&mut self, who: usize) {
+        let now = self.now;
+        if self.leaders[who].begun.is_some_and(|begun| now > begun + PASS) {
+            self.crash(who);
+        }
+        let leader = &mut self.leaders[who];
+        leader.begun.get_or_insert(now);
+        if let Some(role) = ORDER.get(leader.read.len()) {
+            let secret = self.secrets.get(role);
+            leader.read.push((secret.map_or(0, |(version, _)| *version), secret.map(|(_, content)| content.clone())));
+            return;
+        }
+        let Some(step) = leader.step.take() else {
+            let mut stored = Stored::default();
+            for (role, (_, content)) in ORDER.iter().zip(&leader.read) {
+                stored.set(*role, content.clone());
+            }
+            leader.step = Some(plan(now + leader.ahead, &stored, &self.wanted).unwrap());
+            return;
+        };
+        let read = std::mem::take(&mut leader.read);
+        self.crash(who);
+        let Step::Write { role, content, .. } = step else {
+            self.quiet = now;
+            return;
+        };
+        let at = ORDER.iter().position(|of| *of == role).unwrap();
+        if self.secrets.get(&role).map_or(0, |(version, _)| *version) == read[at].0 {
+            self.versions += 1;
+            self.writes += 1;
+            self.secrets.insert(role, (self.versions, content.clone()));
+            self.past.entry(role).or_default().push((now, content));
+        }
+    }
+
+    /// Somebody works until there is nothing to do.
+    fn attend(&mut self) {
+        self.crash(0);
+        self.quiet = UNIX_EPOCH;
+        let writes = self.writes;
+        while self.quiet != self.now {
+            self.go(0);
+            assert!(self.writes < writes + 20, "no end");
+        }
+    }
+
+    /// What readers of a Secret may have now.
+    fn views(&self, role: Role) -> Vec<Content> {
+        let versions = &self.past[&role];
+        let oldest = versions.iter().rposition(|(from, _)| *from + BEHIND <= self.now).unwrap_or(0);
+        versions[oldest..].iter().map(|(_, content)| content.clone()).collect()
+    }
+
+    fn assert_trust(&mut self) {
+        let (servers, envoys) = (self.views(Role::Server), self.views(Role::Envoy));
+        for server in &servers {
+            for envoy in &envoys {
+                self.assert_takes(Role::Server, server, envoy);
+                self.assert_takes(Role::Envoy, envoy, server);
+            }
+        }
+    }
+
+    /// Whoever trusts as `other` takes the key pair `own`.
+    fn assert_takes(&mut self, role: Role, own: &Content, other: &Content) {
+        let (certificate, bundle) = (own.get(CERTIFICATE).to_vec(), other.get(AUTHORITIES).to_vec());
+        let (now, wanted) = (self.now, &self.wanted);
+        let until = self.taken.entry((certificate.clone(), bundle.clone())).or_insert_with(|| {
+            let trusted = certificates(&bundle).unwrap().into_iter();
+            let trusted: Vec<_> = trusted.filter_map(|der| Authority::read(der, now).unwrap()).collect();
+            let leaf = judge(role, &certificate, own.get(KEY), &trusted, wanted, now)
+                .unwrap_or_else(|why| panic!("{role:?} is refused: {why}"));
+            leaf.not_after.min(leaf.authority.not_after)
+        });
+        assert!(now <= *until, "{role:?} has expired");
+    }
+}
+
+fn play(acts: &[Act]) -> World {
+    let mut world = World::new();
+    for act in acts {
+        world.act(act);
+        world.assert_trust();
+    }
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_ever_refuses_who_is_behind(acts in prop::collection::vec(act(), 0..900)) {
+        play(&acts);
+    }
+}
+
+/// The histories are worth something: authorities come and go in them.
+#[test]
+fn in_three_hours_there_are_several_authorities() {
+    let acts: Vec<_> = (0..1080).flat_map(|i| [Act::Pass(10), Act::Go(i % 2), Act::Go(0)]).collect();
+    let world = play(&acts);
+    let mut bundles: Vec<_> =
+        world.past[&Role::Authority].iter().map(|(_, content)| content.get(AUTHORITIES)).collect();
+    bundles.dedup();
+    assert!(bundles.len() >= 12, "{} changes of trust", bundles.len());
+}

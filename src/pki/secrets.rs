@@ -1,0 +1,265 @@
+//! The Secrets of the certificates at the API server: every replica follows its own key pair, and the one that leads
+//! writes what [`plan()`](super::plan()) says.
+//!
+//! Nothing is polled: watches of single Secrets wake who has to act. Before a write all three are read anew, in the order
+//! that [`pki`](super) asks for. Of the two Secrets that it does not use itself, a replica that does not lead reads
+//! nothing; from the watches of one that leads come only their metadata.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ObjectMeta, PartialObjectMeta, PostParams};
+use kube::runtime::watcher::{self, Config, watcher};
+use kube::runtime::{WatchStreamExt, utils::Backoff, watcher::DefaultBackoff};
+use tokio::sync::{Notify, watch};
+
+use super::{AUTHORITIES, CERTIFICATE, Content, Fault, KEY, Material, Role, Step, Stored, Wanted, not_after, plan};
+use crate::leader::Leader;
+use crate::metrics::Metrics;
+use crate::source::cluster::reason;
+
+/// Reading and writing that takes longer is given up, and begun anew.
+const PASS: Duration = Duration::from_secs(20);
+/// So often at most the Secrets change in a pass.
+const STEPS: u32 = 16;
+/// Nobody sleeps for longer: clocks are set, and machines stand still.
+const LONGEST_REST: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// The three Secrets, and what they should be.
+pub struct Secrets {
+    api: Api<Secret>,
+    wanted: Wanted,
+    metrics: Metrics,
+    /// One of them has changed.
+    changed: Notify,
+}
+
+/// Why what is due was not done.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The API server.
+    #[error("cannot {verb} the Secret \"{name}\": {}{hint}", reason(error))]
+    Api { verb: &'static str, name: String, error: Box<kube::Error>, hint: &'static str },
+    /// Ourselves, or a name that no certificate can have.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// Somebody else writes against us.
+    #[error("somebody else changes the Secrets again and again")]
+    Unstable,
+    /// The API server again.
+    #[error("the API server takes too long")]
+    Slow,
+}
+
+impl Secrets {
+    /// Those of `wanted`, in its namespace.
+    pub fn new(client: kube::Client, wanted: Wanted, metrics: Metrics) -> Self {
+        let api = Api::namespaced(client, &wanted.namespace);
+        Self { api, wanted, metrics, changed: Notify::new() }
+    }
+
+    /// Tells `supply` of the controller's key pair whenever it has changed, and keeps all Secrets as they should be for as
+    /// long as this replica leads. Ends when nobody listens.
+    pub async fn keep(self, leader: Leader, supply: watch::Sender<Option<Result<Material, String>>>) {
+        tokio::select! {
+            () = self.follow(&supply) => {}
+            () = self.lead(leader) => {}
+            () = supply.closed() => {}
+        }
+    }
+
+    fn name(&self, role: Role) -> String {
+        format!("{}-{}", self.wanted.prefix, role.suffix())
+    }
+
+    fn only(&self, role: Role) -> Config {
+        Config::default().fields(&format!("metadata.name={}", self.name(role)))
+    }
+
+    /// The controller's own key pair.
+    async fn follow(&self, supply: &watch::Sender<Option<Result<Material, String>>>) {
+        let mut events = watcher(self.api.clone(), self.only(Role::Server)).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) => {
+                    let content = content(&secret);
+                    if [CERTIFICATE, KEY, AUTHORITIES].iter().all(|key| !content.get(key).is_empty()) {
+                        let told = Some(Ok(Material::from(&content)));
+                        supply.send_if_modified(|known| {
+                            let changed = *known != told;
+                            *known = told;
+                            changed
+                        });
+                    }
+                }
+                Ok(watcher::Event::Delete(_)) => {
+                    let name = self.name(Role::Server);
+                    tracing::warn!(name, "the Secret is gone; the key pair that it had stays in use");
+                }
+                Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+                Err(error) => self.cannot_watch(Role::Server, &error),
+            }
+            self.changed.notify_one();
+        }
+    }
+
+    fn cannot_watch(&self, role: Role, error: &watcher::Error) {
+        let expired = matches!(error, watcher::Error::WatchError(status) if status.code == 410);
+        if !expired {
+            let name = self.name(role);
+            tracing::warn!(name, error = %watch_reason(error), "cannot watch the Secret; retrying");
+        }
+    }
+
+    /// Works whenever it is the one who leads.
+    async fn lead(&self, leader: Leader) {
+        loop {
+            leader.leading().await;
+            let all = async { tokio::join!(self.work(), self.wake(Role::Authority), self.wake(Role::Envoy)) };
+            leader.while_leading(all).await;
+        }
+    }
+
+    /// Notes changes of a Secret that only the leader needs.
+    async fn wake(&self, role: Role) {
+        let api: Api<PartialObjectMeta<Secret>> =
+            Api::namespaced(self.api.clone().into_client(), &self.wanted.namespace);
+        let mut events = watcher(api, self.only(role)).default_backoff().map_ok(drop_object).boxed();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(()) => self.changed.notify_one(),
+                Err(error) => self.cannot_watch(role, &error),
+            }
+        }
+    }
+
+    /// Does what is due, whenever it is.
+    async fn work(&self) {
+        let mut backoff = DefaultBackoff::default();
+        let mut said = String::new();
+        loop {
+            let done = tokio::time::timeout(PASS, self.pass()).await.unwrap_or(Err(Failure::Slow));
+            let rest = match done {
+                Ok(until) => {
+                    backoff.reset();
+                    said.clear();
+                    let rest = until.duration_since(SystemTime::now()).unwrap_or_default();
+                    tokio::select! {
+                        () = self.changed.notified() => continue,
+                        () = tokio::time::sleep(rest.min(LONGEST_REST)) => continue,
+                    }
+                }
+                Err(failure) => {
+                    let rest = backoff.next().unwrap_or(Duration::from_secs(30));
+                    let failure = failure.to_string();
+                    if failure != said {
+                        tracing::error!("the certificates of xDS are not as they should be: {failure}; retrying");
+                        said = failure;
+                    }
+                    rest
+                }
+            };
+            tokio::time::sleep(rest).await;
+        }
+    }
+
+    /// Writes all that is due; when something will be next.
+    async fn pass(&self) -> Result<SystemTime, Failure> {
+        for _ in 0..STEPS {
+            // The authority last: whoever has written one of the others had seen it as it is now, or older.
+            let mut secrets = BTreeMap::new();
+            for role in [Role::Server, Role::Envoy, Role::Authority] {
+                let name = self.name(role);
+                let secret = self.api.get_opt(&name).await.map_err(|error| failure("read", name, error))?;
+                secrets.extend(secret.map(|secret| (role, secret)));
+            }
+            let mut stored = Stored::default();
+            for (role, secret) in &secrets {
+                stored.set(*role, Some(content(secret)));
+            }
+            match plan(SystemTime::now(), &stored, &self.wanted)? {
+                Step::Wait(until) => {
+                    self.tell(&stored);
+                    return Ok(until);
+                }
+                Step::Write { role, content, reason } => {
+                    if self.write(role, secrets.remove(&role), content).await? {
+                        tracing::info!(name = self.name(role), "written: {reason}");
+                    }
+                }
+            }
+        }
+        Err(Failure::Unstable)
+    }
+
+    /// Writes one; false if somebody else was quicker.
+    async fn write(&self, role: Role, secret: Option<Secret>, content: Content) -> Result<bool, Failure> {
+        let name = self.name(role);
+        let params = PostParams::default();
+        let data = content.data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+        let verb = if secret.is_some() { "update" } else { "create" };
+        let result = match secret {
+            // With its resource version: refused if it has changed since it was read.
+            Some(mut secret) => {
+                secret.data = Some(data);
+                secret.metadata.annotations = Some(content.annotations);
+                self.api.replace(&name, &params, &secret).await
+            }
+            None => {
+                let labels = [("app.kubernetes.io/name", "lockgate"), ("app.kubernetes.io/managed-by", "lockgate")];
+                let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+                let metadata = ObjectMeta {
+                    name: Some(name.clone()),
+                    labels: Some(labels),
+                    annotations: Some(content.annotations),
+                    ..ObjectMeta::default()
+                };
+                self.api.create(&params, &Secret { metadata, data: Some(data), ..Secret::default() }).await
+            }
+        };
+        match result {
+            Ok(_) => Ok(true),
+            // Changed, made or deleted by somebody else meanwhile.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(error) => Err(failure(verb, name, error)),
+        }
+    }
+
+    /// When each certificate ends, for the metrics.
+    fn tell(&self, stored: &Stored) {
+        let part = |role, key| stored.get(role).map(|content| content.get(key)).unwrap_or_default();
+        if let Ok((envoy, _)) = not_after(part(Role::Envoy, CERTIFICATE)) {
+            self.metrics.set_certificate_expiry("envoy", envoy);
+        }
+    }
+}
+
+fn drop_object<K>(_: watcher::Event<K>) {}
+
+fn content(secret: &Secret) -> Content {
+    let data = secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect();
+    Content { data, annotations: secret.metadata.annotations.clone().unwrap_or_default() }
+}
+
+fn failure(verb: &'static str, name: String, error: kube::Error) -> Failure {
+    let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+    let hint = match (forbidden, verb) {
+        (true, "create") => "; make it, empty, or grant create on secrets",
+        (true, _) => "; grant get, list, watch and update on it by name",
+        _ => "",
+    };
+    Failure::Api { verb, name, error: Box::new(error), hint }
+}
+
+fn watch_reason(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => reason(error),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => "the API server gave no resource version".into(),
+    }
+}
