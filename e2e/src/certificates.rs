@@ -31,10 +31,12 @@ impl Authority {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let key = KeyPair::generate().expect("a key");
+        // Of two authorities of the same name, Envoy tries one only.
+        let number: String = key.public_key_raw()[1..5].iter().map(|byte| format!("{byte:02x}")).collect();
+        params.distinguished_name.push(DnType::CommonName, format!("test authority {number}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate");
         Self { certificate, issuer: Issuer::new(params, key) }
     }

@@ -1,0 +1,59 @@
+//! A directory as the kubelet mounts a ConfigMap or a Secret: all files change at one stroke, by a link that is moved.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+/// A mount.
+pub struct Mount {
+    directory: tempfile::TempDir,
+    number: u32,
+}
+
+impl Mount {
+    /// One with these files.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::Builder::new().prefix("mount-").tempdir().expect("a temporary directory");
+        let mut mount = Self { directory, number: 0 };
+        mount.swap(files);
+        for (name, _) in files {
+            symlink(Path::new("..data").join(name), mount.path().join(name)).expect("a link");
+        }
+        mount
+    }
+
+    /// Exchanges the content of all files; they are the same ones.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn swap(&mut self, files: &[(&str, &str)]) {
+        self.number += 1;
+        let new = format!("..{}", self.number);
+        let at = |name: &str| self.path().join(name);
+        std::fs::create_dir(at(&new)).expect("a directory");
+        for (name, content) in files {
+            std::fs::write(at(&new).join(name), content).expect("a file written");
+        }
+        let old = std::fs::read_link(at("..data")).ok();
+        symlink(&new, at("..data_tmp")).expect("a link");
+        std::fs::rename(at("..data_tmp"), at("..data")).expect("a link moved");
+        if let Some(old) = old {
+            std::fs::remove_dir_all(self.path().join(old)).expect("the old directory removed");
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The same as text.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn text(&self) -> &str {
+        self.path().to_str().expect("a path in UTF-8")
+    }
+}

@@ -1,0 +1,181 @@
+//! Certificates in directories, which change as mounts do: the controller reads them anew, and so does Envoy.
+
+use e2e::certificates::Pair;
+use e2e::load::Plan;
+use e2e::{Authority, Load, Mount, Source};
+
+use super::*;
+
+/// Who issues, and who is trusted, on each side.
+struct World {
+    authorities: Vec<Authority>,
+    server: Mount,
+    envoy: Mount,
+    pairs: [Pair; 2],
+}
+
+fn files<'a>(pair: &'a Pair, trusted: &'a str) -> [(&'a str, &'a str); 3] {
+    [("tls.crt", &pair.certificate), ("tls.key", &pair.key), ("ca.crt", trusted)]
+}
+
+impl World {
+    fn new() -> Self {
+        let authority = Authority::new();
+        let pairs = [authority.issue(&["127.0.0.1"]), authority.issue(&["envoy"])];
+        let trusted = authority.pem();
+        let [server, envoy] = [0, 1].map(|side: usize| Mount::new(&files(&pairs[side], &trusted)));
+        Self { authorities: vec![authority], server, envoy, pairs }
+    }
+
+    fn trusted(&self) -> String {
+        self.authorities.iter().map(Authority::pem).collect()
+    }
+
+    /// What the kubelet does, some time later on the one node than on the other: Envoy's first or the server's first.
+    async fn spread(&mut self, envoy: &Envoy, lockgate: &Lockgate, envoy_first: bool) {
+        let trusted = self.trusted();
+        for first in [true, false] {
+            if first == envoy_first {
+                let before = exchanges(envoy).await;
+                self.envoy.swap(&files(&self.pairs[1], &trusted));
+                wait_until("Envoy to take it up", async || exchanges(envoy).await > before).await;
+            } else {
+                let reloads = async || lockgate.metric("lockgate_xds_certificate_reloads_total", &[]).await;
+                let before = reloads().await;
+                self.server.swap(&files(&self.pairs[0], &trusted));
+                wait_until("the controller to take it up", async || reloads().await > before).await;
+            }
+        }
+    }
+
+    /// The three steps in which everything is exchanged. After each, `between` happens.
+    async fn rotate(&mut self, envoy: &Envoy, lockgate: &Lockgate, mut between: impl AsyncFnMut()) {
+        self.authorities.push(Authority::new());
+        self.spread(envoy, lockgate, true).await;
+        between().await;
+        let new = &self.authorities[1];
+        self.pairs = [new.issue(&["127.0.0.1"]), new.issue(&["envoy"])];
+        self.spread(envoy, lockgate, false).await;
+        between().await;
+        self.authorities.remove(0);
+        self.spread(envoy, lockgate, true).await;
+        between().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_exchanged_under_load_while_connections_come_and_go() {
+    let backend = Backend::start("a").await;
+    let manifests = manifests(&backend);
+    let mut world = World::new();
+    let flags = ["--xds-tls", world.server.text(), "--xds-max-connection-age", "500ms"];
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
+    envoy.wait_ready().await;
+    let target = Target::http(lockgate.http, HOST);
+    wait_until("the shop to be served", async || target.backend("/").await.is_some()).await;
+    let load = Load::start(Plan::new(target, "/")).await;
+
+    let connections = async || envoy.stat("cluster.lockgate-xds.upstream_cx_total").await;
+    let mut renames = 0;
+    let rotations = 4;
+    for _ in 0..rotations {
+        world
+            .rotate(&envoy, &lockgate, async || {
+                // A new connection, by what is there now, and a change that comes over it.
+                let before = connections().await;
+                wait_until("a new connection", async || connections().await > before).await;
+                renames += 1;
+                let name = format!("shop-{renames}");
+                manifests.write("shop.yaml", &shop(&name, &backend));
+                let cluster = format!("default/{name}/http");
+                wait_until(&format!("a route to {cluster}"), async || {
+                    envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
+                })
+                .await;
+            })
+            .await;
+    }
+    let report = load.stop().await;
+    let total = connections().await;
+    println!("{rotations} rotations in 3 steps, {total} connections, {renames} renames: {report}");
+    assert_eq!(report.failed(), 0, "{report}");
+    assert_no_handshake_failed(&envoy, &lockgate).await;
+    let opened = lockgate.log().matches("stream closed").count();
+    let aged = lockgate.log().matches("its connection is to be closed").count();
+    assert_eq!(opened, aged, "streams end by their age alone\n{}", lockgate.log());
+    // What is in use is what came last.
+    let certificates = envoy.get("/certs").await.text();
+    assert_eq!(certificates.matches("\"ca_cert\"").count(), 1, "{certificates}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
+    let backend = Backend::start("a").await;
+    let manifests = manifests(&backend);
+    let mut world = World::new();
+    let flags = ["--xds-tls", world.server.text()];
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    let expiry = lockgate.metric("lockgate_xds_certificate_expiry_timestamp_seconds", &["server"]).await;
+    assert!(expiry > 1e9, "{expiry}");
+    let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
+    envoy.wait_ready().await;
+    world.rotate(&envoy, &lockgate, async || {}).await;
+
+    // Files that are of no use, each told once.
+    let other = Authority::new().issue(&["127.0.0.1"]);
+    let good = world.pairs[0].clone();
+    let trusted = world.trusted();
+    let mixed = Pair { key: other.key.clone(), ..good.clone() };
+    let broken = Pair { certificate: "-----BEGIN".into(), ..good.clone() };
+    for (i, (files, part)) in [
+        (files(&mixed, &trusted), "tls.crt: keys may not be consistent"),
+        (files(&broken, &trusted), "tls.crt: "),
+        (files(&good, ""), "ca.crt: no certificate in it"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        world.server.swap(files);
+        let failures = async || lockgate.metric("lockgate_xds_certificate_reload_failures_total", &[]).await;
+        wait_until("a failure to be counted", async || failures().await == (i + 1) as f64).await;
+        lockgate.logged(&["ERROR", world.server.text(), part, "what was there before stays in use"]).await;
+    }
+
+    // Everything has been exchanged, and the first stream is still there, and served.
+    manifests.write("shop.yaml", &shop("renamed", &backend));
+    wait_until("the change", async || {
+        envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains("default/renamed/http")
+    })
+    .await;
+    assert_eq!(lockgate.log().matches("stream opened").count(), 1, "{}", lockgate.log());
+    // Another Envoy comes in by the certificates from before the bad ones.
+    let (mut late, _late_files) = super::envoy(&lockgate, "127.0.0.1", world.envoy.text());
+    late.wait_ready().await;
+}
+
+/// So that "no handshake failed" means something: the steps are needed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_takes_over_without_notice_is_refused() {
+    let backend = Backend::start("a").await;
+    let manifests = manifests(&backend);
+    let mut world = World::new();
+    let flags = ["--xds-tls", world.server.text(), "--xds-max-connection-age", "500ms"];
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
+    envoy.wait_ready().await;
+    let new = Authority::new();
+    world.pairs = [new.issue(&["127.0.0.1"]), new.issue(&["envoy"])];
+    world.authorities = vec![new];
+    let before = envoy.stat("cluster.lockgate-xds.ssl.fail_verify_error").await;
+    world.server.swap(&files(&world.pairs[0], &world.trusted()));
+    let refused = async || envoy.stat("cluster.lockgate-xds.ssl.fail_verify_error").await > before;
+    wait_until("Envoy to refuse the controller", refused).await;
+    // And back it comes, as soon as it has been told.
+    world.envoy.swap(&files(&world.pairs[1], &world.trusted()));
+    manifests.write("shop.yaml", &shop("renamed", &backend));
+    wait_until("the change", async || {
+        envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains("default/renamed/http")
+    })
+    .await;
+}

@@ -1,0 +1,270 @@
+//! Certificates in Secrets of a real API server, which the controller makes and keeps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use e2e::load::Plan;
+use e2e::{ApiServer, Authority, Load, Mount, PATIENCE, Source};
+use hyper::Request;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use super::*;
+
+/// The server name is one that this machine knows.
+const FLAGS: [&str; 6] = ["--xds-tls", "auto", "--xds-service", "localhost", "--watch-namespaces", "shop"];
+
+/// What the chart grants: the three Secrets by name, and what is read in the namespaces that are watched.
+const ROLES: &str = r#"
+apiVersion: v1
+kind: Namespace
+metadata: { name: shop }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: certificates, namespace: default }
+rules:
+- { apiGroups: [""], resources: [secrets], resourceNames: [lockgate-xds-ca, lockgate-xds-server, lockgate-xds-envoy], verbs: [get, list, watch, update] }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: certificates, namespace: default }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: certificates }
+subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: objects, namespace: shop }
+rules:
+- { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets, configmaps], verbs: [list, watch] }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: objects, namespace: shop }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: objects }
+subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: controller }
+rules:
+- { apiGroups: ["", networking.k8s.io], resources: [ingressclasses, namespaces], verbs: [list, watch] }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: { name: controller }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: controller }
+subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]
+"#;
+
+/// The Secrets as the chart makes them: of no content.
+const EMPTY: &str = r#"
+{ apiVersion: v1, kind: Secret, metadata: { name: lockgate-xds-ca, namespace: default, labels: { from: chart } }, type: Opaque }
+---
+{ apiVersion: v1, kind: Secret, metadata: { name: lockgate-xds-server, namespace: default, labels: { from: chart } }, type: Opaque }
+---
+{ apiVersion: v1, kind: Secret, metadata: { name: lockgate-xds-envoy, namespace: default, labels: { from: chart } }, type: Opaque }
+"#;
+
+/// What is in a Secret of the controller's own.
+async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
+    let name = format!("lockgate-xds-{name}");
+    let text = server.kubectl(&["get", "secret", &name, "--ignore-not-found", "--output", "json"], "").await;
+    let secret: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let data = secret["data"].as_object().into_iter().flatten();
+    let decode = |value: &serde_json::Value| {
+        let bytes = BASE64_STANDARD.decode(value.as_str().unwrap_or_default()).expect("base64");
+        String::from_utf8(bytes).expect("PEM")
+    };
+    data.map(|(key, value)| (key.clone(), decode(value))).collect()
+}
+
+async fn annotate(server: &ApiServer, name: &str) {
+    let name = format!("lockgate-xds-{name}");
+    server.kubectl(&["annotate", "secret", &name, "lockgate.dev/rotate=now"], "").await;
+}
+
+fn authorities(secret: &BTreeMap<String, String>) -> usize {
+    secret.get("ca.crt").map_or(0, |bundle| bundle.matches("BEGIN CERTIFICATE").count())
+}
+
+fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).map(|der| der.expect("a certificate")).collect()
+}
+
+/// What a client is answered that trusts `trusted`, and shows a certificate or none.
+async fn ask(port: u16, trusted: &str, own: Option<(&str, &str)>) -> Result<u16, e2e::client::Error> {
+    let mut roots = RootCertStore::empty();
+    certificates(trusted).into_iter().for_each(|root| roots.add(root).expect("a root"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_root_certificates(roots);
+    let config = match own {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            config.with_client_auth_cert(certificates(certificate), PrivateKeyDer::from_pem_slice(key.as_bytes())?)?
+        }
+    };
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+    let name = ServerName::try_from("localhost")?;
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, socket).await?;
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
+    tokio::spawn(connection);
+    let body = r#"{"node": {"id": "test"}, "resource_names": []}"#.to_owned();
+    let request = Request::post("/v3/discovery:clusters").header("host", "localhost").body(body)?;
+    Ok(sender.send_request(request).await?.status().as_u16())
+}
+
+/// What Envoy's Secret lets in.
+async fn let_in(port: u16, envoy: &BTreeMap<String, String>) -> Result<u16, e2e::client::Error> {
+    ask(port, &envoy["ca.crt"], Some((&envoy["tls.crt"], &envoy["tls.key"]))).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_controllers_that_start_at_once_have_one_authority() {
+    let server = ApiServer::start().await;
+    server.apply(ROLES).await;
+    server.apply(EMPTY).await;
+    server.apply(&ingress_class()).await;
+    let source = Source::Kubeconfig(server.kubeconfig("controller"));
+    let mut replicas = [Lockgate::launch(&source, &FLAGS), Lockgate::launch(&source, &FLAGS)];
+    for replica in &mut replicas {
+        replica.wait_ready().await;
+    }
+    let logs: String = replicas.iter().map(Lockgate::log).collect();
+    for (written, count) in [("a new authority", 1), ("a new key pair", 2)] {
+        assert_eq!(logs.matches(written).count(), count, "{written}\n{logs}");
+    }
+    assert!(!logs.contains("BEGIN"), "{logs}");
+    let (ca, envoy) = (secret(&server, "ca").await, secret(&server, "envoy").await);
+    assert_eq!(ca["ca.crt"], envoy["ca.crt"]);
+    assert!(!envoy.contains_key("ca.key"));
+
+    // Both serve who shows what is in Envoy's Secret, and nobody else.
+    let stranger = Authority::new().issue(&["envoy"]);
+    for replica in &replicas {
+        assert_eq!(let_in(replica.xds, &envoy).await.expect("a connection"), 200);
+        assert_eq!(ask(replica.xds, &ca["ca.crt"], None).await.expect("a connection"), 401);
+        ask(replica.xds, &ca["ca.crt"], Some((&stranger.certificate, &stranger.key))).await.expect_err("a stranger");
+    }
+    let mount = mount(&envoy);
+    let (mut real, _files) = super::envoy(&replicas[1], "localhost", mount.text());
+    real.wait_ready().await;
+
+    // A replica that comes back takes what there is.
+    replicas[0].restart();
+    replicas[0].wait_ready().await;
+    assert_eq!(secret(&server, "ca").await, ca);
+    assert_eq!(let_in(replicas[0].xds, &envoy).await.expect("a connection"), 200);
+
+    // The chart's Secrets are the chart's still.
+    let labels = server.kubectl(&["get", "secrets", "--selector", "from=chart", "--output", "name"], "").await;
+    assert_eq!(labels.lines().count(), 3, "{labels}");
+
+    // A Secret that was emptied is filled, one that was deleted is asked for: nobody may create any.
+    server
+        .kubectl(
+            &[
+                "patch",
+                "secret",
+                "lockgate-xds-server",
+                "--type=json",
+                "--patch",
+                r#"[{"op":"remove","path":"/data"}]"#,
+            ],
+            "",
+        )
+        .await;
+    wait_until("a new key pair", async || secret(&server, "server").await.contains_key("tls.key")).await;
+    server.kubectl(&["delete", "secret", "lockgate-xds-envoy"], "").await;
+    let line = replicas[0].logged(&["ERROR", "cannot create the Secret", "lockgate-xds-envoy", "make it, empty"]).await;
+    println!("{line}");
+    server.apply(EMPTY).await;
+    wait_until("a new key pair", async || secret(&server, "envoy").await.contains_key("tls.key")).await;
+    for replica in &replicas {
+        assert_eq!(let_in(replica.xds, &envoy).await.expect("a connection"), 200, "the old one is good");
+        assert_eq!(let_in(replica.xds, &secret(&server, "envoy").await).await.expect("a connection"), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_it_may_create_secrets_it_does_and_makes_lost_ones_anew() {
+    let server = ApiServer::start().await;
+    server.apply("{ apiVersion: v1, kind: Namespace, metadata: { name: shop } }").await;
+    let source = Source::Kubeconfig(server.kubeconfig("admin"));
+    let lockgate = Lockgate::start(&source, &[&FLAGS[..], &["--xds-rotation-pause", "2s"]].concat()).await;
+    let (ca, envoy) = (secret(&server, "ca").await, secret(&server, "envoy").await);
+    server.kubectl(&["delete", "secret", "lockgate-xds-server"], "").await;
+    wait_until("another one", async || secret(&server, "server").await.contains_key("tls.key")).await;
+    assert_eq!(secret(&server, "ca").await, ca);
+    assert_eq!(let_in(lockgate.xds, &envoy).await.expect("a connection"), 200);
+
+    // The authority is lost: the old one is trusted until nothing of it is in use.
+    server.kubectl(&["delete", "secret", "lockgate-xds-ca"], "").await;
+    wait_until("two authorities", async || authorities(&secret(&server, "envoy").await) == 2).await;
+    assert_eq!(secret(&server, "envoy").await["tls.crt"], envoy["tls.crt"]);
+    assert_eq!(let_in(lockgate.xds, &envoy).await.expect("a connection"), 200);
+    wait_until("the new one alone", async || authorities(&secret(&server, "envoy").await) == 1).await;
+    let new = secret(&server, "envoy").await;
+    assert_ne!(new["ca.crt"], envoy["ca.crt"]);
+    assert_eq!(let_in(lockgate.xds, &new).await.expect("a connection"), 200);
+    let refused = async || let_in(lockgate.xds, &envoy).await.is_err();
+    wait_until("the old one to be refused", refused).await;
+}
+
+fn mount(secret: &BTreeMap<String, String>) -> Mount {
+    Mount::new(&files(secret))
+}
+
+fn files(secret: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    secret.iter().map(|(name, content)| (&**name, &**content)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rotations_of_all_kinds_under_load_refuse_nobody() {
+    let server = ApiServer::start().await;
+    server.apply(ROLES).await;
+    server.apply(EMPTY).await;
+    let source = Source::Kubeconfig(server.kubeconfig("controller"));
+    // A key pair is renewed after 16 s; the kubelet below is never 4 s late.
+    let lives = ["--xds-certificate-lifetime", "24s", "--xds-ca-lifetime", "96s", "--xds-rotation-pause", "4s"];
+    let flags = [&FLAGS[..], &lives, &["--xds-max-connection-age", "500ms"]].concat();
+    let lockgate = Lockgate::start(&source, &flags).await;
+    let mut mount = mount(&secret(&server, "envoy").await);
+    let (mut envoy, _files) = super::envoy(&lockgate, "localhost", mount.text());
+    envoy.wait_ready().await;
+    // The API server takes no addresses of this machine in EndpointSlices: what answers is Envoy itself.
+    let load = Load::start(Plan { rate: 200, ..Plan::new(Target::http(lockgate.stats, "localhost"), "/ready") }).await;
+
+    let (mut seen, mut rotations, mut renewals) = (secret(&server, "envoy").await, 0, 0);
+    annotate(&server, "ca").await;
+    let late = Duration::from_millis(700);
+    let end = tokio::time::Instant::now() + PATIENCE * 4;
+    while rotations < 2 || renewals < 3 {
+        assert!(tokio::time::Instant::now() < end, "{rotations} rotations, {renewals} renewals\n{}", lockgate.log());
+        tokio::time::sleep(late).await;
+        let now = secret(&server, "envoy").await;
+        if now == seen {
+            continue;
+        }
+        mount.swap(&files(&now));
+        renewals += u32::from(now["tls.crt"] != seen["tls.crt"]);
+        if authorities(&now) == 1 && authorities(&seen) == 2 {
+            rotations += 1;
+            annotate(&server, "ca").await;
+        }
+        seen = now;
+    }
+    let report = load.stop().await;
+    let connections = envoy.stat("cluster.lockgate-xds.upstream_cx_total").await;
+    println!("{rotations} rotations, {renewals} new key pairs, {connections} connections: {report}");
+    assert_eq!(report.failed(), 0, "{report}");
+    assert_no_handshake_failed(&envoy, &lockgate).await;
+    // Those who lead write, and only what is due.
+    let written = lockgate.log().matches("written: ").count();
+    assert!(written < 60, "{written} writes");
+}
