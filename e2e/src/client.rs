@@ -88,15 +88,13 @@ impl Target {
         self
     }
 
-    /// The same with a header field in every request, instead of one of that name that it had.
+    /// The same with a header field in every request.
     ///
     /// # Panics
     /// If it is none.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Self {
-        let name: HeaderName = name.parse().expect("a field's name");
-        self.fields.retain(|(other, _)| *other != name);
-        self.fields.push((name, value.parse().expect("a field's value")));
+        self.fields.push((name.parse().expect("a field's name"), value.parse().expect("a field's value")));
         self
     }
 

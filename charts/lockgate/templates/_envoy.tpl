@@ -6,6 +6,10 @@ metadata:
     {{- include "lockgate.podLabels" (list . "envoy" .Values.envoy) | nindent 4 }}
   annotations:
     kubectl.kubernetes.io/default-container: envoy
+    {{- with .Values.settings.overload }}
+    # The only settings that Envoy reads at its start: with others come other pods.
+    lockgate.dev/overload: {{ toJson . | sha256sum | trunc 16 }}
+    {{- end }}
     {{- with .Values.envoy.podAnnotations }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -34,9 +38,11 @@ spec:
         - --xds-tls=/certs
         - --node-id=$(POD_NAME)
         - --admin-address=unix:/run/envoy/admin.sock
-        - --max-connections={{ .Values.envoy.maxConnections }}
+        - --config=/etc/lockgate/config/lockgate.yaml
+        {{- if not (dig "overload" "maxHeap" "" .Values.settings) }}
         {{- with include "lockgate.maxHeap" . }}
         - --max-heap={{ . }}
+        {{- end }}
         {{- end }}
         - --output=/config/envoy.yaml
       env:
@@ -52,6 +58,9 @@ spec:
       volumeMounts:
         - name: config
           mountPath: /config
+        - name: settings
+          mountPath: /etc/lockgate/config
+          readOnly: true
         - name: certs
           mountPath: /certs
           readOnly: true
@@ -145,6 +154,9 @@ spec:
   volumes:
     - name: config
       emptyDir: {}
+    - name: settings
+      configMap:
+        name: {{ $name }}
     - name: admin
       emptyDir: {}
     # A Secret or a key that is not there yet keeps the pod in ContainerCreating.

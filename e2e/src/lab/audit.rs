@@ -18,12 +18,6 @@ pub struct Request {
     pub verb: String,
     /// Path and query.
     pub uri: String,
-    /// `ingresses`
-    pub resource: String,
-    /// The object's namespace, empty if it is in none.
-    pub namespace: String,
-    /// The object's name, empty if there is not one.
-    pub name: String,
     /// Status code of the answer.
     pub status: u64,
     /// What the client calls itself.
@@ -34,70 +28,36 @@ pub struct Request {
     pub time: String,
 }
 
-impl Request {
-    /// Whether it is from a controller of ours.
-    pub fn is_from_lockgate(&self) -> bool {
-        self.account().is_some_and(|(_, name)| name.contains("lockgate")) && self.agent != OWN_AGENT
-    }
-
-    /// Namespace and name of the service account.
-    fn account(&self) -> Option<(&str, &str)> {
-        self.user.strip_prefix("system:serviceaccount:")?.split_once(':')
-    }
-}
-
 impl Lab {
-    /// All requests so far.
-    ///
-    /// # Panics
-    /// If there is no audit log.
-    pub fn requests(&self) -> Vec<Request> {
-        let log = std::fs::read_to_string(self.file("audit.log")).expect("audit.log of the lab");
-        log.lines().filter_map(|line| request(&serde_json::from_str(line).ok()?)).collect()
-    }
-
-    /// Requests of controllers that were refused (403) for what they may not do. What does not count: an API server that
-    /// has just started refuses everybody, until it has read its roles and bindings; and a release that is being removed
-    /// loses its rights a moment before its pods end.
+    /// Those that were refused (403) for what the client may not do. An API server that has just started refuses everybody,
+    /// until it has read its roles and bindings; that does not count.
     pub fn refused(&self) -> Vec<Request> {
         let starts = std::fs::read_to_string(self.file("kube-apiserver.starts")).unwrap_or_default();
         let starting = |time: &str| {
             let mut starts = starts.lines().filter_map(|line| line.split_once(' '));
             starts.any(|(from, to)| from <= time && time <= to)
         };
-        let requests = self.requests();
-        let wrong = |request: &&Request| {
-            request.status == 403
-                && request.is_from_lockgate()
-                && !starting(&request.time)
-                && !removed(request, &requests)
-        };
-        requests.iter().filter(wrong).cloned().collect()
+        let refused = |request: &Request| request.status == 403 && !starting(&request.time);
+        self.requests().into_iter().filter(refused).collect()
     }
-}
 
-/// Whether the last that happened before this request to the bindings of its account was that they went.
-fn removed(request: &Request, all: &[Request]) -> bool {
-    let Some((namespace, account)) = request.account() else { return false };
-    let binding = |other: &&Request| match &*other.resource {
-        "clusterrolebindings" => other.name.starts_with(account),
-        "rolebindings" => other.namespace == namespace,
-        _ => false,
-    };
-    let before = all.iter().filter(binding).filter(|other| other.status < 300 && other.time <= request.time);
-    before.max_by(|a, b| a.time.cmp(&b.time)).is_some_and(|last| last.verb.starts_with("delete"))
+    /// All requests so far, but for the tests' own.
+    ///
+    /// # Panics
+    /// If there is no audit log.
+    pub fn requests(&self) -> Vec<Request> {
+        let log = std::fs::read_to_string(self.file("audit.log")).expect("audit.log of the lab");
+        let requests = log.lines().filter_map(|line| request(&serde_json::from_str(line).ok()?));
+        requests.filter(|request| request.agent != OWN_AGENT).collect()
+    }
 }
 
 fn request(event: &Value) -> Option<Request> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let object = &event["objectRef"];
     Some(Request {
         user: text(&event["user"]["username"]),
         verb: text(&event["verb"]),
         uri: text(&event["requestURI"]),
-        resource: text(&object["resource"]),
-        namespace: text(&object["namespace"]),
-        name: text(&object["name"]),
         status: event["responseStatus"]["code"].as_u64()?,
         agent: text(&event["userAgent"]),
         reason: text(&event["annotations"]["authorization.k8s.io/reason"]),
@@ -108,7 +68,7 @@ fn request(event: &Value) -> Option<Request> {
 /// `system:serviceaccount:lockgate:lockgate list /api/v1/secrets: 403`
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} {}: {}", self.time, self.user, self.verb, self.uri, self.status)?;
+        write!(f, "{} {} {}: {}", self.user, self.verb, self.uri, self.status)?;
         if self.reason.is_empty() { Ok(()) } else { write!(f, " ({})", self.reason) }
     }
 }

@@ -1,5 +1,6 @@
 //! The chart, by helm and a real API server: what it renders is taken without a warning, and a wrong value is refused by name.
 
+mod dashboard;
 mod rendered;
 mod values;
 
