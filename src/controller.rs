@@ -54,6 +54,8 @@ struct Pass {
     changed: Vec<ObjectRef>,
     /// Services with new endpoints.
     endpoints: BTreeSet<ObjectKey>,
+    /// The status of Ingresses may have changed, which is nothing to translate.
+    status: bool,
     /// Something other than endpoints changed.
     routes: bool,
     /// A directory of resources: nothing to translate.
@@ -110,6 +112,7 @@ impl Controller {
                 let services = |objects: &Objects| objects.endpoint_slices.keys().cloned().collect::<Vec<_>>();
                 let before = services(&self.objects);
                 let changed = self.objects.replace(kind, objects);
+                pass.status |= kind == Kind::Ingress;
                 if kind == Kind::EndpointSlice {
                     pass.endpoints.extend(before);
                     pass.endpoints.extend(services(&self.objects));
@@ -131,6 +134,7 @@ impl Controller {
                 if let Object::EndpointSlice(slice) = &object {
                     services.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
                 }
+                pass.status |= kind == Kind::Ingress;
                 if self.objects.apply(object) {
                     self.changed(kind, reference, services, pass);
                 }
@@ -200,6 +204,10 @@ impl Controller {
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
         if !self.unlisted.is_empty() || (!pass.routes && pass.endpoints.is_empty()) {
+            if self.unlisted.is_empty() && pass.status {
+                let objects = self.objects.clone();
+                self.inspection.send_modify(|inspection| Arc::make_mut(inspection).objects = objects);
+            }
             return;
         }
         let start = Instant::now();

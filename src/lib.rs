@@ -22,6 +22,7 @@ pub mod replicas;
 pub mod settings;
 pub mod snapshot;
 pub mod source;
+pub mod status;
 pub mod telemetry;
 #[cfg(test)]
 mod tidy;

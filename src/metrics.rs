@@ -53,6 +53,9 @@ struct Inner {
     certificate_expiry: Family<Certificate, Gauge>,
     certificate_reloads: Counter,
     certificate_faults: Counter,
+    status_writes: Family<Write, Counter>,
+    status_pending: Family<Kind, Gauge>,
+    events_dropped: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -68,6 +71,12 @@ struct Reason {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Type {
     r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Write {
+    kind: &'static str,
+    outcome: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -121,6 +130,9 @@ impl Metrics {
             certificate_expiry: Family::default(),
             certificate_reloads: Counter::default(),
             certificate_faults: Counter::default(),
+            status_writes: Family::default(),
+            status_pending: Family::default(),
+            events_dropped: Counter::default(),
         };
         inner.register(commit);
         Self(Arc::new(inner))
@@ -225,6 +237,21 @@ impl Metrics {
         if good { &self.0.certificate_reloads } else { &self.0.certificate_faults }.inc();
     }
 
+    /// A write about an object of `kind` to the API server ended.
+    pub fn status_written(&self, kind: &'static str, outcome: &'static str) {
+        self.0.status_writes.get_or_create(&Write { kind, outcome }).inc();
+    }
+
+    /// How many objects of `kind` are still to be written.
+    pub fn set_status_pending(&self, kind: &'static str, count: usize) {
+        self.0.status_pending.get_or_create(&Kind { kind }).set(gauge(count));
+    }
+
+    /// Events were left out, for there were too many.
+    pub fn events_dropped(&self, count: u64) {
+        self.0.events_dropped.inc_by(count);
+    }
+
     /// Everything, in the text format of OpenMetrics ([`CONTENT_TYPE`]).
     pub fn encode(&self) -> String {
         let mut text = String::new();
@@ -290,6 +317,9 @@ impl Inner {
             "New certificates of xDS that were of no use; the old ones stay",
             self.certificate_faults.clone(),
         );
+        registry.register("status_writes", "Writes to the API server, by kind and outcome", self.status_writes.clone());
+        registry.register("status_pending", "Ingresses and Events still to be written", self.status_pending.clone());
+        registry.register("events_dropped", "Events left out, for there were too many", self.events_dropped.clone());
     }
 }
 
@@ -332,6 +362,9 @@ mod tests {
         metrics.set_certificate_expiry("server", UNIX_EPOCH + Duration::from_secs(1_800_000_000));
         metrics.certificate_reloaded(true);
         metrics.certificate_reloaded(false);
+        metrics.status_written("Ingress", "written");
+        metrics.set_status_pending("Event", 2);
+        metrics.events_dropped(3);
         assert_has(
             &metrics.encode(),
             &[
@@ -356,6 +389,9 @@ mod tests {
                 "lockgate_xds_certificate_expiry_timestamp_seconds{certificate=\"server\"} 1800000000",
                 "lockgate_xds_certificate_reloads_total 1",
                 "lockgate_xds_certificate_reload_failures_total 1",
+                "lockgate_status_writes_total{kind=\"Ingress\",outcome=\"written\"} 1",
+                "lockgate_status_pending{kind=\"Event\"} 2",
+                "lockgate_events_dropped_total 3",
                 "# EOF",
             ],
         );

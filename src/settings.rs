@@ -92,6 +92,25 @@ pub struct ServerOptions {
     pub removal_grace: Duration,
     /// Sent as `control_plane.identifier`.
     pub identifier: String,
+    /// Who writes to the API server.
+    pub writes: Writes,
+}
+
+/// Whether this replica writes to the API server: status, Events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Writes {
+    /// Never: it only looks.
+    Never,
+    /// Always: it is the only one.
+    Alone {
+        /// The name of the Lease that it would hold, which tells installations apart.
+        lease: String,
+    },
+    /// While it holds a Lease.
+    Elected {
+        /// The Lease's name, in the own namespace.
+        lease: String,
+    },
 }
 
 /// Settings that translation and the Envoy resources depend on. A change of them needs no restart.

@@ -31,6 +31,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("export", &["protobuf", "snapshot"]),
     ("inspection", &["source::objects", "translate::problem"]),
     ("replicas", &["inspection", "snapshot", "source::objects", "xds"]),
+    (
+        "status",
+        &["inspection", "leader", "metrics", "provenance", "replicas", "settings", "source", "translate::problem"],
+    ),
     // Those who run it.
     ("admin", &["inspection", "metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),
     (
@@ -66,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "settings",
             "snapshot",
             "source",
+            "status",
             "telemetry",
             "translate",
             "xds",
@@ -81,8 +86,8 @@ const CRATES: &[(&str, &[&str])] = &[
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
     ("envoy_types", &["cmd", "envoy", "export", "source", "xds"]),
-    ("k8s_openapi", &["leader", "pki", "source", "translate"]),
-    ("kube", &["cmd", "leader", "pki", "source"]),
+    ("k8s_openapi", &["leader", "pki", "source", "status", "translate"]),
+    ("kube", &["cmd", "leader", "pki", "source", "status"]),
     ("prometheus_client", &["metrics"]),
     ("rcgen", &["pki"]),
     ("rustix", &["cmd"]),

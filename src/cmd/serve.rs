@@ -2,6 +2,7 @@
 
 mod observer;
 mod tls;
+mod writing;
 
 use std::sync::Arc;
 
@@ -13,15 +14,16 @@ use tokio::sync::watch;
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
-use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here};
 use crate::settings::ServerOptions;
 use crate::snapshot::Store;
+use crate::status::Fleet;
 use crate::telemetry;
 use crate::xds::{self, Limits, Registry, Stores, Timing};
 
 use tls::Certificates;
+use writing::{Known, Writing};
 
 /// Open files that are no xDS connections, or are about to be closed: sources, the API server, the admin server.
 const OTHER_FILES: usize = 256;
@@ -35,12 +37,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let admin_listener = admin::listen(options.admin_address).await?;
 
     let metrics = Metrics::new(COMMIT);
+    let status = settings.status.clone();
     let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone())?;
     let (readiness, store) = (pipeline.readiness.clone(), pipeline.store.clone());
-    let mut certificates = Certificates::start(&options, &source, Leader::always(), &metrics, &readiness).await?;
     let (stop, stopping) = watch::channel(false);
+    let mut writing = Writing::elect(&source, &options.writes, &metrics, stopping.clone()).await?;
+    let mut certificates = Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await?;
     let registry = Arc::new(Registry::default());
 
+    let here = Here::new(registry.clone(), store.clone(), pipeline.inspected.clone());
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
@@ -58,7 +63,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
-        .with_routes(replicas::routes(Here::new(registry.clone(), store.clone(), pipeline.inspected.clone())))
+        .with_routes(replicas::routes(here.clone()))
         .with_registry(registry);
     let service = Arc::new(service);
     let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, certificates.access.clone(), service));
@@ -70,6 +75,14 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     tracing::info!(address = %options.xds_address, "xDS listens");
     tracing::info!(address = %options.admin_address, "admin listens: /healthz /readyz /metrics /debug/");
 
+    let (_status, settings) = watch::channel(status);
+    writing.begin(Known {
+        inspected: pipeline.inspected.clone(),
+        settings,
+        envoys: Fleet::new(here, None),
+        metrics: metrics.clone(),
+    });
+
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     // A part that ends, ends the process with its reason: half a controller is worse than one that is restarted.
@@ -78,6 +91,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
         error = certificates.failed() => return Err(error),
+        error = writing.failed() => return Err(error),
         ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
         ended = &mut admin => return ended.context("the admin server panicked")?.context("the admin server ended"),
     }
@@ -85,9 +99,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     pipeline.stop();
     // Streams end and connections get a GOAWAY: Envoys go on with what they have and connect to another replica.
     stop.send_replace(true);
-    let end = tokio::time::timeout(std::time::Duration::from_secs(5), async { tokio::join!(xds, admin) }).await;
+    let end =
+        tokio::time::timeout(std::time::Duration::from_secs(5), async { tokio::join!(writing.stopped(), xds, admin) })
+            .await;
     if end.is_err() {
-        tracing::warn!("some connections did not end in 5 s: closing them");
+        tracing::warn!("not all came to an end in 5 s: closing the rest");
     }
     tracing::info!("stopped");
     Ok(())

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::ensure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::object_args::{LogArgs, ObjectArgs};
 use super::values::{self, Limit};
 use super::xds_tls_args::XdsTlsArgs;
-use crate::settings::{ServerOptions, Settings, Source};
+use crate::settings::{ServerOptions, Settings, Source, Status, Writes};
 
 /// Flags of `lockgate serve`.
 #[derive(Debug, Args)]
@@ -54,8 +54,36 @@ pub struct ServeArgs {
     #[arg(help_heading = "Operation")]
     admin_address: SocketAddr,
 
+    /// Addresses for the status of Ingresses, IP addresses and host names with commas between them, once Envoys serve
+    /// what the Ingress asks for [default: those of --envoy-service]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::reachable)]
+    #[arg(conflicts_with_all = ["manifests", "resources"], help_heading = "Status")]
+    status_address: Vec<String>,
+
+    /// The Service in front of the Envoys, whose load balancer's addresses go into the status of Ingresses [default: no
+    /// status is written]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = values::namespaced_name, help_heading = "Status")]
+    #[arg(conflicts_with_all = ["manifests", "resources", "status_address"])]
+    envoy_service: Option<(String, String)>,
+
+    /// Of several replicas one writes status and Events, the holder of a Lease; `off`: this is the only replica, and
+    /// writes [default: on in a pod; elsewhere nothing is written]
+    #[arg(long, value_name = "on|off", value_enum, help_heading = "Status")]
+    #[arg(conflicts_with_all = ["manifests", "resources"])]
+    leader_election: Option<Switch>,
+
+    /// The Lease of the replicas of this installation, in the own namespace
+    #[arg(long, value_name = "NAME", default_value = "lockgate", value_parser = values::object_name, help_heading = "Status")]
+    lease: String,
+
     #[command(flatten)]
     log: LogArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 /// What stands above the options.
@@ -91,7 +119,11 @@ impl ServeArgs {
             "--admin-address {}: --xds-address has the same; each needs an address of its own",
             self.admin_address
         );
-        let (source, settings) = self.objects.resolve()?;
+        let (source, mut settings) = self.objects.resolve()?;
+        if !self.status_address.is_empty() || self.envoy_service.is_some() {
+            settings.status = Status { addresses: self.status_address, envoy_service: self.envoy_service };
+        }
+        let writes = writes(&source, self.leader_election, self.lease);
         let (log_format, log_level) = self.log.resolve();
         let options = ServerOptions {
             xds_address: self.xds_address,
@@ -104,8 +136,21 @@ impl ServeArgs {
             gate_timeout: self.gate_timeout,
             removal_grace: self.removal_grace,
             identifier: self.id.unwrap_or_else(host_name),
+            writes,
         };
         Ok((source, settings, options))
+    }
+}
+
+/// Who runs this somewhere else than in a pod looks at a Kubernetes cluster, and must ask for more.
+fn writes(source: &Source, election: Option<Switch>, lease: String) -> Writes {
+    let Source::Cluster { kubeconfig, context, .. } = source else { return Writes::Never };
+    let in_pod = kubeconfig.is_none() && context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    match election {
+        Some(Switch::Off) => Writes::Alone { lease },
+        Some(Switch::On) => Writes::Elected { lease },
+        None if in_pod => Writes::Elected { lease },
+        None => Writes::Never,
     }
 }
 

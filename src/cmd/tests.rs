@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use super::*;
-use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, XdsSecrets, XdsTls};
+use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, Status, Writes, XdsSecrets, XdsTls};
 use crate::telemetry;
 
 fn parse(line: &str) -> Result<ServeArgs, String> {
@@ -61,7 +61,8 @@ fn every_flag_arrives() {
          --watch-ingress-without-class --default-tls-secret ingress/wild --enable-external-name-services \
          --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
-         --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug",
+         --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug \
+         --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine",
         kubeconfig.display(),
         dir.display()
     ))
@@ -80,6 +81,7 @@ fn every_flag_arrives() {
     expected.timeouts.response = None;
     expected.timeouts.connect = Duration::from_millis(500);
     expected.access_log.format = AccessLogFormat::Json;
+    expected.status.addresses = vec!["192.0.2.1".into(), "lb.example.com".into()];
     assert_eq!(settings, expected);
     assert_eq!(
         options,
@@ -94,8 +96,19 @@ fn every_flag_arrives() {
             gate_timeout: Duration::from_secs(5),
             removal_grace: Duration::ZERO,
             identifier: "me".into(),
+            writes: Writes::Elected { lease: "mine".into() },
         }
     );
+}
+
+#[test]
+fn nothing_is_written_from_outside_of_a_pod_unless_asked_for() {
+    let writes = |line: &str| resolve(line).unwrap().2.writes;
+    assert_eq!(writes(""), Writes::Never);
+    assert_eq!(writes("--leader-election off"), Writes::Alone { lease: "lockgate".into() });
+    let (_, settings, _) = resolve("--envoy-service ingress/envoy").unwrap();
+    let expected = Status { addresses: vec![], envoy_service: Some(("ingress".into(), "envoy".into())) };
+    assert_eq!(settings.status, expected);
 }
 
 #[test]
@@ -138,6 +151,8 @@ fn sources_exclude_each_other() {
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
+    assert_refused("--status-address a --manifests b", &["--status-address <ADDRESSES>", "cannot be used with"]);
+    assert_refused("--leader-election on --resources b", &["--leader-election <on|off>", "cannot be used with"]);
     assert_refused("--watch-namespaces a --manifests b", &["--watch-namespaces <NAMES>", "cannot be used with"]);
 }
 
@@ -149,6 +164,7 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--https-port 70000", ["70000", "--https-port <PORT>", "1..=65535"]),
         ("--xds-address localhost", ["'localhost'", "--xds-address <ADDRESS>", "expected an IP address and a port"]),
         ("--admin-address :80", ["':80'", "--admin-address <ADDRESS>", "expected an IP address and a port"]),
+        ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "expected IP addresses and DNS names"]),
         ("--log-format yaml", ["'yaml'", "--log-format <FORMAT>", "[possible values: text, json]"]),
         ("--access-log on", ["'on'", "--access-log <FORMAT>", "[possible values: text, json, off]"]),
         ("--log-level debgu", ["'debgu'", "--log-level <LEVEL>", "expected off, error, warn, info"]),

@@ -1,7 +1,7 @@
 //! How values on the command line are written. Each error says what is allowed; clap puts the flag and the value
 //! before it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::export::Reload;
@@ -71,7 +71,7 @@ pub(super) fn namespaced_name(text: &str) -> Result<(String, String), String> {
         Some((namespace, name)) if is_label(namespace) && is_subdomain(name) => {
             Ok((namespace.to_owned(), name.to_owned()))
         }
-        _ => Err("expected NAMESPACE/NAME of a Secret, such as ingress/wildcard-tls".to_owned()),
+        _ => Err("expected NAMESPACE/NAME, such as ingress/wildcard-tls".to_owned()),
     }
 }
 
@@ -96,6 +96,14 @@ pub(super) fn object_name(text: &str) -> Result<String, String> {
     match is_subdomain(text) {
         true => Ok(text.to_owned()),
         false => Err("expected the name of an object, such as lockgate".to_owned()),
+    }
+}
+
+/// An IP address or a DNS name.
+pub(super) fn reachable(text: &str) -> Result<String, String> {
+    match text.parse::<IpAddr>().is_ok() || is_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected IP addresses and DNS names, such as 192.0.2.1,lb.example.com".to_owned()),
     }
 }
 

@@ -360,7 +360,7 @@ fn is_expired(error: &watcher::Error) -> bool {
 }
 
 /// `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`
-fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
+pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
     let plural = plural(kind);
     let (verb, why) = match error {
         watcher::Error::InitialListFailed(error) => ("list", reason(error)),

@@ -9,13 +9,13 @@ use std::time::SystemTime;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, Kind, Meta, Object, ObjectKey, Secret, Service, ServicePort,
-    SliceEndpoint,
+    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
+    ServicePort, SliceEndpoint,
 };
 use super::secret::key_pair;
 
@@ -72,8 +72,14 @@ impl Decode for networking::Ingress {
     const KIND: Kind = Kind::Ingress;
 
     fn decode(self) -> Option<Object> {
+        let balancer = self.status.and_then(|status| status.load_balancer);
+        let status = IngressStatus {
+            addresses: balancer.and_then(|balancer| balancer.ingress).unwrap_or_default(),
+            writers: writers_of_addresses(&self.metadata),
+            version: self.metadata.resource_version.as_deref().unwrap_or_default().into(),
+        };
         let (meta, spec) = (meta(self.metadata, Self::KIND), self.spec.unwrap_or_default());
-        Some(Object::Ingress(Arc::new(Ingress { meta, spec })))
+        Some(Object::Ingress(Arc::new(Ingress { meta, spec, status })))
     }
 }
 
@@ -199,6 +205,16 @@ impl Decode for core::Namespace {
     fn decode(self) -> Option<Object> {
         Some(Object::Namespace(Arc::new(meta(self.metadata, Self::KIND))))
     }
+}
+
+/// The field managers that wrote the addresses in the status of an Ingress.
+fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
+    let wrote = |entry: &&ManagedFieldsEntry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.and_then(|fields| fields.pointer("/f:status/f:loadBalancer/f:ingress")).is_some()
+    };
+    let writers = metadata.managed_fields.iter().flatten().filter(wrote);
+    writers.filter_map(|entry| entry.manager.as_deref().map(Arc::from)).collect()
 }
 
 /// Whether objects of `kind` are in a namespace.

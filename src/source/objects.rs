@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
-use k8s_openapi::api::networking::v1::IngressSpec;
+use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 
 use crate::model::KeyPair;
 use crate::provenance::ObjectRef;
@@ -113,6 +113,19 @@ pub struct Ingress {
     pub meta: Meta,
     /// Its spec, as the API has it.
     pub spec: IngressSpec,
+    /// Its status. Translation does not read it.
+    pub status: IngressStatus,
+}
+
+/// The status of an Ingress, for who keeps it up to date.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct IngressStatus {
+    /// `status.loadBalancer.ingress`.
+    pub addresses: Vec<IngressLoadBalancerIngress>,
+    /// The field managers that wrote the addresses.
+    pub writers: Vec<Arc<str>>,
+    /// `metadata.resourceVersion` of the whole object.
+    pub version: Arc<str>,
 }
 
 /// An IngressClass.
@@ -290,7 +303,10 @@ impl Objects {
     /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one.
     pub fn apply(&mut self, object: Object) -> bool {
         match object {
-            Object::Ingress(object) => put(&mut self.ingresses, object.meta.key.clone(), object),
+            Object::Ingress(object) => {
+                let before = self.ingresses.insert(object.meta.key.clone(), object.clone());
+                before.is_none_or(|before| before.meta != object.meta || before.spec != object.spec)
+            }
             Object::IngressClass(object) => put(&mut self.ingress_classes, object.meta.key.clone(), object),
             Object::Service(object) => put(&mut self.services, object.meta.key.clone(), object),
             Object::EndpointSlice(slice) => self.apply_slice(slice),
@@ -337,6 +353,22 @@ impl Objects {
         }
         changed.sort();
         changed
+    }
+
+    /// The metadata of an object.
+    pub fn meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
+        match kind {
+            Kind::Ingress => self.ingresses.get(key).map(|object| &object.meta),
+            Kind::IngressClass => self.ingress_classes.get(key).map(|object| &object.meta),
+            Kind::Service => self.services.get(key).map(|object| &object.meta),
+            Kind::EndpointSlice => {
+                let slices = self.endpoint_slices.get(self.service_of_slice.get(key)?)?;
+                slices.get(&key.name).map(|object| &object.meta)
+            }
+            Kind::Secret => self.secrets.get(key).map(|object| &object.meta),
+            Kind::ConfigMap => self.config_maps.get(key).map(|meta| &**meta),
+            Kind::Namespace => self.namespaces.get(key).map(|meta| &**meta),
+        }
     }
 
     /// The Service that an EndpointSlice belongs to.

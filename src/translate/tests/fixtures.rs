@@ -56,7 +56,7 @@ with_meta!(IngressBuilder);
 /// The Ingress `shop/name` of class `ours`, or `name` if that has a namespace.
 pub fn ingress(name: &str) -> IngressBuilder {
     let spec = IngressSpec { ingress_class_name: Some("ours".to_owned()), ..IngressSpec::default() };
-    IngressBuilder(Ingress { meta: meta(name), spec })
+    IngressBuilder(Ingress { meta: meta(name), spec, status: Default::default() })
 }
 
 impl IngressBuilder {

@@ -1,0 +1,117 @@
+//! Who writes to the API server, and what.
+
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use futures::future::select_all;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::inspection::Inspection;
+use crate::leader::{Candidate, Leader, Timing};
+use crate::metrics::Metrics;
+use crate::settings::{Source, Status, Writes};
+use crate::source;
+use crate::status::{self, Fleet, Writer};
+
+/// The tasks of the election and of the writer, if there are any.
+pub(super) struct Writing {
+    /// Whether this replica may write. Where nobody is elected, that is for those to decide who want to.
+    pub leader: Leader,
+    installation: Option<Installation>,
+    tasks: Vec<(&'static str, JoinHandle<()>)>,
+}
+
+/// Who writes.
+struct Installation {
+    client: kube::Client,
+    instance: String,
+    manager: String,
+}
+
+/// What the writer needs to know of the rest.
+pub(super) struct Known {
+    pub inspected: watch::Receiver<Arc<Inspection>>,
+    pub settings: watch::Receiver<Status>,
+    pub envoys: Fleet,
+    pub metrics: Metrics,
+}
+
+impl Writing {
+    /// Takes part in the election, if `writes` asks for one, until `stopping` is true.
+    pub async fn elect(
+        source: &Source,
+        writes: &Writes,
+        metrics: &Metrics,
+        mut stopping: watch::Receiver<bool>,
+    ) -> anyhow::Result<Self> {
+        let (Source::Cluster { kubeconfig, context, .. }, Writes::Alone { lease } | Writes::Elected { lease }) =
+            (source, writes)
+        else {
+            return Ok(Self { leader: Leader::always(), installation: None, tasks: Vec::new() });
+        };
+        let client = || source::cluster::client(kubeconfig.clone(), context.clone());
+        let writer = client().await?;
+        let namespace = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or_else(|| writer.default_namespace().to_owned());
+        let (instance, elected) = (identity(), matches!(writes, Writes::Elected { .. }));
+        tracing::info!(namespace, lease, instance, elected, "may write status and Events");
+        let (leader, election) = if elected {
+            // With a connection of its own: a renewal must not wait behind other answers.
+            let client = client().await?;
+            let timing = Timing::default();
+            let candidate = Candidate::new(client, &namespace, lease, instance.clone(), timing, metrics.clone());
+            (candidate.leader(), tokio::spawn(candidate.run(stopping)))
+        } else {
+            metrics.set_leader(true);
+            let until_stopped = async move {
+                let _ = stopping.wait_for(|stopping| *stopping).await;
+            };
+            (Leader::always(), tokio::spawn(until_stopped))
+        };
+        let installation = Installation { client: writer, instance, manager: status::manager(&namespace, lease) };
+        Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
+    }
+
+    /// Begins to write.
+    pub fn begin(&mut self, known: Known) {
+        let Some(Installation { client, instance, manager }) = self.installation.take() else { return };
+        let Known { inspected, settings, envoys, metrics } = known;
+        let leader = self.leader.clone();
+        let writer = Writer { client, instance, manager, leader, inspected, settings, envoys, metrics };
+        self.tasks.push(("the status writer", tokio::spawn(writer.run())));
+    }
+
+    /// Why one of the tasks has ended; while they work, or when there are none, this waits.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        if self.tasks.is_empty() {
+            return std::future::pending().await;
+        }
+        let (ended, at, _) = select_all(self.tasks.iter_mut().map(|(_, task)| task)).await;
+        let what = self.tasks.get(at).map_or("a task", |(what, _)| what);
+        match ended.with_context(|| format!("{what} panicked")) {
+            Ok(()) => anyhow!("{what} ended by itself"),
+            Err(error) => error,
+        }
+    }
+
+    /// Waits until the Lease is given up; the election was told to stop.
+    pub async fn stopped(self) {
+        let mut tasks = self.tasks.into_iter();
+        if let Some((_, election)) = tasks.next() {
+            let _ = election.await;
+        }
+        tasks.for_each(|(_, task)| task.abort());
+    }
+}
+
+/// A name that no other living process has: the pod's, else one of this process.
+fn identity() -> String {
+    let pod = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty());
+    pod.unwrap_or_else(|| {
+        use std::hash::{BuildHasher, RandomState};
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let chance = RandomState::new().hash_one(std::process::id());
+        format!("{}_{}_{:08x}", host.trim(), std::process::id(), chance as u32)
+    })
+}

@@ -1,0 +1,165 @@
+//! What the leader tells the users of Kubernetes: addresses in the status of Ingresses, and Events on objects that are at
+//! fault. Beside the Lease and the certificates, nothing else is written to the API server.
+//!
+//! Both parts compare what is with what should be, again and again, rather than follow changes: after a restart, or when
+//! another replica takes over, nothing is written that is already right.
+
+mod addresses;
+mod bucket;
+mod envoys;
+mod events;
+mod ingress;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::inspection::Inspection;
+use crate::leader::Leader;
+use crate::metrics::Metrics;
+use crate::settings::Status;
+use crate::source::cluster::reason;
+
+pub use envoys::Fleet;
+
+/// How long one write may take. Shorter than the time in which nobody leads: what a leader began in its last moment has
+/// ended when the next one begins.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// First and longest pause of all writes when the API server cannot be reached.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// Ingresses whose owners have not been told yet that they are served.
+const PROGRAMMED: usize = 1000;
+
+/// All that is needed to write.
+pub struct Writer {
+    /// For writing alone, so that no long list stands in the way.
+    pub client: kube::Client,
+    /// Who this replica is, in Events.
+    pub instance: String,
+    /// Which installation this is, among the managers of an Ingress' fields: [`manager`].
+    pub manager: String,
+    /// Whether this replica may write.
+    pub leader: Leader,
+    /// What there is to be told.
+    pub inspected: watch::Receiver<Arc<Inspection>>,
+    /// Which addresses are ours.
+    pub settings: watch::Receiver<Status>,
+    /// Who has to accept before an address is told.
+    pub envoys: Fleet,
+    /// What was written and what not.
+    pub metrics: Metrics,
+}
+
+impl Writer {
+    /// Writes whenever this replica leads; for ever.
+    pub async fn run(self) {
+        let (addresses, our_addresses) = watch::channel(Arc::default());
+        let (programmed, told) = mpsc::channel(PROGRAMMED);
+        let ingresses = ingress::Ingresses {
+            client: self.client.clone(),
+            manager: self.manager,
+            leader: self.leader.clone(),
+            inspected: self.inspected.clone(),
+            addresses: our_addresses,
+            envoys: self.envoys,
+            programmed,
+            metrics: self.metrics.clone(),
+        };
+        let events = events::Events {
+            client: self.client.clone(),
+            instance: self.instance,
+            leader: self.leader,
+            inspected: self.inspected,
+            programmed: told,
+            metrics: self.metrics,
+        };
+        tokio::join!(addresses::follow(self.client, self.settings, addresses), ingresses.run(), events.run());
+    }
+}
+
+/// The name of the field manager of the installation with this Lease: two in one Kubernetes cluster have two.
+pub fn manager(namespace: &str, lease: &str) -> String {
+    // The API server takes 128 bytes.
+    format!("lockgate/{namespace}/{lease}").chars().take(128).collect()
+}
+
+/// Why a write failed.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The API server said no, or could not be reached.
+    #[error("{}", reason(.0))]
+    Api(#[from] kube::Error),
+    /// It did not answer.
+    #[error("no answer in {} s", PATIENCE.as_secs())]
+    Late,
+}
+
+impl Failure {
+    fn of<T>(answer: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, Self> {
+        answer.map_err(|_| Failure::Late)?.map_err(Failure::Api)
+    }
+
+    /// The HTTP status that the API server answered, if it did.
+    fn code(&self) -> Option<u16> {
+        match self {
+            Failure::Api(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    /// Whether any other write would fail too, now.
+    fn is_general(&self) -> bool {
+        self.code().is_none_or(|code| code == 429 || code >= 500 || code == 401)
+    }
+}
+
+/// How a write ended, as a label.
+fn outcome(failure: Option<&Failure>) -> &'static str {
+    match failure.map(Failure::code) {
+        None => "written",
+        Some(Some(404)) => "gone",
+        Some(Some(409)) => "conflict",
+        Some(Some(400..=499)) => "refused",
+        Some(_) => "failed",
+    }
+}
+
+/// Keeps all writes back while the API server is in trouble.
+#[derive(Debug, Default)]
+struct Trouble {
+    failures: u32,
+    over: Option<Instant>,
+}
+
+impl Trouble {
+    /// A write ended at `now`.
+    fn note(&mut self, failure: Option<&Failure>, now: Instant) {
+        if failure.is_some_and(Failure::is_general) {
+            // Those that were under way together count once.
+            if self.over.is_none_or(|over| over <= now) {
+                let pause = PAUSE.0.saturating_mul(1 << self.failures.min(16)).min(PAUSE.1);
+                self.failures += 1;
+                self.over = Some(now + pause);
+            }
+        } else {
+            *self = Self::default();
+        }
+    }
+
+    /// From when on one may write. In the past if there is no trouble.
+    fn over(&self) -> Option<Instant> {
+        self.over
+    }
+}
+
+/// Waits for a change; for ever, if there can be none.
+async fn changed<T>(receiver: &mut watch::Receiver<T>) {
+    if receiver.changed().await.is_err() {
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

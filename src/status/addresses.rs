@@ -1,0 +1,130 @@
+//! Our addresses: as they were set, or as the Service of the Envoys has them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::Api;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{DefaultBackoff, watch_object};
+use tokio::sync::watch;
+
+use super::ingress::desk::Address;
+use crate::settings::Status;
+use crate::source::cluster::describe;
+use crate::source::objects::Kind;
+
+/// Keeps `addresses` as `settings` say, for ever. While a Service has no address, or is not there, the addresses stay as
+/// they were: clients that still know an old address are not helped by a status without any.
+pub(super) async fn follow(
+    client: kube::Client,
+    mut settings: watch::Receiver<Status>,
+    addresses: watch::Sender<Arc<[Address]>>,
+) {
+    loop {
+        let status = settings.borrow_and_update().clone();
+        let service = status.envoy_service.filter(|_| status.addresses.is_empty());
+        match service {
+            Some((namespace, name)) => {
+                let follow = follow_service(client.clone(), &namespace, &name, &addresses);
+                tokio::select! {
+                    () = follow => {}
+                    () = super::changed(&mut settings) => {}
+                }
+            }
+            None => {
+                set(&addresses, status.addresses.iter().map(|text| address(text)).collect());
+                super::changed(&mut settings).await;
+            }
+        }
+    }
+}
+
+async fn follow_service(client: kube::Client, namespace: &str, name: &str, addresses: &watch::Sender<Arc<[Address]>>) {
+    let mut service = watch_object(Api::<Service>::namespaced(client, namespace), name).boxed();
+    let mut backoff = DefaultBackoff::default();
+    let mut missing = false;
+    while let Some(seen) = service.next().await {
+        match seen {
+            Ok(seen) => {
+                backoff.reset();
+                let found = seen.as_ref().map(of_service).unwrap_or_default();
+                if !found.is_empty() {
+                    set(addresses, found);
+                    missing = false;
+                } else if !std::mem::replace(&mut missing, true) {
+                    let why = if seen.is_some() { "has no load balancer yet" } else { "does not exist" };
+                    tracing::warn!(kind = "Service", namespace, name, "{why}: no status is written without an address");
+                }
+            }
+            Err(error) => {
+                let wait = backoff.next().unwrap_or(Duration::from_secs(30));
+                tracing::warn!(kind = "Service", namespace, name, "{}", describe(Kind::Service, &error, wait));
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+}
+
+/// What stands in the status of a Service, without the ports: they are the Service's own.
+fn of_service(service: &Service) -> Vec<Address> {
+    let status = service.status.as_ref().and_then(|status| status.load_balancer.as_ref());
+    let ingress = status.and_then(|balancer| balancer.ingress.as_ref()).into_iter().flatten();
+    let address = |ingress: &k8s_openapi::api::core::v1::LoadBalancerIngress| Address {
+        ip: ingress.ip.clone().filter(|ip| !ip.is_empty()),
+        hostname: ingress.hostname.clone().filter(|hostname| !hostname.is_empty()),
+        ports: None,
+    };
+    ingress.map(address).filter(|address| address.ip.is_some() || address.hostname.is_some()).collect()
+}
+
+/// An IP address or a host name.
+fn address(text: &str) -> Address {
+    match text.parse::<IpAddr>() {
+        Ok(ip) => Address { ip: Some(ip.to_string()), ..Address::default() },
+        Err(_) => Address { hostname: Some(text.to_owned()), ..Address::default() },
+    }
+}
+
+fn set(addresses: &watch::Sender<Arc<[Address]>>, found: Vec<Address>) {
+    let changed = addresses.send_if_modified(|addresses| {
+        let changed = **addresses != *found;
+        *addresses = found.into();
+        changed
+    });
+    if changed {
+        tracing::info!(addresses = super::ingress::list(&addresses.borrow()), "addresses for the status of Ingresses");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, PortStatus, ServiceStatus};
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_an_ip_or_a_host_name() {
+        assert_eq!(address("192.0.2.1").ip.as_deref(), Some("192.0.2.1"));
+        assert_eq!(address("2001:DB8:0::1").ip.as_deref(), Some("2001:db8::1"));
+        assert_eq!(address("lb.example.com").hostname.as_deref(), Some("lb.example.com"));
+    }
+
+    #[test]
+    fn of_a_service_all_addresses_are_taken_and_no_ports() {
+        let ingress = |ip: &str, hostname: &str| LoadBalancerIngress {
+            ip: Some(ip.into()),
+            hostname: Some(hostname.into()),
+            ports: Some(vec![PortStatus::default()]),
+            ..LoadBalancerIngress::default()
+        };
+        let ingress = Some(vec![ingress("192.0.2.1", ""), ingress("", "lb.example.com"), ingress("", "")]);
+        let load_balancer = Some(LoadBalancerStatus { ingress });
+        let status = Some(ServiceStatus { load_balancer, ..ServiceStatus::default() });
+        let found = of_service(&Service { status, ..Service::default() });
+        assert_eq!(found, [address("192.0.2.1"), address("lb.example.com")]);
+        assert!(of_service(&Service::default()).is_empty());
+    }
+}

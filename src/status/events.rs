@@ -1,0 +1,200 @@
+//! Events on objects that are at fault, and on those that are served or healed again.
+//!
+//! `ledger` finds what is to be told, `outbox` keeps it until it is, `notice` makes an Event of it. An Event's name says
+//! what it tells, so two replicas cannot tell the same twice, and nothing need be read to know. kube's own recorder makes
+//! a new name each time, and so tells everything again after a restart.
+
+mod ledger;
+mod notice;
+mod outbox;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::bucket::Bucket;
+use super::{Failure, PATIENCE, Trouble};
+use crate::inspection::Inspection;
+use crate::leader::Leader;
+use crate::metrics::Metrics;
+use crate::provenance::ObjectRef;
+use crate::source::objects::{Kind, ObjectKey};
+use ledger::Ledger;
+use notice::{HEALED, Notice, PROGRAMMED};
+use outbox::{Outbox, Telling};
+
+/// Events a second, and how many at once after a pause.
+const RATE: (u32, u32) = (10, 50);
+/// Changes within this time are looked at together.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// What was healed in so long a time before this replica began to lead may not have been told by the one before it.
+const GAP: Duration = Duration::from_secs(60);
+/// How many of these are kept.
+const GAP_ROOM: usize = 1000;
+/// Nothing else to wait for.
+const LONG: Duration = Duration::from_secs(60);
+
+/// An Ingress is served by all Envoys, and its addresses are written.
+#[derive(Debug)]
+pub(super) struct Programmed {
+    pub key: ObjectKey,
+    pub uid: Arc<str>,
+    pub envoys: usize,
+    pub addresses: String,
+}
+
+impl From<Programmed> for Notice {
+    fn from(programmed: Programmed) -> Self {
+        let Programmed { key, uid, envoys, addresses } = programmed;
+        Notice {
+            object: ObjectRef { kind: Kind::Ingress.as_str(), namespace: key.namespace, name: key.name, generation: 0 },
+            uid,
+            subject: PROGRAMMED,
+            is_warning: false,
+            reason: PROGRAMMED,
+            note: format!("accepted by {envoys}/{envoys} Envoys; reachable at {addresses}"),
+            is_new: true,
+        }
+    }
+}
+
+/// Who writes Events.
+pub(super) struct Events {
+    pub client: kube::Client,
+    /// Who this replica is.
+    pub instance: String,
+    pub leader: Leader,
+    pub inspected: watch::Receiver<Arc<Inspection>>,
+    pub programmed: mpsc::Receiver<Programmed>,
+    pub metrics: Metrics,
+}
+
+impl Events {
+    /// Looks all the time, and writes while this replica leads; for ever.
+    pub async fn run(mut self) {
+        let leader = self.leader.clone();
+        let (mut ledger, mut outbox) = (Ledger::default(), Outbox::default());
+        let mut gap = VecDeque::new();
+        loop {
+            tokio::select! {
+                () = leader.leading() => {}
+                () = self.follow(&mut ledger, &mut gap) => {}
+            }
+            let now = Instant::now();
+            ledger.look(&self.inspected.borrow_and_update().clone());
+            ledger.all().into_iter().for_each(|notice| outbox.push(notice, now));
+            let recent = gap.drain(..).filter(|(at, _): &(Instant, Notice)| *at + GAP > now);
+            recent.for_each(|(_, notice)| outbox.push(Notice { is_new: false, ..notice }, now));
+            leader.while_leading(self.lead(&mut ledger, &mut outbox)).await;
+            outbox.clear();
+            self.metrics.set_status_pending("Event", 0);
+        }
+    }
+
+    /// While another replica leads: keeps what is healed in mind, in case that one ends before it has told it.
+    async fn follow(&mut self, ledger: &mut Ledger, gap: &mut VecDeque<(Instant, Notice)>) {
+        loop {
+            let now = Instant::now();
+            let notices = ledger.look(&self.inspected.borrow_and_update().clone());
+            gap.extend(notices.into_iter().filter(|notice| notice.reason == HEALED).map(|notice| (now, notice)));
+            gap.drain(..gap.len().saturating_sub(GAP_ROOM));
+            tokio::time::sleep(TOGETHER).await;
+            super::changed(&mut self.inspected).await;
+        }
+    }
+
+    /// One term.
+    async fn lead(&mut self, ledger: &mut Ledger, outbox: &mut Outbox) {
+        let mut bucket = Bucket::new(RATE.0, RATE.1);
+        let mut trouble = Trouble::default();
+        let (mut new, mut look_at) = (true, Instant::now());
+        loop {
+            let now = Instant::now();
+            if new && look_at <= now {
+                let inspection = self.inspected.borrow_and_update().clone();
+                ledger.look(&inspection).into_iter().for_each(|notice| outbox.push(notice, now));
+                (new, look_at) = (false, now + TOGETHER);
+            }
+            self.report(outbox);
+            let may = bucket.next(now).max(trouble.over().unwrap_or(now));
+            if may <= now
+                && let Some((notice, telling)) = outbox.pop(now)
+            {
+                bucket.take(now);
+                self.tell(notice, telling, outbox, &mut trouble).await;
+                continue;
+            }
+            let wake = outbox.next().map_or(now + LONG, |at| at.max(may));
+            tokio::select! {
+                Some(programmed) = self.programmed.recv() => outbox.push(programmed.into(), Instant::now()),
+                () = super::changed(&mut self.inspected) => new = true,
+                () = sleep_until(look_at), if new => {}
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    fn report(&self, outbox: &mut Outbox) {
+        self.metrics.set_status_pending("Event", outbox.len());
+        let dropped = outbox.take_dropped();
+        if dropped > 0 {
+            self.metrics.events_dropped(dropped);
+            tracing::warn!(
+                dropped,
+                "more to tell than may be told: Events left out; the log and /debug/problems have all"
+            );
+        }
+    }
+
+    async fn tell(&self, notice: Notice, telling: Telling, outbox: &mut Outbox, trouble: &mut Trouble) {
+        let api = Api::<Event>::namespaced(self.client.clone(), notice.namespace());
+        let (name, now) = (notice.name(), Timestamp::now());
+        let written = match telling {
+            Telling::New => {
+                let event = notice.event(&self.instance, now);
+                let params = PostParams { field_manager: Some("lockgate".into()), ..PostParams::default() };
+                Failure::of(timeout(PATIENCE, api.create(&params, &event)).await)
+            }
+            Telling::Again(times) => {
+                let series = json!({ "series": { "count": times, "lastObservedTime": MicroTime(now) } });
+                let params = PatchParams { field_manager: Some("lockgate".into()), ..PatchParams::default() };
+                Failure::of(timeout(PATIENCE, api.patch(&name, &params, &Patch::Merge(series))).await)
+            }
+        };
+        let ended = Instant::now();
+        trouble.note(written.as_ref().err(), ended);
+        self.metrics.status_written("Event", super::outcome(written.as_ref().err()));
+        let times = if let Telling::Again(times) = telling { times } else { 1 };
+        let Err(failure) = written else { return outbox.told(name, times) };
+        let ObjectRef { kind, namespace, name: object, .. } = &notice.object;
+        match (failure.code(), telling) {
+            // Somebody has told it already: an earlier leader, or this replica before a restart.
+            (Some(409), Telling::New) => outbox.told(name, 1),
+            (Some(409), Telling::Again(_)) => outbox.put_back(notice, ended + Duration::from_secs(1)),
+            (Some(404), Telling::Again(_)) => {
+                outbox.forget(&name);
+                outbox.put_back(notice, ended);
+            }
+            _ if failure.is_general() => {
+                tracing::debug!(kind, %namespace, name = %object, "cannot write an Event: {failure}; trying again");
+                outbox.put_back(notice, ended);
+            }
+            // A namespace that goes takes what is in it along.
+            (Some(404), Telling::New) => {}
+            _ => {
+                tracing::warn!(kind, %namespace, name = %object, reason = notice.reason, "cannot write an Event: {failure}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

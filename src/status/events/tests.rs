@@ -1,0 +1,152 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::IngressSpec;
+
+use super::*;
+use crate::inspection::Published;
+use crate::source::objects::{Ingress, IngressStatus, Meta, Object};
+use crate::translate::problem::{Problem, Reason};
+
+fn problem(name: &str, field: &str, reason: Reason) -> Problem {
+    Problem {
+        object: ObjectRef::new("Ingress", "shop", name).at(3),
+        field: field.into(),
+        reason,
+        message: "Service \"shop/cart\" does not exist".into(),
+        consequence: "path answers 503".into(),
+    }
+}
+
+/// Ingresses by name and uid, all ours, with these problems.
+fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Inspection {
+    let mut inspection = Inspection { complete: true, problems: problems.to_vec().into(), ..Inspection::default() };
+    for (name, uid) in ingresses {
+        let key = ObjectKey::new("shop", name);
+        let published = Published { uid: (*uid).into(), generation: 3, since: 1 };
+        inspection.ingresses.insert(key.clone(), published);
+        let meta = Meta { key, uid: (*uid).into(), generation: 3, created: 0, annotations: BTreeMap::new() };
+        let (spec, status) = (IngressSpec::default(), IngressStatus::default());
+        inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec, status })));
+    }
+    inspection
+}
+
+fn told(notices: &[Notice]) -> Vec<String> {
+    let text = |notice: &Notice| format!("{} {}: {}", notice.reason, notice.object.name, notice.note);
+    notices.iter().map(text).collect()
+}
+
+const UNRESOLVED: Reason = Reason::ServiceUnresolvedReference;
+const CART: &[(&str, &str)] = &[("cart", "u")];
+
+#[test]
+fn a_fault_is_told_once_with_its_fields_and_healed_once() {
+    let mut ledger = Ledger::default();
+    assert_eq!(told(&ledger.look(&inspection(CART, &[]))), [""; 0]);
+    let one = problem("cart", "a", UNRESOLVED);
+    let first = ledger.look(&inspection(CART, std::slice::from_ref(&one)));
+    let text = "Service \"shop/cart\" does not exist; path answers 503";
+    assert_eq!(told(&first), [format!("ServiceUnresolvedReference cart: a: {text}")]);
+    assert!(first[0].is_new && first[0].is_warning && *first[0].uid == *"u");
+    assert_eq!(told(&ledger.look(&inspection(CART, std::slice::from_ref(&one)))), [""; 0]);
+    let two = [one, problem("cart", "b", UNRESOLVED)];
+    let both = format!("a: {text}; also b: {text}");
+    assert_eq!(told(&ledger.look(&inspection(CART, &two))), [format!("ServiceUnresolvedReference cart: {both}")]);
+    let healed = ledger.look(&inspection(CART, &[]));
+    assert_eq!(told(&healed), [format!("Healed cart: no longer ServiceUnresolvedReference: {both}")]);
+    assert!(!healed[0].is_warning);
+    assert_eq!(told(&ledger.look(&inspection(CART, &[]))), [""; 0]);
+}
+
+#[test]
+fn what_is_gone_or_no_longer_ours_is_not_healed() {
+    let faulty = inspection(CART, &[problem("cart", "a", UNRESOLVED)]);
+    let mut other_class = inspection(CART, &[]);
+    other_class.ingresses.clear();
+    for now in [inspection(&[], &[]), inspection(&[("cart", "another")], &[]), other_class] {
+        let mut ledger = Ledger::default();
+        ledger.look(&faulty);
+        assert_eq!(told(&ledger.look(&now)), [""; 0]);
+    }
+}
+
+#[test]
+fn before_all_lists_are_in_nothing_is_judged() {
+    let mut ledger = Ledger::default();
+    ledger.look(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]));
+    assert_eq!(told(&ledger.look(&Inspection::default())), [""; 0]);
+    assert_eq!(ledger.all().len(), 1);
+}
+
+fn notice(note: &str) -> Notice {
+    let object = ObjectRef::new("Ingress", "shop", "cart");
+    let (subject, reason) = ("Conflicted", "Conflicted");
+    Notice { object, uid: "u".into(), subject, is_warning: true, reason, note: note.into(), is_new: true }
+}
+
+fn healing(note: &str) -> Notice {
+    Notice { is_warning: false, reason: HEALED, ..notice(note) }
+}
+
+const HOLD: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_fault_that_does_not_last_is_not_told() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.push(notice("a"), now);
+    assert_eq!(outbox.pop(now), None);
+    outbox.push(healing("a"), now);
+    assert_eq!((outbox.len(), outbox.pop(now + HOLD)), (0, None));
+}
+
+#[test]
+fn the_latest_on_a_subject_is_told() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.push(notice("a"), now);
+    outbox.push(notice("b"), now);
+    assert_eq!(outbox.pop(now + HOLD), Some((notice("b"), Telling::New)));
+    outbox.put_back(notice("b"), now);
+    outbox.push(notice("c"), now);
+    outbox.put_back(notice("b"), now);
+    assert_eq!(outbox.pop(now + HOLD), Some((notice("c"), Telling::New)));
+    assert_eq!(outbox.len(), 0);
+}
+
+#[test]
+fn what_comes_back_is_counted_and_what_was_told_before_is_not_told_again() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    outbox.told(notice("a").name(), 1);
+    outbox.push(Notice { is_new: false, ..notice("a") }, now);
+    assert_eq!(outbox.len(), 0);
+    outbox.push(notice("a"), now);
+    assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(2))));
+    outbox.told(notice("a").name(), 2);
+    outbox.push(notice("a"), now);
+    assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(3))));
+    outbox.forget(&notice("a").name());
+    outbox.push(Notice { is_new: false, ..notice("a") }, now);
+    assert_eq!(outbox.pop(now), Some((Notice { is_new: false, ..notice("a") }, Telling::New)));
+}
+
+#[test]
+fn too_much_to_tell_costs_good_news_first_and_then_the_oldest() {
+    let (mut outbox, now) = (Outbox::default(), Instant::now());
+    let of = |i: usize, notice: Notice| Notice { object: ObjectRef::new("Ingress", "shop", &i.to_string()), ..notice };
+    (0..10).for_each(|i| outbox.push(of(i, healing("a")), now));
+    (10..1015).for_each(|i| outbox.push(of(i, notice("a")), now));
+    assert_eq!((outbox.len(), outbox.take_dropped(), outbox.take_dropped()), (1000, 15, 0));
+    assert_eq!(outbox.pop(now + HOLD).unwrap().0.object.name, "15".into());
+}
+
+#[test]
+fn a_programmed_ingress_says_by_how_many_and_where() {
+    let key = ObjectKey::new("shop", "cart");
+    let programmed = Programmed { key, uid: "u".into(), envoys: 2, addresses: "192.0.2.1".into() };
+    let notice = Notice::from(programmed);
+    assert_eq!(notice.note, "accepted by 2/2 Envoys; reachable at 192.0.2.1");
+    let event = notice.event("me", Timestamp::UNIX_EPOCH);
+    assert_eq!((event.type_.as_deref(), event.reason.as_deref()), (Some("Normal"), Some("Programmed")));
+    assert_eq!(event.action.as_deref(), Some("Program"));
+}

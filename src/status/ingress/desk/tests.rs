@@ -1,0 +1,268 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use k8s_openapi::api::networking::v1::IngressSpec;
+
+use super::*;
+use crate::source::objects::{IngressStatus, Meta, Object};
+
+const US: &str = "lockgate/ingress/lockgate";
+
+fn ip(address: &str) -> Address {
+    Address { ip: Some(address.into()), ..Address::default() }
+}
+
+/// An Ingress, as a test changes it.
+#[derive(Clone)]
+struct Given {
+    name: &'static str,
+    ours: bool,
+    generation: i64,
+    version: u32,
+    addresses: Vec<Address>,
+    writers: Vec<&'static str>,
+}
+
+fn given(name: &'static str) -> Given {
+    Given { name, ours: true, generation: 1, version: 1, addresses: vec![], writers: vec![] }
+}
+
+impl Given {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("shop", self.name)
+    }
+
+    fn published(&self) -> Published {
+        Published { uid: self.name.into(), generation: self.generation, since: 7 }
+    }
+
+    /// As it is after this write.
+    fn written(&self, write: &Write) -> Self {
+        assert_eq!(*write.version, *self.version.to_string());
+        Self { version: self.version + 1, addresses: write.addresses.clone(), writers: vec![US], ..self.clone() }
+    }
+}
+
+fn inspection(given: &[Given]) -> Arc<Inspection> {
+    let mut inspection = Inspection { complete: true, ..Inspection::default() };
+    for given in given {
+        let meta = Meta {
+            key: given.key(),
+            uid: given.name.into(),
+            generation: given.generation,
+            created: 0,
+            annotations: BTreeMap::new(),
+        };
+        let status = IngressStatus {
+            addresses: given.addresses.clone(),
+            writers: given.writers.iter().map(|writer| Arc::from(*writer)).collect(),
+            version: given.version.to_string().into(),
+        };
+        inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec: IngressSpec::default(), status })));
+        if given.ours {
+            inspection.ingresses.insert(given.key(), given.published());
+        }
+    }
+    Arc::new(inspection)
+}
+
+fn ours() -> Arc<[Address]> {
+    [ip("192.0.2.1")].into()
+}
+
+fn desk() -> Desk {
+    Desk::new(US.into())
+}
+
+/// The write that follows when Envoys have accepted the Ingress.
+#[track_caller]
+fn accepted_and_started(desk: &mut Desk, given: &Given, now: Instant) -> Write {
+    assert_eq!(desk.waiting(), [(given.key(), given.published())]);
+    assert_eq!(desk.start(now), None, "before the ACK");
+    desk.accepted(&given.key(), &given.published(), 2, now);
+    desk.start(now).expect("a write")
+}
+
+#[test]
+fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut desk, &cart, now);
+    assert_eq!((&*write.addresses, &*write.version), (&[ip("192.0.2.1")][..], "1"));
+    assert_eq!(write.programmed, Some((cart.published(), 2)));
+    desk.finished(&write, Outcome::Done, now);
+    assert_eq!((desk.start(now + TOGETHER), desk.waiting()), (None, vec![]));
+    desk.look(inspection(&[cart.written(&write)]), ours(), now);
+    assert_eq!((desk.len(), desk.start(now + ECHO)), (0, None));
+}
+
+const TOGETHER: Duration = Duration::from_secs(1);
+
+#[test]
+fn what_is_right_is_not_written() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let right = Given { addresses: ours().to_vec(), ..given("right") };
+    let other = Given { ours: false, addresses: vec![ip("203.0.113.1")], ..given("other") };
+    desk.look(inspection(&[right, other]), ours(), now);
+    assert_eq!((desk.len(), desk.next()), (0, None));
+}
+
+#[test]
+fn nothing_is_written_while_the_own_address_is_unknown_or_lists_are_missing() {
+    let (mut desk, now) = (desk(), Instant::now());
+    desk.look(inspection(&[given("cart")]), [].into(), now);
+    assert_eq!(desk.len(), 0);
+    let mut incomplete = inspection(&[given("cart")]);
+    Arc::make_mut(&mut incomplete).complete = false;
+    desk.look(incomplete, ours(), now);
+    assert_eq!(desk.len(), 0);
+}
+
+#[test]
+fn an_ack_of_another_generation_does_not_count() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let newer = Given { generation: 2, version: 2, ..cart.clone() };
+    desk.look(inspection(std::slice::from_ref(&newer)), ours(), now);
+    desk.accepted(&cart.key(), &cart.published(), 1, now);
+    assert_eq!(desk.start(now), None);
+    accepted_and_started(&mut desk, &newer, now);
+}
+
+#[test]
+fn a_change_after_the_ack_waits_for_the_next() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    desk.accepted(&cart.key(), &cart.published(), 1, now);
+    let newer = Given { generation: 2, version: 2, ..cart };
+    desk.look(inspection(std::slice::from_ref(&newer)), ours(), now);
+    accepted_and_started(&mut desk, &newer, now);
+}
+
+#[test]
+fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let both = vec![ip("203.0.113.1"), ip("192.0.2.1")];
+    let left = Given { ours: false, addresses: both, writers: vec![US], ..given("left") };
+    desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
+    let write = desk.start(now).expect("a write, without an ACK");
+    assert_eq!((&*write.addresses, &write.programmed), (&[ip("203.0.113.1")][..], &None));
+    desk.finished(&write, Outcome::Done, now);
+    desk.look(inspection(&[left.written(&write)]), ours(), now);
+    assert_eq!(desk.len(), 0);
+}
+
+#[test]
+fn an_equal_address_that_somebody_else_wrote_is_not_ours() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let other = Given { ours: false, addresses: ours().to_vec(), writers: vec!["other"], ..given("other") };
+    desk.look(inspection(&[other]), ours(), now);
+    assert_eq!(desk.len(), 0);
+}
+
+#[test]
+fn an_address_beside_which_others_wrote_is_withdrawn_once() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let both = vec![ip("192.0.2.1"), ip("203.0.113.1")];
+    let left = Given { ours: false, version: 2, addresses: both.clone(), writers: vec!["other"], ..cart };
+    desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
+    let write = desk.start(now).expect("a write");
+    assert_eq!(write.addresses, [ip("203.0.113.1")]);
+    desk.finished(&write, Outcome::Done, now);
+    // Its new owner insists.
+    desk.look(inspection(&[Given { version: 4, addresses: both, ..left }]), ours(), now);
+    assert_eq!((desk.len(), desk.start(now + ECHO)), (0, None));
+}
+
+#[test]
+fn a_conflict_is_tried_again_over_what_the_other_wrote() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut desk, &cart, now);
+    desk.finished(&write, Outcome::Conflict, now);
+    assert_eq!(desk.start(now), None);
+    desk.look(inspection(&[Given { version: 5, ..cart }]), ours(), now);
+    let again = desk.start(now + CONFLICT.0).expect("a write, for the spec is the same");
+    assert_eq!(&*again.version, "5");
+}
+
+#[test]
+fn failures_are_tried_again_ever_less_often() {
+    let (mut desk, mut now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let mut write = accepted_and_started(&mut desk, &cart, now);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        desk.finished(&write, Outcome::Failed, now);
+        let at = desk.next().unwrap();
+        waits.push((at - now).as_millis());
+        assert_eq!(desk.start(at - Duration::from_millis(1)), None);
+        now = at;
+        write = desk.start(now).unwrap();
+    }
+    assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000]);
+    desk.finished(&write, Outcome::Gone, now);
+    assert_eq!(desk.len(), 0);
+}
+
+#[test]
+fn a_fight_with_another_writer_slows_down() {
+    let (mut desk, start, mut cart) = (desk(), Instant::now(), given("cart"));
+    let mut now = start;
+    let mut writes = 0;
+    while now < start + Duration::from_secs(60) {
+        desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+        desk.accepted(&cart.key(), &cart.published(), 1, now);
+        let write = loop {
+            now = desk.next().expect("a write to come").max(now);
+            if let Some(write) = desk.start(now) {
+                break write;
+            }
+        };
+        writes += 1;
+        desk.finished(&write, Outcome::Done, now);
+        let theirs = vec![ip("203.0.113.1")];
+        cart = Given { version: cart.version + 2, addresses: theirs, writers: vec!["other"], ..cart };
+    }
+    assert!(writes < 10, "{writes}");
+}
+
+#[test]
+fn what_the_watch_does_not_bring_back_is_looked_at_again() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut desk, &cart, now);
+    desk.finished(&write, Outcome::Done, now);
+    assert_eq!(desk.start(now + ECHO), None);
+    assert_eq!(desk.waiting().len(), 1);
+}
+
+#[test]
+fn what_changes_while_a_write_is_under_way_is_seen_when_it_ends() {
+    let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let write = accepted_and_started(&mut desk, &cart, now);
+    // The write is back by the watch, and the Ingress no longer ours, before the answer is here.
+    let left = Given { ours: false, version: 3, ..cart.written(&write) };
+    desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
+    desk.finished(&write, Outcome::Done, now);
+    let withdrawal = desk.start(now).expect("a withdrawal");
+    assert_eq!((withdrawal.addresses.len(), &*withdrawal.version), (0, "3"));
+
+    // Deleted meanwhile.
+    desk.look(inspection(&[]), ours(), now);
+    desk.finished(&withdrawal, Outcome::Gone, now);
+    assert_eq!((desk.len(), desk.start(now + ECHO)), (0, None));
+}
+
+#[test]
+fn a_new_address_is_written_to_all() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    let inspection = inspection(std::slice::from_ref(&cart));
+    desk.look(inspection.clone(), ours(), now);
+    assert_eq!(desk.len(), 0);
+    desk.look(inspection, [ip("192.0.2.2")].into(), now);
+    assert_eq!(accepted_and_started(&mut desk, &cart, now).addresses, [ip("192.0.2.2")]);
+}
