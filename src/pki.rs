@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-pub use certificate::not_after;
+pub use certificate::{first_name, not_after};
 pub use plan::{plan, timestamp};
 
 /// Data key of a certificate.

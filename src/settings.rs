@@ -76,6 +76,8 @@ pub struct ServerOptions {
     pub xds_address: SocketAddr,
     /// Who may open a stream.
     pub xds_tls: XdsTls,
+    /// `host:port` whose addresses are the xDS ports of all replicas; `None`: this is the only one.
+    pub peers: Option<String>,
     /// Where health, metrics and the debug pages are.
     pub admin_address: SocketAddr,
     /// How the log is written.

@@ -15,7 +15,7 @@ use super::pipeline::{self, Pipeline};
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
 use crate::metrics::Metrics;
-use crate::replicas::{self, Here};
+use crate::replicas::{self, Here, Others};
 use crate::settings::ServerOptions;
 use crate::snapshot::Store;
 use crate::status::Fleet;
@@ -79,7 +79,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
         settings,
-        envoys: Fleet::new(here, None),
+        envoys: Fleet::new(here, others(&options, &certificates)),
         metrics: metrics.clone(),
     });
 
@@ -107,6 +107,13 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The other replicas, if there are any.
+fn others(options: &ServerOptions, certificates: &Certificates) -> Option<Others> {
+    let own = std::env::var("POD_IP").ok().and_then(|address| address.parse().ok());
+    let connector = certificates.connector.clone();
+    options.peers.clone().map(|address| Others { address, own, connector })
 }
 
 /// How many connections there may be, and how old they get. As many files may be open as the system grants.

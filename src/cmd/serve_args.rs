@@ -45,6 +45,11 @@ pub struct ServeArgs {
     #[arg(help_heading = "xDS")]
     xds_max_connections: u32,
 
+    /// A name whose addresses are the xDS ports of all replicas (a headless Service): they ask each other what their Envoys
+    /// have accepted, for the status of Ingresses [default: this is the only replica]
+    #[arg(long, value_name = "HOST:PORT", value_parser = values::host_port, help_heading = "xDS")]
+    peers: Option<String>,
+
     /// What this controller calls itself to Envoy [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = values::identifier, help_heading = "xDS")]
     id: Option<String>,
@@ -128,6 +133,7 @@ impl ServeArgs {
         let options = ServerOptions {
             xds_address: self.xds_address,
             xds_tls: self.xds_tls.resolve(&source)?,
+            peers: self.peers,
             admin_address: self.admin_address,
             log_format,
             log_level,

@@ -62,7 +62,7 @@ fn every_flag_arrives() {
          --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
          --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug \
-         --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine",
+         --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine",
         kubeconfig.display(),
         dir.display()
     ))
@@ -88,6 +88,7 @@ fn every_flag_arrives() {
         ServerOptions {
             xds_address: "[::1]:1".parse().unwrap(),
             xds_tls: XdsTls::Directory(dir.into()),
+            peers: Some("lockgate-peers.ingress.svc:18000".into()),
             admin_address: "127.0.0.1:2".parse().unwrap(),
             log_format: telemetry::Format::Json,
             log_level: "debug".into(),
@@ -164,6 +165,7 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--https-port 70000", ["70000", "--https-port <PORT>", "1..=65535"]),
         ("--xds-address localhost", ["'localhost'", "--xds-address <ADDRESS>", "expected an IP address and a port"]),
         ("--admin-address :80", ["':80'", "--admin-address <ADDRESS>", "expected an IP address and a port"]),
+        ("--peers :80", ["':80'", "--peers <HOST:PORT>", "expected HOST:PORT"]),
         ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "expected IP addresses and DNS names"]),
         ("--log-format yaml", ["'yaml'", "--log-format <FORMAT>", "[possible values: text, json]"]),
         ("--access-log on", ["'on'", "--access-log <FORMAT>", "[possible values: text, json, off]"]),

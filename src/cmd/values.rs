@@ -65,6 +65,15 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:18000 or [::1]:18000".to_owned())
 }
 
+/// `lockgate-peers.ingress.svc:18000`
+pub(super) fn host_port(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+    match parts.and_then(|(_, port)| port.parse::<u16>().ok()) {
+        Some(port) if port != 0 => Ok(text.to_owned()),
+        _ => Err("expected HOST:PORT, such as lockgate-peers.ingress.svc:18000".to_owned()),
+    }
+}
+
 /// `namespace/name`.
 pub(super) fn namespaced_name(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {

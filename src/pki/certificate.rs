@@ -80,6 +80,17 @@ pub fn not_after(pem: &[u8]) -> Result<(SystemTime, SystemTime), String> {
     Ok((all.first().copied().unwrap_or(least), least))
 }
 
+/// The first DNS name of the first certificate in `pem`.
+pub fn first_name(pem: &[u8]) -> Option<String> {
+    let certificates = certificates(pem).ok()?;
+    let leaf = parse(certificates.first()?).ok()?;
+    let names = leaf.subject_alternative_name().ok()??;
+    names.value.general_names.iter().find_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    })
+}
+
 fn parse<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, String> {
     match X509Certificate::from_der(der) {
         Ok(([], certificate)) => Ok(certificate),

@@ -1,6 +1,6 @@
 //! Asks the other replicas.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use super::{Reached, Wanted};
 
 /// A replica that takes longer to connect is not there.
 const CONNECT: Duration = Duration::from_secs(2);
+/// Where replicas are whose addresses are not known.
+const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 /// Longest answer that is read.
 const LARGEST_ANSWER: usize = 4 << 20;
 
@@ -30,9 +32,12 @@ const LARGEST_ANSWER: usize = 4 << 20;
 pub enum Connector {
     /// In clear text.
     Plain,
-    /// With TLS, as the newest configuration says; the certificate must be for this name.
-    Tls(watch::Receiver<Arc<ClientConfig>>, ServerName<'static>),
+    /// With TLS, as the newest client says; not at all before there is one.
+    Tls(watch::Receiver<Option<Client>>),
 }
+
+/// A client with TLS: what it shows and trusts, and the name that the certificate of the other side must have.
+pub type Client = (Arc<ClientConfig>, ServerName<'static>);
 
 /// The other replicas, by a name whose addresses are those of all.
 #[derive(Debug, Clone)]
@@ -49,7 +54,11 @@ impl Others {
     /// What each of the others says, which may take a while: they hold the question until they have something to tell.
     /// Those that cannot be asked say why.
     pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
-        let Ok(addresses) = lookup_host(&self.address).await else { return Vec::new() };
+        let addresses = match lookup_host(&self.address).await {
+            Ok(addresses) => addresses,
+            // There may be others, and nobody knows where.
+            Err(error) => return vec![(UNKNOWN, Err(format!("{}: {error}", self.address)))],
+        };
         let mut addresses: Vec<SocketAddr> =
             addresses.filter(|address| Some(address.ip().to_canonical()) != self.own).collect();
         addresses.sort();
@@ -64,9 +73,10 @@ impl Others {
             let socket = socket.map_err(|_| "it does not answer".to_owned())?.map_err(|error| error.to_string())?;
             match &self.connector {
                 Connector::Plain => exchange(socket, &self.address, wanted).await,
-                Connector::Tls(config, name) => {
-                    let config = config.borrow().clone();
-                    let socket = TlsConnector::from(config).connect(name.clone(), socket).await;
+                Connector::Tls(client) => {
+                    let client = client.borrow().clone();
+                    let (config, name) = client.ok_or("this replica has no certificate yet")?;
+                    let socket = TlsConnector::from(config).connect(name, socket).await;
                     exchange(socket.map_err(|error| format!("TLS: {error}"))?, &self.address, wanted).await
                 }
             }

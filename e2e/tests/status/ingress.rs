@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{ApiServer, Envoy, Lockgate, Mode, Target, wait_until};
+use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, Target, wait_until};
 use serde_json::{Value, json};
 
 use super::{get, leads, redirect, start};
@@ -127,4 +127,30 @@ async fn the_addresses_are_those_of_the_service_of_the_envoys() {
     server.kubectl(&["delete", "service", "envoy"], "").await;
     lockgate.logged(&["does not exist", "no status is written without an address"]).await;
     assert_eq!(addresses(&server, "one").await, json!([{ "ip": "192.0.2.21" }]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_envoys_of_other_replicas_have_to_accept_too() {
+    let server = ApiServer::start().await;
+    server.apply(&documents(&[ingress_class(), redirect("one", "one.test")])).await;
+    // This one serves, and does not write.
+    let other = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &[]).await;
+    let peers = format!("127.0.0.1:{}", other.xds);
+    let leader = start(&server, &[FLAGS, &["--peers", &peers]].concat()).await;
+    wait_until("the replica to lead", async || leads(&leader).await).await;
+    let mut envoy = Envoy::start(&other, Mode::Delta).await;
+    until_ours(&server, "one").await;
+    assert_served(&other, "one.test").await;
+
+    // With an Envoy here that answers, and one there that does not.
+    let _envoy = Envoy::start(&leader, Mode::Delta).await;
+    envoy.process().signal("STOP");
+    server.apply(&redirect("two", "two.test")).await;
+    let here = Target::http(leader.http, "two.test");
+    let served = async || here.get("/").await.is_ok_and(|answer| answer.status == 301);
+    wait_until("the Envoy of the leader to serve", served).await;
+    assert_eq!(addresses(&server, "two").await, Value::Null);
+    envoy.process().signal("CONT");
+    until_ours(&server, "two").await;
+    assert_served(&other, "two.test").await;
 }

@@ -14,6 +14,7 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::pki::secrets::Secrets;
 use crate::pki::{self, Material, Wanted};
+use crate::replicas::{self, Client, Connector};
 use crate::settings::{ServerOptions, Source, XdsSecrets, XdsTls};
 use crate::source;
 use crate::xds::{self, Access};
@@ -27,6 +28,8 @@ type Supplied = watch::Receiver<Option<Result<Material, String>>>;
 pub(super) struct Certificates {
     /// For the xDS server.
     pub access: Access,
+    /// For asking other replicas.
+    pub connector: Connector,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -41,7 +44,7 @@ impl Certificates {
         metrics: &Metrics,
         readiness: &Readiness,
     ) -> anyhow::Result<Self> {
-        let plain = |access| Self { access, tasks: Vec::new() };
+        let plain = |access| Self { access, connector: Connector::Plain, tasks: Vec::new() };
         let (supply, supplied) = watch::channel(None);
         let mut tasks = Vec::new();
         let origin = match &options.xds_tls {
@@ -69,10 +72,11 @@ impl Certificates {
             }
         };
         let (configs, config) = watch::channel(None);
+        let (clients, client) = watch::channel(None);
         readiness.need(CERTIFICATE);
-        let taker = Taker { origin, configs, metrics: metrics.clone(), readiness: readiness.clone() };
+        let taker = Taker { origin, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
         tasks.push(tokio::spawn(taker.take(supplied)));
-        Ok(Self { access: Access::Tls(config.into()), tasks })
+        Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), tasks })
     }
 
     /// Why it has ended; while it works, or has nothing to do, this waits.
@@ -129,6 +133,7 @@ struct Taker {
     /// What faults are told with.
     origin: String,
     configs: watch::Sender<Option<Arc<ServerConfig>>>,
+    clients: watch::Sender<Option<Client>>,
     metrics: Metrics,
     readiness: Readiness,
 }
@@ -141,10 +146,13 @@ impl Taker {
             let told = supplied.borrow_and_update().clone();
             let Some(told) = told else { continue };
             let told = told.map_err(|problem| (String::new(), problem));
-            let good =
-                told.and_then(|material| good(&material, current).map_err(|problem| (self.origin.clone(), problem)));
+            let good = told.and_then(|material| {
+                let good = good(&material, current).map_err(|problem| (self.origin.clone(), problem))?;
+                Ok((good, client(&material)))
+            });
             match good {
-                Ok((config, end, trust_end)) => {
+                Ok(((config, end, trust_end), client)) => {
+                    self.clients.send_replace(client);
                     self.metrics.set_certificate_expiry("server", end);
                     self.metrics.set_certificate_expiry("authority", trust_end);
                     let expires = pki::timestamp(end);
@@ -166,6 +174,14 @@ impl Taker {
             }
         }
     }
+}
+
+/// This replica as a client of others, who have the same certificate: it is also good for clients, or they say so.
+fn client(material: &Material) -> Option<Client> {
+    let Material { certificate, key, authorities } = material;
+    let config = replicas::client_config(certificate, key, authorities).ok()?;
+    let name = pki::first_name(certificate)?;
+    Some((config, name.try_into().ok()?))
 }
 
 /// The configuration, the last moments of the certificate and of the authorities. An expired one is taken only if there
