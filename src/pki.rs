@@ -49,6 +49,8 @@ pub const NEXT_KEY: &str = "next.key";
 pub const WRITTEN: &str = "lockgate.dev/written";
 /// Annotation, set by a person: make this anew. It goes when that is done.
 pub const ROTATE: &str = "lockgate.dev/rotate";
+/// Its value on the Secret of the authority if nothing of before may be trusted any longer: a key has leaked.
+pub const AT_ONCE: &str = "at-once";
 
 /// One of the three Secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 use k8s_openapi::jiff::Timestamp;
 
 use super::authorities::{self, Authorities};
-use super::certificate::{Issuer, judge};
+use super::certificate::{Authority, Issuer, judge};
 use super::{
-    AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, KEY, NEXT_KEY, ROTATE, Role, Step, Stored, WRITTEN, Wanted,
+    AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, KEY, NEXT_KEY, ROTATE, Role, Step, Stored,
+    WRITTEN, Wanted,
 };
 
 /// Clocks of two replicas may differ by this much; a time of writing that lies further ahead is not true.
@@ -21,9 +22,16 @@ const WORTHWHILE: Duration = Duration::from_secs(1);
 /// # Errors
 /// [`Fault`]: a certificate cannot be made; a name in `wanted` does not fit into one.
 pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, Fault> {
+    let annotation = stored.get(Role::Authority).and_then(|content| content.annotations.get(ROTATE));
+    if annotation.is_some_and(|value| value == AT_ONCE) {
+        return new_authority(now, stored, wanted, vec![], format!("the annotation {ROTATE} asks for it, at once"));
+    }
     let authorities = match Authorities::read(stored.get(Role::Authority), now) {
         Ok(authorities) => authorities,
-        Err(reason) => return new_authority(now, stored, wanted, reason),
+        Err(reason) => {
+            let trusted = authorities::in_use(stored, wanted, now);
+            return new_authority(now, stored, wanted, trusted, reason);
+        }
     };
     // What is nearest of all that will be due.
     let mut next = None::<SystemTime>;
@@ -40,10 +48,15 @@ pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, F
     })
 }
 
-/// There is nobody to issue.
-fn new_authority(now: SystemTime, stored: &Stored, wanted: &Wanted, reason: String) -> Result<Step, Fault> {
+/// There is nobody to issue. Those of before are `trusted` for as long as a new authority in steps takes.
+fn new_authority(
+    now: SystemTime,
+    stored: &Stored,
+    wanted: &Wanted,
+    mut trusted: Vec<Authority>,
+    reason: String,
+) -> Result<Step, Fault> {
     let (issuer, key) = Issuer::new(wanted, now)?;
-    let mut trusted = authorities::in_use(stored, wanted, now);
     // With key pairs of a lost authority in use, the new one has to become known first.
     let of_key = if trusted.is_empty() { AUTHORITY_KEY } else { NEXT_KEY };
     trusted.push(issuer.authority);

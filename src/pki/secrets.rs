@@ -222,8 +222,9 @@ impl Secrets {
         };
         match result {
             Ok(_) => Ok(true),
-            // Changed, made or deleted by somebody else meanwhile.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            // Changed or made by somebody else meanwhile, or deleted. Where none can be made, there is no namespace.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 404 && verb == "update" => Ok(false),
             Err(error) => Err(failure(verb, name, error)),
         }
     }

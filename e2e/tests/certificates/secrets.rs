@@ -82,9 +82,9 @@ async fn secret(server: &ApiServer, name: &str) -> BTreeMap<String, String> {
     data.map(|(key, value)| (key.clone(), decode(value))).collect()
 }
 
-async fn annotate(server: &ApiServer, name: &str) {
+async fn annotate(server: &ApiServer, name: &str, value: &str) {
     let name = format!("lockgate-xds-{name}");
-    server.kubectl(&["annotate", "secret", &name, "lockgate.dev/rotate=now"], "").await;
+    server.kubectl(&["annotate", "secret", &name, &format!("lockgate.dev/rotate={value}")], "").await;
 }
 
 fn authorities(secret: &BTreeMap<String, String>) -> usize {
@@ -214,6 +214,17 @@ async fn where_it_may_create_secrets_it_does_and_makes_lost_ones_anew() {
     assert_eq!(let_in(lockgate.xds, &new).await.expect("a connection"), 200);
     let refused = async || let_in(lockgate.xds, &envoy).await.is_err();
     wait_until("the old one to be refused", refused).await;
+
+    // A key has leaked.
+    annotate(&server, "ca", "at-once").await;
+    wait_until("a new authority", async || secret(&server, "envoy").await["ca.crt"] != new["ca.crt"]).await;
+    let newest = secret(&server, "envoy").await;
+    assert_eq!(authorities(&newest), 1);
+    wait_until("the newest to be let in", async || let_in(lockgate.xds, &newest).await.is_ok()).await;
+    let_in(lockgate.xds, &new).await.expect_err("what has leaked");
+    for line in lockgate.log().lines().filter(|line| line.contains("written: ") || line.contains("certificate")) {
+        println!("{line}");
+    }
 }
 
 fn mount(secret: &BTreeMap<String, String>) -> Mount {
@@ -241,7 +252,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     let load = Load::start(Plan { rate: 200, ..Plan::new(Target::http(lockgate.stats, "localhost"), "/ready") }).await;
 
     let (mut seen, mut rotations, mut renewals) = (secret(&server, "envoy").await, 0, 0);
-    annotate(&server, "ca").await;
+    annotate(&server, "ca", "now").await;
     let late = Duration::from_millis(700);
     let end = tokio::time::Instant::now() + PATIENCE * 4;
     while rotations < 2 || renewals < 3 {
@@ -255,7 +266,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
         renewals += u32::from(now["tls.crt"] != seen["tls.crt"]);
         if authorities(&now) == 1 && authorities(&seen) == 2 {
             rotations += 1;
-            annotate(&server, "ca").await;
+            annotate(&server, "ca", "now").await;
         }
         seen = now;
     }

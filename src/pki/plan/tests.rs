@@ -287,6 +287,21 @@ fn a_lost_authority_is_trusted_until_its_key_pairs_are_replaced() {
 }
 
 #[test]
+fn after_a_leak_nothing_of_before_is_trusted() {
+    let mut desk = Desk::furnished();
+    let before = Role::ALL.map(|role| desk.content(role).data);
+    desk.edit(Role::Authority, |content| {
+        content.annotations.insert(ROTATE.into(), AT_ONCE.into());
+    });
+    assert_eq!(roles(&desk.work()), Role::ALL);
+    assert_eq!(Role::ALL.map(|role| desk.trusted(role)), [1; 3]);
+    let after = Role::ALL.map(|role| desk.content(role).data);
+    for (before, after) in before.iter().zip(&after) {
+        assert!(before.iter().all(|(key, value)| after.get(key) != Some(value)));
+    }
+}
+
+#[test]
 fn a_person_can_have_a_key_pair_made_anew() {
     let mut desk = Desk::furnished();
     desk.edit(Role::Envoy, |content| {

@@ -62,6 +62,8 @@ struct World {
     past: BTreeMap<Role, Vec<(SystemTime, Content)>>,
     leaders: [Leader; 2],
     quiet: SystemTime,
+    /// How long a pass may take.
+    pass: Duration,
     /// Who is taken by whom, and until when: pair and bundle.
     taken: BTreeMap<(Vec<u8>, Vec<u8>), SystemTime>,
     writes: usize,
@@ -81,6 +83,7 @@ impl World {
             past: BTreeMap::new(),
             leaders: [Leader::default(), ahead],
             quiet: now,
+            pass: PASS,
             taken: BTreeMap::new(),
             writes: 0,
         };
@@ -124,7 +127,7 @@ impl World {
     /// The next request of one of the two.
     fn go(&mut self, who: usize) {
         let now = self.now;
-        if self.leaders[who].begun.is_some_and(|begun| now > begun + PASS) {
+        if self.leaders[who].begun.is_some_and(|begun| now > begun + self.pass) {
             self.crash(who);
         }
         let leader = &mut self.leaders[who];
@@ -227,4 +230,29 @@ fn in_three_hours_there_are_several_authorities() {
         world.past[&Role::Authority].iter().map(|(_, content)| content.get(AUTHORITIES)).collect();
     bundles.dedup();
     assert!(bundles.len() >= 12, "{} changes of trust", bundles.len());
+}
+
+/// Why a pass reads the authority last: who read something long ago must not write it over what has come since.
+#[test]
+fn one_who_stood_still_undoes_nothing() {
+    for requests in 1..=4 {
+        let mut world = World::new();
+        world.pass = Duration::from_secs(3600);
+        for _ in 0..requests {
+            world.go(1);
+        }
+        // Meanwhile a new authority becomes known, and somebody finds that it may issue now.
+        world.act(&Act::Rotate(Role::Authority));
+        world.attend();
+        world.now += 2 * MINUTE;
+        for _ in 0..4 {
+            world.go(0);
+        }
+        for _ in requests..5 {
+            world.go(1);
+        }
+        world.go(0);
+        world.attend();
+        world.assert_trust();
+    }
 }
