@@ -2,6 +2,7 @@
 
 pub mod bootstrap;
 mod completions;
+mod envoy_drain;
 mod export;
 mod object_args;
 mod pipeline;
@@ -50,6 +51,9 @@ pub enum Command {
     Export(Box<export::ExportArgs>),
     /// Print the configuration with which Envoy starts and finds this controller
     Bootstrap(Box<bootstrap::Options>),
+    /// End an Envoy without a failed request: run beside it, or by hand
+    #[command(long_about = envoy_drain::LONG_ABOUT)]
+    EnvoyDrain(Box<envoy_drain::Options>),
     /// Print the version, the commit, and which Envoy it is tested with
     #[command(after_help = version::EXAMPLES)]
     Version,
@@ -98,6 +102,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => runtime()?.block_on(serve::run(*args)),
         Command::Export(args) => runtime()?.block_on(export::run(*args)),
         Command::Bootstrap(options) => bootstrap::run(*options),
+        Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
         Command::Version => print(&version::text()),
         Command::Completions(options) => print(&completions::script(&options)),
     }

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod cmd;
 pub mod controller;
+pub mod drain;
 pub mod envoy;
 pub mod export;
 #[cfg(test)]

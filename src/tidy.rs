@@ -35,6 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "status",
         &["inspection", "leader", "metrics", "provenance", "replicas", "settings", "source", "translate::problem"],
     ),
+    ("drain", &["envoy::names"]),
     // Those who run it.
     ("admin", &["inspection", "metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),
     (
@@ -57,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "admin",
             "controller",
+            "drain",
             "envoy",
             "export",
             "inspection",
@@ -82,7 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that only some modules may know.
 const CRATES: &[(&str, &[&str])] = &[
     ("anyhow", &["cmd"]),
-    ("axum", &["admin", "replicas", "xds"]),
+    ("axum", &["admin", "drain", "replicas", "xds"]),
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
     ("envoy_types", &["cmd", "envoy", "export", "source", "xds"]),

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -14,7 +15,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A server on a port of this machine. It answers every request 200, with its name as `x-backend` and as the body.
+/// A server on a port of this machine. It answers every request 200, with its name as `x-backend` and as the body; after
+/// 1,500 ms if the path is `/after/1500`.
 /// Dropped without [`Backend::stop`] it ends at once, as a pod that crashes.
 pub struct Backend {
     /// Where it listens.
@@ -75,10 +77,16 @@ async fn serve(listener: TcpListener, name: Bytes, requests: Arc<AtomicU64>, mut
         let _ = stream.set_nodelay(true);
         let (name, requests, mut stopped) = (name.clone(), requests.clone(), stopped.clone());
         connections.spawn(async move {
-            let answer = service_fn(move |_: Request<hyper::body::Incoming>| {
+            let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
+                let after = request.uri().path().strip_prefix("/after/").and_then(|after| after.parse().ok());
                 requests.fetch_add(1, Ordering::Relaxed);
                 let answer = Response::builder().header("x-backend", &name[..]).body(Full::new(name.clone()));
-                async move { Ok::<_, Infallible>(answer.expect("a name that a header can hold")) }
+                async move {
+                    if let Some(after) = after {
+                        tokio::time::sleep(Duration::from_millis(after)).await;
+                    }
+                    Ok::<_, Infallible>(answer.expect("a name that a header can hold"))
+                }
             });
             let mut connection = std::pin::pin!(
                 hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer)

@@ -1,14 +1,16 @@
-//! An HTTP/1.1 client over TCP or TLS that hides nothing: one connection is one object, nothing is tried again.
+//! An HTTP client over TCP or TLS that hides nothing: one connection is one object, nothing is tried again. HTTP/1.1, or
+//! HTTP/2 in clear text where a target says so.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::SendRequest;
+use hyper::client::conn::{http1, http2};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Version};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
 
@@ -22,7 +24,20 @@ pub struct Target {
     host: String,
     fields: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<rustls::ClientConfig>>,
+    http2: bool,
 }
+
+/// The connection was closed before the request was sent: whoever sends it again, sends it once.
+#[derive(Debug)]
+pub struct Unsent;
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection was closed before the request was sent")
+    }
+}
+
+impl std::error::Error for Unsent {}
 
 /// An answer.
 #[derive(Debug)]
@@ -51,17 +66,29 @@ impl Answer {
 
 /// One connection.
 pub struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    sender: Sender,
     host: String,
     fields: Vec<(HeaderName, HeaderValue)>,
     /// The certificate that the server presented.
     pub certificate: Option<CertificateDer<'static>>,
 }
 
+enum Sender {
+    One(http1::SendRequest<Full<Bytes>>),
+    Two(http2::SendRequest<Full<Bytes>>),
+}
+
 impl Target {
     /// Plain HTTP to a port of this machine, for a host.
     pub fn http(port: u16, host: &str) -> Self {
-        Self { address: (Ipv4Addr::LOCALHOST, port).into(), host: host.into(), fields: vec![], tls: None }
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        Self { address, host: host.into(), fields: vec![], tls: None, http2: false }
+    }
+
+    /// The same by HTTP/2, without asking first whether the server speaks it.
+    #[must_use]
+    pub fn over_http2(self) -> Self {
+        Self { http2: true, ..self }
     }
 
     /// HTTPS with `host` as server name; only what `root` has signed is accepted.
@@ -78,7 +105,7 @@ impl Target {
             .with_no_client_auth();
         config.resumption = rustls::client::Resumption::disabled(); // each connection sees the certificate of now
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        Self { address, host: host.into(), fields: vec![], tls: Some(Arc::new(config)) }
+        Self { address, host: host.into(), fields: vec![], tls: Some(Arc::new(config)), http2: false }
     }
 
     /// The same at another address than this machine's.
@@ -107,13 +134,13 @@ impl Target {
         tcp.set_nodelay(true)?;
         let (host, fields) = (self.host.clone(), self.fields.clone());
         let Some(config) = &self.tls else {
-            return Ok(Connection { sender: handshake(tcp).await?, host, fields, certificate: None });
+            return Ok(Connection { sender: self.handshake(tcp).await?, host, fields, certificate: None });
         };
         let name = ServerName::try_from(host.clone())?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
         let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
         let certificate = certificate.map(CertificateDer::into_owned);
-        Ok(Connection { sender: handshake(tls).await?, host, fields, certificate })
+        Ok(Connection { sender: self.handshake(tls).await?, host, fields, certificate })
     }
 
     /// A request over a connection of its own.
@@ -132,6 +159,21 @@ impl Target {
         self.connect().await?.send(method, path, body.into()).await
     }
 
+    async fn handshake<S>(&self, stream: S) -> Result<Sender, Error>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+    {
+        let stream = TokioIo::new(stream);
+        if self.http2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            tokio::spawn(connection);
+            return Ok(Sender::Two(sender));
+        }
+        let (sender, connection) = http1::handshake(stream).await?;
+        tokio::spawn(connection);
+        Ok(Sender::One(sender))
+    }
+
     /// Whether a request is answered 200, and by which backend.
     pub async fn backend(&self, path: &str) -> Option<String> {
         let answer = self.get(path).await.ok()?;
@@ -142,30 +184,39 @@ impl Target {
 impl Connection {
     /// Whether another request can be sent: not once the server has closed.
     pub async fn usable(&mut self) -> bool {
-        self.sender.ready().await.is_ok()
+        match &mut self.sender {
+            Sender::One(sender) => sender.ready().await.is_ok(),
+            Sender::Two(sender) => sender.ready().await.is_ok(),
+        }
     }
 
     /// Sends a request and reads the whole answer.
     ///
     /// # Errors
-    /// If there is no complete answer.
+    /// If there is no complete answer; [`Unsent`] if the request has not left.
     pub async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Answer, Error> {
-        let mut request =
-            Request::builder().method(method).uri(path).header("host", &self.host).body(Full::new(body))?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
         request.headers_mut().extend(self.fields.iter().cloned());
-        let (head, body) = self.sender.send_request(request).await?.into_parts();
+        let sent = match &mut self.sender {
+            Sender::One(sender) => {
+                *request.uri_mut() = path.parse()?;
+                request.headers_mut().insert("host", self.host.parse()?);
+                sender.try_send_request(request).await
+            }
+            Sender::Two(sender) => {
+                *request.uri_mut() = format!("http://{}{path}", self.host).parse()?;
+                sender.try_send_request(request).await
+            }
+        };
+        let answer = sent.map_err(|mut error| match error.take_message() {
+            Some(_) => Error::from(Unsent),
+            None => error.into_error().into(),
+        })?;
+        let (head, body) = answer.into_parts();
         let body = body.collect().await?.to_bytes();
         Ok(Answer { status: head.status.as_u16(), version: head.version, headers: head.headers, body })
     }
-}
-
-async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, Error>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
-{
-    let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(sender)
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {

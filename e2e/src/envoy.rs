@@ -184,7 +184,8 @@ fn launch(directory: &tempfile::TempDir, flags: &[String]) -> Process {
     Process::start("envoy", &binary(), &args, &directory.path().join("envoy.log"))
 }
 
-fn binary() -> PathBuf {
+/// The program.
+pub fn binary() -> PathBuf {
     let path = std::env::var_os("ENVOY").map_or_else(|| repository().join(".venv/bin/envoy-bin"), PathBuf::from);
     program(path, "make envoy")
 }

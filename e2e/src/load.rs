@@ -11,7 +11,7 @@ use bytes::Bytes;
 use hyper::Method;
 use tokio::time::MissedTickBehavior;
 
-use crate::client::{Connection, Target};
+use crate::client::{Connection, Target, Unsent};
 use crate::figures::Durations;
 
 /// What is sent.
@@ -183,6 +183,12 @@ async fn worker(plan: Plan, start: Instant, offset: Duration, interval: Duration
     report
 }
 
+/// An error and what is behind it.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// One request. A connection that the server has closed since the last answer is replaced, as every client does; once
 /// the request is on its way, whatever happens to it counts.
 async fn request(plan: &Plan, slot: &mut Option<Connection>, connections: &mut u64) -> Result<(), String> {
@@ -199,8 +205,13 @@ async fn request(plan: &Plan, slot: &mut Option<Connection>, connections: &mut u
             plan.target.connect().await.map_err(|error| format!("no connection: {error}"))?
         }
     };
-    let answer =
-        connection.send(Method::GET, &plan.path, Bytes::new()).await.map_err(|error| format!("no answer: {error}"))?;
+    let mut sent = connection.send(Method::GET, &plan.path, Bytes::new()).await;
+    if sent.as_ref().is_err_and(|error| error.is::<Unsent>()) {
+        *connections += 1;
+        connection = plan.target.connect().await.map_err(|error| format!("no connection: {error}"))?;
+        sent = connection.send(Method::GET, &plan.path, Bytes::new()).await;
+    }
+    let answer = sent.map_err(|error| format!("no answer: {}", causes(&*error)))?;
     if answer.status != 200 {
         return Err(format!("status {}: {}", answer.status, answer.text()));
     }

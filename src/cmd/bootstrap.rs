@@ -89,6 +89,10 @@ pub struct Options {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
     pub admin_address: Address,
 
+    /// With `--admin-address unix:PATH`: who may connect, in octal, as for chmod
+    #[arg(long, value_name = "MODE", default_value = "0600", value_parser = values::mode)]
+    pub admin_socket_mode: u32,
+
     /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory. With `--output`
     /// Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
     #[arg(long, value_name = "DIR")]

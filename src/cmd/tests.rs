@@ -214,7 +214,7 @@ fn help_teaches_by_example_on_every_command() {
         assert!(examples.matches(&call).count() >= 1, "no example of {name} in\n{examples}");
         seen.push(name);
     }
-    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "version", "completions"]);
+    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "version", "completions"]);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub const XDS_CLUSTER: &str = "lockgate-xds";
 pub const TRACING_CLUSTER: &str = "tracing";
 /// The layer of runtime flags that the bootstrap asks for by RTDS.
 pub const RUNTIME: &str = "lockgate";
+/// The runtime key by which `lockgate envoy-drain` makes `/ready` fail while nothing else changes yet; 100 is draining.
+pub const DRAINING: &str = "lockgate.draining";
 /// Key of our metadata on a route: `kind`, `namespace` and `name` of the object behind it.
 pub const METADATA: &str = "dev.lockgate";
 

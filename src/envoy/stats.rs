@@ -4,6 +4,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::envoy::r#type::v3 as type_v3;
 
 use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, Routes, http_connection_manager};
@@ -12,6 +13,7 @@ use super::{names, route, wire};
 use crate::settings::{AccessLog, AccessLogFormat, Settings};
 
 /// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface.
+/// `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
 ///
 /// It answers under overload too: an Envoy that sheds load is not one to restart. What the settings say of clients is
 /// not said of probes, so that no change of it disturbs them.
@@ -19,7 +21,7 @@ pub fn listener(settings: &Settings) -> listener_v3::Listener {
     let virtual_host = route_v3::VirtualHost {
         name: names::STATS.to_owned(),
         domains: vec!["*".to_owned()],
-        routes: ["/ready", "/stats", "/stats/prometheus"].map(admin_route).to_vec(),
+        routes: [draining()].into_iter().chain(["/ready", "/stats", "/stats/prometheus"].map(admin_route)).collect(),
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {
@@ -40,6 +42,28 @@ pub fn listener(settings: &Settings) -> listener_v3::Listener {
         tcp_keepalive: Some(wire::tcp_keepalive()),
         ignore_global_conn_limit: true,
         bypass_overload_manager: true,
+        ..Default::default()
+    }
+}
+
+/// What `/ready` answers when an Envoy is about to drain, in Envoy's own words.
+fn draining() -> route_v3::Route {
+    let answer = route_v3::DirectResponseAction {
+        status: 503,
+        body: Some(wire::inline_string("DRAINING\n")),
+        ..Default::default()
+    };
+    route_v3::Route {
+        r#match: Some(route_v3::RouteMatch {
+            path_specifier: Some(route_v3::route_match::PathSpecifier::Path("/ready".to_owned())),
+            // Of a hundred: never, unless somebody sets the key.
+            runtime_fraction: Some(core_v3::RuntimeFractionalPercent {
+                default_value: Some(type_v3::FractionalPercent::default()),
+                runtime_key: names::DRAINING.to_owned(),
+            }),
+            ..Default::default()
+        }),
+        action: Some(route_v3::route::Action::DirectResponse(answer)),
         ..Default::default()
     }
 }

@@ -72,10 +72,12 @@ pub fn address_of(socket: core_v3::SocketAddress) -> core_v3::Address {
 
 /// "Ask on the ADS stream": the only source of configuration that our resources name.
 ///
-/// `initial_fetch_timeout` stays Envoy's 15 s: a resource that never comes holds its parent for that time, not for ever.
+/// Envoy waits for it as long as it takes. After its own 15 s it would go on without: be ready without routes, or have a
+/// cluster without endpoints, while the controller is slow or away. What we name, we also serve, in the same snapshot.
 pub fn ads() -> core_v3::ConfigSource {
     core_v3::ConfigSource {
         resource_api_version: core_v3::ApiVersion::V3 as i32,
+        initial_fetch_timeout: Some(duration(Duration::ZERO)),
         config_source_specifier: Some(core_v3::config_source::ConfigSourceSpecifier::Ads(Default::default())),
         ..Default::default()
     }

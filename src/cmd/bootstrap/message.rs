@@ -30,7 +30,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
             ..Default::default()
         }),
         admin: Some(bootstrap_v3::Admin {
-            address: Some(options.admin_address.message()),
+            address: Some(admin_address(options)),
             // Probes and scrapers get through when clients no longer do.
             ignore_global_conn_limit: true,
             ..Default::default()
@@ -54,8 +54,9 @@ fn dynamic_resources(options: &Options) -> bootstrap_v3::bootstrap::DynamicResou
     let Some(files) = &options.files else {
         return bootstrap_v3::bootstrap::DynamicResources {
             ads_config: Some(ads_config(options.mode)),
-            cds_config: Some(first_wait_for_ever()),
-            lds_config: Some(first_wait_for_ever()),
+            // Nor is Envoy ready before these have come: `wire::ads` waits for ever.
+            cds_config: Some(wire::ads()),
+            lds_config: Some(wire::ads()),
             ..Default::default()
         };
     };
@@ -96,11 +97,6 @@ fn ads_config(mode: Mode) -> core_v3::ApiConfigSource {
         }],
         ..Default::default()
     }
-}
-
-/// ADS, and no start without a first answer: after Envoy's 15 s it would call itself ready and serve nothing.
-fn first_wait_for_ever() -> core_v3::ConfigSource {
-    core_v3::ConfigSource { initial_fetch_timeout: Some(wire::duration(Duration::ZERO)), ..wire::ads() }
 }
 
 /// The cluster of the controller. A connection that went dead without a word is noticed within 15 s.
@@ -147,6 +143,15 @@ fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
         }),
         ..Default::default()
     }
+}
+
+/// Where Envoy's admin interface listens: a socket is for its own user, unless asked otherwise.
+fn admin_address(options: &Options) -> core_v3::Address {
+    let mut address = options.admin_address.message();
+    if let Some(core_v3::address::Address::Pipe(pipe)) = &mut address.address {
+        pipe.mode = options.admin_socket_mode;
+    }
+    address
 }
 
 /// Envoy's own admin interface, to which the listener `stats` sends.

@@ -1,0 +1,99 @@
+//! A load balancer for TCP connections of this machine, as kube-proxy is one: it decides once, when a connection is made.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// A port that leads to others, in turn.
+pub struct Relay {
+    /// The port.
+    pub port: u16,
+    targets: Arc<Mutex<Vec<u16>>>,
+    released: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Relay {
+    /// Leads to these ports.
+    pub async fn start(targets: &[u16]) -> Self {
+        Self::start_until(targets, b"").await
+    }
+
+    /// The same, but no connection passes on what a server sends from `marker` on, until [`Relay::release`].
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub async fn start_until(targets: &[u16], marker: &'static [u8]) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a relay");
+        let port = listener.local_addr().expect("the address of a relay").port();
+        let targets = Arc::new(Mutex::new(targets.to_vec()));
+        let (released, hold) = watch::channel(marker.is_empty());
+        let task = tokio::spawn(accept(listener, targets.clone(), marker, hold));
+        Self { port, targets, released, task }
+    }
+
+    /// Where new connections lead from now on; those that are open stay.
+    pub fn lead_to(&self, targets: &[u16]) {
+        *self.targets.lock().unwrap() = targets.to_vec();
+    }
+
+    /// Passes everything on, also what was held.
+    pub fn release(&self) {
+        self.released.send_replace(true);
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    targets: Arc<Mutex<Vec<u16>>>,
+    marker: &'static [u8],
+    released: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    for turn in 0.. {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let target = {
+            let targets = targets.lock().unwrap();
+            targets.get(turn % targets.len().max(1)).copied()
+        };
+        let released = released.clone();
+        connections.spawn(async move {
+            // Nobody to lead to, or nobody there: the client sees its connection closed.
+            let Some(target) = target else { return };
+            let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await else { return };
+            let _ = (client.set_nodelay(true), server.set_nodelay(true));
+            let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+            tokio::join!(
+                pass(from_client, to_server, b"", released.clone()),
+                pass(from_server, to_client, marker, released)
+            );
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Passes on what comes from one side, and its end.
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, marker: &[u8], mut released: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        let data = &buffer[..length];
+        if !marker.is_empty() && data.windows(marker.len()).any(|part| part == marker) {
+            let _ = released.wait_for(|released| *released).await;
+        }
+        if to.write_all(data).await.is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown().await;
+}

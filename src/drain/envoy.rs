@@ -1,0 +1,290 @@
+//! A client of Envoy's admin interface, for the few things that draining needs.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::envoy::names;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where Envoy's admin interface is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A host and a port.
+    Tcp(String),
+}
+
+/// As it is written on the command line.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => f.write_str(address),
+        }
+    }
+}
+
+/// Why Envoy could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody is there, or it is not for us.
+    #[error("cannot reach Envoy's admin interface at {address} (--admin-address): {cause}{}", remedy(cause))]
+    Connect {
+        /// Where it should be.
+        address: Address,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The connection broke before the answer was complete.
+    #[error("Envoy's admin interface did not answer {path}: {cause}")]
+    Broken {
+        /// What was asked for.
+        path: String,
+        /// What went wrong.
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is somebody, who does not answer.
+    #[error("Envoy's admin interface did not answer {path} within {} s", PATIENCE.as_secs())]
+    Silent {
+        /// What was asked for.
+        path: String,
+    },
+    /// It answered that it cannot.
+    #[error("Envoy's admin interface answered {path} by {status}: {body}")]
+    Refused {
+        /// What was asked for.
+        path: String,
+        /// The status code.
+        status: StatusCode,
+        /// What it said.
+        body: String,
+    },
+    /// It was told to end, and has not.
+    #[error("Envoy was told to end and is still there after {} s", .0.as_secs())]
+    StillThere(Duration),
+    /// Our own server failed.
+    #[error("the server of --listen failed: {0}")]
+    Serve(#[from] io::Error),
+}
+
+impl Error {
+    /// Whether there is no Envoy (any more): its socket is not there, or nobody listens.
+    pub fn is_gone(&self) -> bool {
+        let Self::Connect { cause, .. } = self else { return false };
+        matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+    }
+}
+
+/// What to do about an error of a connection attempt.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            "; is Envoy running, with a bootstrap of this --admin-address, in a directory that both see?"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; it is for the user that Envoy runs as, see `lockgate bootstrap --admin-socket-mode`"
+        }
+        _ => "",
+    }
+}
+
+/// What is open at Envoy, without its admin interface and the listener for statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Connections of clients.
+    pub connections: u64,
+    /// Their requests under way.
+    pub requests: u64,
+}
+
+/// An Envoy, by its admin interface.
+#[derive(Debug, Clone)]
+pub struct Envoy {
+    address: Address,
+}
+
+impl Envoy {
+    /// The Envoy whose admin interface is at `address`; nothing is asked yet.
+    pub fn at(address: Address) -> Self {
+        Self { address }
+    }
+
+    /// Makes `/ready` of the listener for statistics fail.
+    pub async fn fail_readiness(&self) -> Result<(), Error> {
+        self.post(&format!("/runtime_modify?{}=100", names::DRAINING)).await
+    }
+
+    /// Makes more and more responses ask their clients to connect anew.
+    pub async fn close_gradually(&self) -> Result<(), Error> {
+        self.post("/drain_listeners?graceful&skip_exit").await
+    }
+
+    /// Makes every response do so.
+    pub async fn fail_health_check(&self) -> Result<(), Error> {
+        self.post("/healthcheck/fail").await
+    }
+
+    /// Closes the listeners; connections stay.
+    pub async fn close_listeners(&self) -> Result<(), Error> {
+        self.post("/drain_listeners").await
+    }
+
+    /// Tells it to end.
+    pub async fn quit(&self) -> Result<(), Error> {
+        self.post("/quitquitquit").await
+    }
+
+    /// Whether somebody drains it.
+    pub async fn is_draining(&self) -> Result<bool, Error> {
+        let (_, state) = self.ask(Method::GET, "/ready").await?;
+        if state.starts_with("DRAINING") {
+            return Ok(true);
+        }
+        let (_, runtime) = self.ask(Method::GET, "/runtime").await?;
+        let runtime: serde_json::Value = serde_json::from_str(&runtime).unwrap_or_default();
+        Ok(runtime["entries"][names::DRAINING]["final_value"] == "100")
+    }
+
+    /// What is open.
+    pub async fn count(&self) -> Result<Count, Error> {
+        // Two characters between: `cx` and `rq`.
+        let statistics = self.get("/stats?filter=downstream_.._active").await?;
+        let listeners = self.get("/listeners").await?;
+        Ok(count(&statistics, &listeners))
+    }
+
+    async fn get(&self, path: &str) -> Result<String, Error> {
+        accepted(path, self.ask(Method::GET, path).await?)
+    }
+
+    async fn post(&self, path: &str) -> Result<(), Error> {
+        accepted(path, self.ask(Method::POST, path).await?).map(drop)
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<(StatusCode, String), Error> {
+        let asked = async {
+            let connect = |cause| Error::Connect { address: self.address.clone(), cause };
+            match &self.address {
+                Address::Unix(socket) => {
+                    exchange(UnixStream::connect(socket).await.map_err(connect)?, method, path).await
+                }
+                Address::Tcp(address) => {
+                    exchange(TcpStream::connect(address).await.map_err(connect)?, method, path).await
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.unwrap_or_else(|_| Err(Error::Silent { path: path.to_owned() }))
+    }
+}
+
+fn accepted(path: &str, (status, body): (StatusCode, String)) -> Result<String, Error> {
+    match status.is_success() {
+        true => Ok(body),
+        false => Err(Error::Refused { path: path.to_owned(), status, body: body.trim().to_owned() }),
+    }
+}
+
+/// One request over one connection.
+async fn exchange<S>(stream: S, method: Method, path: &str) -> Result<(StatusCode, String), Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let broken = |cause: Box<dyn std::error::Error + Send + Sync>| Error::Broken { path: path.to_owned(), cause };
+    let request = Request::builder().method(method).uri(path).header("host", "envoy").header("connection", "close");
+    let request = request.body(Empty::<Bytes>::new()).map_err(|error| broken(error.into()))?;
+    let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.map_err(|error| broken(error.into()))?;
+    let exchange = async {
+        let (head, body) = sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok::<_, hyper::Error>((head.status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    // The connection is driven here, not by a task of its own: it ends with the exchange.
+    tokio::pin!(exchange);
+    tokio::select! {
+        done = &mut exchange => done,
+        _ = connection => exchange.await,
+    }
+    .map_err(|error| broken(error.into()))
+}
+
+/// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which one
+/// the listener for statistics has.
+fn count(statistics: &str, listeners: &str) -> Count {
+    let own = listeners.lines().filter_map(|line| line.strip_prefix(names::STATS)?.strip_prefix("::"));
+    let own: Vec<String> = own.map(|address| address.trim().replace(':', "_")).collect();
+    let mut count = Count::default();
+    for (name, value) in statistics.lines().filter_map(|line| line.split_once(": ")) {
+        let Ok(value) = value.trim().parse::<u64>() else { continue };
+        let listener = name.strip_prefix("listener.").and_then(|rest| rest.strip_suffix(".downstream_cx_active"));
+        if let Some(listener) = listener {
+            // Each listener counts all its connections, and those of each worker.
+            let of_a_worker = listener.rsplit_once(".worker_").is_some();
+            let admin = listener == "admin" || listener.starts_with("admin.");
+            if !of_a_worker && !admin && !own.iter().any(|own| own == listener) {
+                count.connections += value;
+            }
+        }
+        let manager = name.strip_prefix("http.").and_then(|rest| rest.strip_suffix(".downstream_rq_active"));
+        if manager.is_some_and(|manager| manager != "admin" && manager != names::STATS) {
+            count.requests += value;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATISTICS: &str = "\
+http.admin.downstream_cx_active: 1
+http.admin.downstream_rq_active: 1
+http.ingress_http.downstream_cx_active: 7
+http.ingress_http.downstream_rq_active: 3
+http.stats.downstream_rq_active: 1
+listener.[__]_8080.downstream_cx_active: 7
+listener.[__]_8080.worker_0.downstream_cx_active: 3
+listener.[__]_8080.worker_1.downstream_cx_active: 4
+listener.[__]_8002.downstream_cx_active: 2
+listener.0.0.0.0_8443.downstream_cx_active: 1
+listener.admin.downstream_cx_active: 1
+listener.admin.main_thread.downstream_cx_active: 1
+";
+
+    #[test]
+    fn probes_scrapers_and_we_ourselves_do_not_count() {
+        let listeners = "http::[::]:8080\nstats::[::]:8002\nhttps::0.0.0.0:8443\n";
+        assert_eq!(count(STATISTICS, listeners), Count { connections: 8, requests: 3 });
+        assert_eq!(count(STATISTICS, ""), Count { connections: 10, requests: 3 }, "without such a listener");
+        assert_eq!(count("", ""), Count::default());
+        assert_eq!(count("listener.x.downstream_cx_active: No recorded values\nnonsense", "stats"), Count::default());
+    }
+
+    #[test]
+    fn an_error_says_where_and_what_to_do() {
+        let error = |kind: io::ErrorKind| Error::Connect {
+            address: Address::Unix("/run/envoy/admin.sock".into()),
+            cause: io::Error::from(kind),
+        };
+        let text = error(io::ErrorKind::NotFound).to_string();
+        assert!(text.contains("unix:/run/envoy/admin.sock") && text.contains("is Envoy running"), "{text}");
+        assert!(error(io::ErrorKind::PermissionDenied).to_string().contains("--admin-socket-mode"));
+        assert!(error(io::ErrorKind::NotFound).is_gone() && error(io::ErrorKind::ConnectionRefused).is_gone());
+        assert!(
+            !error(io::ErrorKind::PermissionDenied).is_gone() && !Error::Silent { path: "/stats".into() }.is_gone()
+        );
+    }
+}
