@@ -22,7 +22,7 @@ pub struct Model {
     pub clusters: BTreeMap<ClusterName, Cluster>,
     /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
     pub endpoints: BTreeMap<ClusterName, Endpoints>,
-    /// Key pairs by name, each referenced by at least one [`TlsHost`].
+    /// Key pairs by name, each referenced by at least one [`TlsHost`] or [`Cluster`].
     pub secrets: BTreeMap<SecretName, Secret>,
 }
 
@@ -191,6 +191,8 @@ pub struct Cluster {
     pub connect_timeout: Duration,
     /// Limits; `None` is Envoy's default.
     pub limits: CircuitBreakers,
+    /// The key pair shown to endpoints that are spoken to by TLS, by name in [`Model::secrets`].
+    pub client_certificate: Option<SecretName>,
     /// The Service that it stands for.
     pub origin: ObjectRef,
 }

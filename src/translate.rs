@@ -48,7 +48,8 @@ pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
     let classes = class::Classes::new(objects, settings);
     let mut ours: Vec<_> = objects.ingresses.values().filter(|ingress| classes.serve(ingress)).collect();
     ours.sort_by_key(|ingress| ingress.meta.precedence());
-    let mut backends = Backends::new(objects, settings);
+    let client_certificate = tls::client_certificate(objects, settings, &mut problems);
+    let mut backends = Backends::new(objects, settings, client_certificate);
     let parsed: Vec<_> =
         ours.iter().map(|ingress| ingress::parse(ingress, settings, &mut backends, &mut problems)).collect();
     problems.append(&mut backends.problems);
@@ -73,9 +74,11 @@ pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
         let origins = vec![secret.origin];
         https.insert(Host::Any, TlsHost { secret: name, minimum, maximum, virtual_host, origins });
     }
-    let secrets = https.values().map(|host| &host.secret).collect::<BTreeSet<_>>().into_iter();
-    let secrets = secrets.filter_map(|name| Some((name.clone(), tls::secret(objects, name)?))).collect();
     let clusters = referenced(backends.clusters, http.values().chain(https.values().map(|host| &host.virtual_host)));
+    let secrets = https.values().map(|host| &host.secret);
+    let secrets: BTreeSet<_> =
+        secrets.chain(clusters.values().filter_map(|cluster| cluster.client_certificate.as_ref())).collect();
+    let secrets = secrets.into_iter().filter_map(|name| Some((name.clone(), tls::secret(objects, name)?))).collect();
     let endpoints = clusters
         .iter()
         .filter(|(_, cluster)| cluster.discovery == Discovery::Eds)

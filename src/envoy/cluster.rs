@@ -41,7 +41,7 @@ pub fn resource(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> R
 /// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
 /// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
-    let Cluster { discovery, port: _, protocol, connect_timeout, limits, origin: _ } = cluster;
+    let Cluster { discovery, port: _, protocol, connect_timeout, limits, client_certificate: _, origin: _ } = cluster;
     let message = cluster_v3::Cluster {
         name: name.to_string(),
         alt_stat_name: names::alt_stat_name(name),
@@ -50,7 +50,7 @@ pub fn cluster(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> cl
         lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
         circuit_breakers: circuit_breakers(limits),
         typed_extension_protocol_options: http_options(*protocol, settings),
-        transport_socket: upstream_tls(*protocol, discovery, settings),
+        transport_socket: upstream_tls(cluster, settings),
         upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
             tcp_keepalive: Some(wire::tcp_keepalive()),
             ..Default::default()
@@ -225,17 +225,13 @@ fn explicit_options(
 }
 
 /// TLS to the endpoints, without verification: an Ingress cannot say what to verify against.
-fn upstream_tls(
-    protocol: UpstreamProtocol,
-    discovery: &Discovery,
-    settings: &Settings,
-) -> Option<core_v3::TransportSocket> {
-    let alpn = match protocol {
+fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
+    let alpn = match cluster.protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
         UpstreamProtocol::Tls => vec![],
         UpstreamProtocol::H2 => vec!["h2".to_owned()],
     };
-    let sni = match discovery {
+    let sni = match &cluster.discovery {
         Discovery::Dns { hostname, .. } => hostname.trim_end_matches('.').to_owned(),
         Discovery::Eds | Discovery::Static { .. } => String::new(),
     };
@@ -245,6 +241,7 @@ fn upstream_tls(
         common_tls_context: Some(tls_v3::CommonTlsContext {
             // Towards a server Envoy stops at 1.2 unless told otherwise.
             tls_params: Some(tls_parameters(tls.minimum, tls.maximum, tls)),
+            tls_certificate_sds_secret_configs: cluster.client_certificate.iter().map(wire::secret).collect(),
             alpn_protocols: alpn,
             ..Default::default()
         }),
@@ -265,7 +262,8 @@ mod tests {
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let model = Cluster { discovery, port: 80, protocol, connect_timeout, limits, origin };
+        let client_certificate = None;
+        let model = Cluster { discovery, port: 80, protocol, connect_timeout, limits, client_certificate, origin };
         cluster(&ClusterName("shop/cart/http".into()), &model, &Settings::default())
     }
 

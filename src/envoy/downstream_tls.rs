@@ -23,11 +23,11 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
 
 /// The transport socket of a chain over TCP: the key pair by SDS, the versions of HTTP by ALPN.
 pub fn over_tcp(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket {
-    // The client chooses; the order says what is liked better.
-    let alpn = [(HttpVersion::Http2, "h2"), (HttpVersion::Http1, "http/1.1")];
-    let offered = alpn.into_iter().filter(|(version, _)| settings.http.versions.contains(version));
-    let alpn = offered.map(|(_, name)| name.to_owned()).collect();
-    let context = context(tls, tls.minimum, tls.maximum, alpn, &settings.tls.parameters);
+    let alpn = settings.http.versions.iter().map(|version| match version {
+        HttpVersion::Http1 => "http/1.1".to_owned(),
+        HttpVersion::Http2 => "h2".to_owned(),
+    });
+    let context = context(tls, tls.minimum, tls.maximum, alpn.collect(), &settings.tls.parameters);
     wire::transport_socket("envoy.transport_sockets.tls", &context)
 }
 
@@ -57,10 +57,7 @@ fn context(
     tls_v3::DownstreamTlsContext {
         common_tls_context: Some(tls_v3::CommonTlsContext {
             tls_params: Some(tls_parameters(minimum, maximum, parameters)),
-            tls_certificate_sds_secret_configs: vec![tls_v3::SdsSecretConfig {
-                name: tls.secret.to_string(),
-                sds_config: Some(wire::ads()),
-            }],
+            tls_certificate_sds_secret_configs: vec![wire::secret(&tls.secret)],
             alpn_protocols,
             ..Default::default()
         }),

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::google::protobuf as google;
+
+use crate::model::SecretName;
 
 /// `message` with its type URL.
 pub fn any<M: prost::Message + prost::Name>(message: &M) -> google::Any {
@@ -81,6 +84,11 @@ pub fn ads() -> core_v3::ConfigSource {
         config_source_specifier: Some(core_v3::config_source::ConfigSourceSpecifier::Ads(Default::default())),
         ..Default::default()
     }
+}
+
+/// A key pair, by SDS.
+pub fn secret(name: &SecretName) -> tls_v3::SdsSecretConfig {
+    tls_v3::SdsSecretConfig { name: name.to_string(), sds_config: Some(ads()) }
 }
 
 /// Content in the message itself.

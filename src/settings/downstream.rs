@@ -277,7 +277,7 @@ impl Default for Listeners {
 impl Default for Http {
     fn default() -> Self {
         Self {
-            versions: vec![HttpVersion::Http1, HttpVersion::Http2],
+            versions: vec![HttpVersion::Http2, HttpVersion::Http1],
             http3: Http3 { enabled: false, advertised_port: 443 },
             trusted_hops: 0,
             strip_trailing_host_dot: false,

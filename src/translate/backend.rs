@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
 
-use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
+use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, SecretName, UpstreamProtocol};
 use crate::settings::Settings;
 use crate::source::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
 
@@ -38,6 +38,8 @@ pub struct Fault {
 pub struct Backends<'a> {
     objects: &'a Objects,
     settings: &'a Settings,
+    /// As [`super::tls::client_certificate`] gives it.
+    client_certificate: Option<Option<SecretName>>,
     /// By name.
     pub clusters: BTreeMap<ClusterName, Cluster>,
     /// What is wrong with the Services that are used.
@@ -46,8 +48,8 @@ pub struct Backends<'a> {
 
 impl<'a> Backends<'a> {
     /// No clusters yet.
-    pub fn new(objects: &'a Objects, settings: &'a Settings) -> Self {
-        Self { objects, settings, clusters: BTreeMap::new(), problems: Vec::new() }
+    pub fn new(objects: &'a Objects, settings: &'a Settings, client_certificate: Option<Option<SecretName>>) -> Self {
+        Self { objects, settings, client_certificate, clusters: BTreeMap::new(), problems: Vec::new() }
     }
 
     /// The cluster of a backend that stands in an object of `namespace`.
@@ -104,7 +106,16 @@ impl<'a> Backends<'a> {
                 }
             },
         };
-        let cluster = self.cluster(object, number, discovery);
+        let mut cluster = self.cluster(object, number, discovery);
+        if let (UpstreamProtocol::Tls | UpstreamProtocol::H2, Some(pair)) = (cluster.protocol, &self.client_certificate)
+        {
+            // Fails closed: a backend that wants no certificate might not be the right one.
+            let Some(pair) = pair else {
+                let what = format!("Service {id:?} wants TLS, and there is no client certificate");
+                return Err(fault(Reason::SecretNotValid, ".service.name", what));
+            };
+            cluster.client_certificate = Some(pair.clone());
+        }
         self.clusters.insert(name.clone(), cluster);
         Ok(name)
     }
@@ -139,6 +150,7 @@ impl<'a> Backends<'a> {
             protocol,
             connect_timeout,
             limits,
+            client_certificate: None,
             origin: service.meta.object_ref(Kind::Service),
         }
     }

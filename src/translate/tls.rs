@@ -72,7 +72,29 @@ enum Instead {
 
 /// The pair of the default Secret; a problem if the one that the settings name has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
-    let (namespace, name) = settings.tls.default_secret.as_ref()?;
+    let secret = settings.tls.default_secret.as_ref()?;
+    chosen_secret(secret, objects, "default TLS Secret", "no default certificate", problems)
+}
+
+/// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.
+pub fn client_certificate(
+    objects: &Objects,
+    settings: &Settings,
+    problems: &mut Vec<Problem>,
+) -> Option<Option<SecretName>> {
+    let secret = settings.upstream.client_certificate.as_ref()?;
+    let consequence = "paths to backends with TLS answer 503";
+    Some(chosen_secret(secret, objects, "Secret of the client certificate", consequence, problems))
+}
+
+/// The pair of a Secret that the settings name for `what`; a problem if it has none.
+fn chosen_secret(
+    (namespace, name): &(String, String),
+    objects: &Objects,
+    what: &str,
+    without: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<SecretName> {
     let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
     let object = match secret {
         Some(secret) => secret.meta.object_ref(Kind::Secret),
@@ -88,8 +110,8 @@ pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec
             object,
             field: String::new(),
             reason: Reason::SecretNotValid,
-            message: format!("default TLS Secret {fault}"),
-            consequence: if usable { "last good key pair kept" } else { "no default certificate" }.to_owned(),
+            message: format!("{what} {fault}"),
+            consequence: if usable { "last good key pair kept" } else { without }.to_owned(),
         });
     }
     usable.then(|| secret_name(namespace, name))

@@ -44,7 +44,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
             ..Default::default()
         }),
         overload_manager: overload_manager(options),
-        layered_runtime: Some(layered_runtime()),
+        layered_runtime: Some(layered_runtime(options)),
         ..Default::default()
     }
 }
@@ -215,17 +215,26 @@ fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
 }
 
 /// Regexes of Ingress paths may be long: Envoy's own limit of a program's size refuses harmless ones, and the whole
-/// route configuration with them. The admin layer lets a person change a value by hand.
-fn layered_runtime() -> bootstrap_v3::LayeredRuntime {
-    use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier};
+/// route configuration with them. Flags that the settings decide come by RTDS; not from files, of which Envoy wants to
+/// see each when it starts. The admin layer lets a person change a value by hand.
+fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
+    use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier, RtdsLayer};
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
     let fields = [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect();
     let layer =
         |name: &str, specifier| bootstrap_v3::RuntimeLayer { name: name.to_owned(), layer_specifier: Some(specifier) };
-    bootstrap_v3::LayeredRuntime {
-        layers: vec![
-            layer("base", LayerSpecifier::StaticLayer(google::Struct { fields })),
-            layer("admin", LayerSpecifier::AdminLayer(AdminLayer::default())),
-        ],
+    let asked = LayerSpecifier::RtdsLayer(RtdsLayer {
+        name: names::RUNTIME.to_owned(),
+        rtds_config: Some(core_v3::ConfigSource {
+            // Envoy asks for nothing else until it has this, and a server of other resources may not have it.
+            initial_fetch_timeout: Some(wire::duration(Duration::from_secs(1))),
+            ..wire::ads()
+        }),
+    });
+    let mut layers = vec![layer("base", LayerSpecifier::StaticLayer(google::Struct { fields }))];
+    if options.files.is_none() {
+        layers.push(layer(names::RUNTIME, asked));
     }
+    layers.push(layer("admin", LayerSpecifier::AdminLayer(AdminLayer::default())));
+    bootstrap_v3::LayeredRuntime { layers }
 }

@@ -36,7 +36,20 @@ fn files_need_no_controller() {
     assert_eq!(resources["cds_config"]["path_config_source"]["path"], "/run/envoy/clusters.yaml");
     assert_eq!(resources["cds_config"]["path_config_source"]["poll_interval"], "2s");
     assert_eq!(resources["lds_config"]["path_config_source"]["path"], "/run/envoy/listeners.yaml");
+    assert_eq!(json["layered_runtime"]["layers"].as_array().map(Vec::len), Some(2));
     assert!(resources.get("ads_config").is_none() && !json.to_string().contains("lockgate-xds"), "{json}");
+}
+
+#[test]
+fn runtime_flags_of_the_settings_lie_between_ours_and_those_set_by_hand() {
+    let json = json(&[]);
+    let layers = json["layered_runtime"]["layers"].as_array().unwrap();
+    assert_eq!(
+        layers.iter().map(|layer| layer["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["base", "lockgate", "admin"]
+    );
+    // A server that does not have it holds Envoy up no longer than this.
+    assert_eq!(layers[1]["rtds_layer"]["rtds_config"]["initial_fetch_timeout"], "1s");
 }
 
 #[test]

@@ -63,7 +63,8 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let limits = CircuitBreakers { max_requests: Some(9), per_host_max_connections: Some(3), ..Default::default() };
     let connect_timeout = Duration::from_secs(2);
     let origin = ObjectRef::new("Service", "shop", "cart");
-    Cluster { discovery, port: 80, protocol, connect_timeout, limits, origin }
+    let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| SecretName("shop/cert".into()));
+    Cluster { discovery, port: 80, protocol, connect_timeout, limits, client_certificate: pair, origin }
 }
 
 /// A self-signed pair for `*.example.com`.

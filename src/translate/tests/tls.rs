@@ -1,7 +1,7 @@
 //! Which names are served behind TLS, and with which Secret.
 
 use super::fixtures::*;
-use crate::model::{Host, TlsVersion};
+use crate::model::{Cluster, Host, TlsVersion};
 
 /// An Ingress with a rule for `host`, `/` to `a`.
 fn rule(name: &str, host: &str) -> IngressBuilder {
@@ -234,4 +234,33 @@ fn bad_hosts_of_an_entry_cost_only_themselves() {
             "Ingress shop/i: spec.tls[0].hosts[1]: host \"bad_host\" is not a DNS name; host left out",
         ]
     );
+}
+
+#[test]
+fn backends_that_speak_tls_are_shown_the_client_certificate() {
+    let with = |client: Option<&str>| {
+        let mut world = world()
+            .with(service("safe").port("", 443).app_protocol("https"))
+            .with(service("bare").port("", 80))
+            .with(secret("client", &[]))
+            .with(ingress("i").host("x.com").path("Exact", "/safe", "safe:443").path("Exact", "/bare", "bare:80"));
+        world.settings.upstream.client_certificate = client.map(|name| ("shop".to_owned(), name.to_owned()));
+        world
+    };
+    let shown = |world: &World| -> Vec<(String, Option<String>)> {
+        let shown = |cluster: &Cluster| cluster.client_certificate.as_ref().map(ToString::to_string);
+        world.model().clusters.iter().map(|(name, cluster)| (name.to_string(), shown(cluster))).collect()
+    };
+    let (bare, safe) = ("shop/bare/80".to_owned(), "shop/safe/443".to_owned());
+    let world = with(Some("client"));
+    assert_eq!(shown(&world), [(bare.clone(), None), (safe.clone(), Some("shop/client".to_owned()))]);
+    assert_eq!(world.model().secrets.len(), 1);
+    let world = with(None);
+    assert_eq!(shown(&world), [(bare.clone(), None), (safe, None)]);
+    assert!(world.model().secrets.is_empty());
+    // Without its pair nothing is sent to where it would be asked for.
+    let world = with(Some("nope"));
+    assert_eq!(shown(&world), [(bare, None)]);
+    assert_eq!(world.problems().len(), 2, "{:?}", world.problems());
+    assert!(world.problems()[1].ends_with("paths to backends with TLS answer 503"), "{:?}", world.problems());
 }
