@@ -40,6 +40,7 @@ data:
   tls.key: $(base64 <tls.key | tr -d '\n')
 YAML
 }
-secret lockgate-xds serverAuth lockgate "lockgate.$namespace" "lockgate.$namespace.svc" \
+# Replicas of the controller ask each other, so its certificate is that of a client too.
+secret lockgate-xds serverAuth,clientAuth lockgate "lockgate.$namespace" "lockgate.$namespace.svc" \
   "lockgate.$namespace.svc.cluster.local"
 secret lockgate-xds-envoy clientAuth "envoy.$namespace"
