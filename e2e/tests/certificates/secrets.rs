@@ -191,6 +191,49 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
     }
 }
 
+/// The Lease of the leader, as the chart grants and makes it.
+const LEASE: &str = r#"
+{ apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: { name: lockgate, namespace: default } }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: lease, namespace: default }
+rules:
+- { apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [lockgate], verbs: [get, update] }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: lease, namespace: default }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: lease }
+subjects: [{ apiGroup: rbac.authorization.k8s.io, kind: User, name: controller }]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leader_goes_on_where_one_was_killed() {
+    let server = ApiServer::start().await;
+    for yaml in [ROLES, LEASE, EMPTY] {
+        server.apply(yaml).await;
+    }
+    let source = Source::Kubeconfig(server.kubeconfig("controller"));
+    let flags = [&FLAGS[..], &["--xds-rotation-pause", "3s", "--leader-election", "on"]].concat();
+    let mut first = Lockgate::start(&source, &flags).await;
+    let second = Lockgate::start(&source, &flags).await;
+    assert_eq!(second.log().matches("written: ").count(), 0, "who does not lead writes nothing\n{}", second.log());
+    let before = secret(&server, "envoy").await;
+    annotate(&server, "ca", "now").await;
+    wait_until("two authorities", async || authorities(&secret(&server, "envoy").await) == 2).await;
+    first.kill();
+    // What is half done is good: the replica that is left serves on.
+    assert_eq!(let_in(second.xds, &before).await.expect("a connection"), 200);
+    // The Lease of the one that was killed has to run out first.
+    let alone = async || (authorities(&secret(&server, "envoy").await) == 1).then_some(());
+    e2e::wait::wait_at_most(PATIENCE * 2, PATIENCE / 100, "the new authority alone", alone).await;
+    let after = secret(&server, "envoy").await;
+    assert_ne!(after["ca.crt"], before["ca.crt"]);
+    assert!(!after["ca.crt"].is_empty() && second.log().contains("the old authority is no longer trusted"));
+    wait_until("the new pair to be let in", async || let_in(second.xds, &after).await.is_ok()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_it_may_create_secrets_it_does_and_makes_lost_ones_anew() {
     let server = ApiServer::start().await;
