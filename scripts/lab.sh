@@ -68,9 +68,7 @@ TEXT
 TEXT
   else
     cat <<TEXT
-  kubectl create namespace lockgate
-  deploy/xds-secrets.sh | kubectl apply -f -         # then the controller and two Envoys
-  kubectl apply -f deploy/lockgate.yaml
+  kubectl apply -f deploy/lockgate.yaml              # two controllers and two Envoys
   kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
 TEXT
   fi

@@ -1,13 +1,11 @@
 //! Lockgate in the lab, installed as its users do it.
 
 use std::net::IpAddr;
-use std::process::Command;
 
 use tokio::sync::OnceCell;
 
 use super::{Lab, Pod};
 use crate::client::Target;
-use crate::process::{output, repository};
 
 /// The namespace of the installation that all specs share.
 const NAMESPACE: &str = "lockgate";
@@ -52,9 +50,6 @@ impl<'a> Installation<'a> {
 
 async fn install(lab: &Lab) -> IpAddr {
     if lab.find(&format!("/api/v1/namespaces/{NAMESPACE}")).await.is_none() {
-        lab.kubectl(&["create", "namespace", NAMESPACE], "").await;
-        let secrets = output(Command::new(repository().join("deploy/xds-secrets.sh")), "").await;
-        lab.apply(&secrets.unwrap_or_else(|error| panic!("deploy/xds-secrets.sh: {error}"))).await;
         lab.kubectl(&["apply", "-f", "deploy/lockgate.yaml"], "").await;
     }
     for what in ["deployment/lockgate", "deployment/envoy"] {

@@ -2,5 +2,6 @@
 //! stop what others need say so by [`e2e::Lab::alone`]; all others run side by side.
 
 mod audit;
+mod certificates;
 mod first;
 mod lab;
