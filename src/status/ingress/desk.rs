@@ -55,10 +55,12 @@ pub(super) struct Desk {
     manager: String,
     inspection: Arc<Inspection>,
     addresses: Arc<[Address]>,
-    /// Those that are ours, or were until their addresses are withdrawn.
-    known: BTreeSet<ObjectKey>,
+    /// Those that were ours, until their addresses are withdrawn.
+    left: BTreeSet<ObjectKey>,
     /// How often in a row each was written, and when last: somebody else may write what we write over.
     written: BTreeMap<ObjectKey, (u32, Instant)>,
+    /// When old entries of `written` were thrown away last.
+    swept: Option<Instant>,
     open: BTreeMap<ObjectKey, Task>,
     /// When to look at which of `open`; entries that no longer hold are skipped.
     agenda: BTreeSet<(Instant, ObjectKey)>,
@@ -99,8 +101,9 @@ impl Desk {
             manager,
             inspection: Arc::default(),
             addresses: Arc::default(),
-            known: BTreeSet::new(),
+            left: BTreeSet::new(),
             written: BTreeMap::new(),
+            swept: None,
             open: BTreeMap::new(),
             agenda: BTreeSet::new(),
             arrivals: 0,
@@ -116,16 +119,22 @@ impl Desk {
         let same = inspection.objects.ingresses.ptr_eq(&self.inspection.objects.ingresses)
             && inspection.ingresses.ptr_eq(&self.inspection.ingresses)
             && *addresses == *self.addresses;
-        (self.inspection, self.addresses) = (inspection, addresses);
+        let before = std::mem::replace(&mut self.inspection, inspection.clone());
+        self.addresses = addresses;
         if same {
             return;
         }
-        self.known.extend(self.inspection.ingresses.keys().cloned());
-        let inspection = self.inspection.clone();
         let exists = |key: &ObjectKey| inspection.objects.ingresses.contains_key(key);
-        self.known.retain(exists);
+        if !inspection.ingresses.ptr_eq(&before.ingresses) {
+            self.left.retain(|key| exists(key) && !inspection.ingresses.contains_key(key));
+            let left = before.ingresses.keys().filter(|key| exists(key) && !inspection.ingresses.contains_key(*key));
+            self.left.extend(left.cloned());
+        }
         self.open.retain(|key, _| exists(key));
-        self.written.retain(|key, (_, at)| exists(key) && now < *at + FIGHT);
+        if self.swept.is_none_or(|swept| now >= swept + FIGHT) {
+            self.written.retain(|_, (_, at)| now < *at + FIGHT);
+            self.swept = Some(now);
+        }
         for (key, ingress) in &inspection.objects.ingresses {
             self.look_at(key, ingress, inspection.ingresses.get(key), now);
         }
@@ -137,7 +146,7 @@ impl Desk {
             None => {
                 self.open.remove(key);
                 if ours.is_none() {
-                    self.known.remove(key);
+                    self.left.remove(key);
                 }
             }
         }
@@ -147,13 +156,13 @@ impl Desk {
     fn goal(&self, ingress: &Ingress, ours: Option<&Published>) -> Option<Goal> {
         let is = &ingress.status.addresses;
         let goal = match ours {
-            Some(_) if self.addresses.is_empty() => return None,
+            Some(_) if self.addresses.is_empty() || **is == *self.addresses => return None,
             Some(published) => Goal { addresses: self.addresses.to_vec(), needs: Some(published.clone()) },
             // Whoever else has the same address may have written it; what we wrote is what we take away.
             None => {
                 let by_us = ingress.status.writers.iter().any(|writer| **writer == *self.manager);
                 let keep = is.iter().filter(|address| !self.addresses.contains(address)).cloned();
-                let mine = by_us || self.known.contains(&ingress.meta.key);
+                let mine = by_us || self.left.contains(&ingress.meta.key);
                 Goal { addresses: if mine { keep.collect() } else { is.clone() }, needs: None }
             }
         };
@@ -266,7 +275,7 @@ impl Desk {
                         *written = (if now < written.1 + FIGHT { written.0 + 1 } else { 1 }, now);
                     }
                     // Once: if it comes back, then by the hand of its new owner.
-                    None => drop(self.known.remove(&write.key)),
+                    None => drop(self.left.remove(&write.key)),
                 }
                 now + ECHO
             }
