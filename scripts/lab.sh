@@ -60,18 +60,9 @@ A Kubernetes cluster with two nodes is up. Its network is a namespace of its own
   kubectl get pods,services -o wide
   curl http://10.245.0.1/                            # its EXTERNAL-IP
   kubectl logs deploy/echo
-TEXT
-  if [[ -d charts/lockgate ]]; then
-    cat <<TEXT
   helm install lockgate charts/lockgate --namespace lockgate --create-namespace --wait
   kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
 TEXT
-  else
-    cat <<TEXT
-  kubectl apply -f deploy/lockgate.yaml              # two controllers and two Envoys
-  kubectl create ingress echo --class=lockgate --rule="echo.example.com/*=echo:80"
-TEXT
-  fi
   cat <<TEXT
 
 Images are local programs: lockgate is ${LOCKGATE:-${CARGO_TARGET_DIR:-target}/debug/lockgate}, envoyproxy/envoy a real Envoy.

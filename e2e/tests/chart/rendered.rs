@@ -1,11 +1,12 @@
 //! What the chart renders, as a real API server understands it.
 
 use std::path::Path;
+use std::process::Command;
 
 use e2e::ApiServer;
 use serde_json::Value;
 
-use crate::{lab, output, template, text};
+use crate::{lab, output, run, template, text};
 
 /// The kinds of others that the chart can render, with the fields that it uses of them and no more.
 const CRDS: &str = include_str!("crds.yaml");
@@ -135,9 +136,32 @@ async fn a_real_api_server_takes_it_with_any_values() {
         let warnings: Vec<&str> = warnings.lines().filter(|line| !line.contains("hostPort")).collect();
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
         assert!(objects.len() > 12, "{name}: {} objects", objects.len());
+        assert_flags_parse(name, &objects);
         println!("{name}: {} objects", objects.len());
     }
     let manifests =
         std::fs::read_to_string(e2e::process::repository().join("manifests/lockgate.yaml")).expect("the manifests");
     dry_run(&kubeconfig, &manifests).unwrap_or_else(|error| panic!("manifests/lockgate.yaml: {error}"));
+}
+
+/// Every container whose image is ours is given flags that the program takes.
+fn assert_flags_parse(set: &str, objects: &[Value]) {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut commands = 0;
+    for pod in objects.iter().map(|object| &object["spec"]["template"]["spec"]) {
+        for container in list(&pod["initContainers"]).iter().chain(&list(&pod["containers"])) {
+            if container["name"] == "envoy" {
+                continue;
+            }
+            let args: Vec<String> = list(&container["args"])
+                .iter()
+                .map(|arg| arg.as_str().expect("text").replace("$(POD_NAME)", "a-1"))
+                .collect();
+            // What stands before --help is parsed, and not run.
+            let parsed = run(Command::new(e2e::lockgate::binary()).args(&args).arg("--help"), "");
+            parsed.unwrap_or_else(|error| panic!("{set}: {}: {error}", container["name"]));
+            commands += 1;
+        }
+    }
+    assert_eq!(commands, 3, "{set}: the controller, bootstrap and drain");
 }

@@ -32,7 +32,7 @@ async fn all_of_them_are_exchanged_under_load() {
     lab.until("the first 200", async || target.get("/").await.ok().filter(|answer| answer.status == 200)).await;
 
     // Steps that follow each other quickly, and connections that end often.
-    let at = ["--namespace", lockgate.namespace];
+    let at = ["--namespace", &*lockgate.namespace];
     let kubectl = async |args: &[&str]| lab.kubectl(&[&at[..], args].concat(), "").await;
     kubectl(&["patch", "deployment", "lockgate", "--type=json", "--patch", PATCH]).await;
     kubectl(&["rollout", "status", "deployment/lockgate", "--timeout=120s"]).await;
@@ -51,8 +51,8 @@ async fn all_of_them_are_exchanged_under_load() {
     let report = load.stop().await;
     println!("a new authority and new key pairs: {report}");
     assert_eq!(report.failed(), 0, "{report}");
-    for pod in lab.pods(lockgate.namespace, "app.kubernetes.io/name=lockgate").await {
-        let log = lab.logs(lockgate.namespace, &pod.name, "lockgate").await;
+    for pod in lockgate.controllers().await {
+        let log = lab.logs(&lockgate.namespace, &pod.name, "lockgate").await;
         let refused: Vec<_> = log.lines().filter(|line| line.contains("TLS handshake failed")).collect();
         assert!(refused.is_empty(), "{refused:?}");
     }

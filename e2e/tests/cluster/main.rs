@@ -4,4 +4,5 @@
 mod audit;
 mod certificates;
 mod first;
+mod helm;
 mod lab;

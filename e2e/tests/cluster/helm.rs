@@ -1,0 +1,141 @@
+//! The life of a release: installed, upgraded, rolled back, uninstalled, by helm.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use e2e::Lab;
+use e2e::lab::echo;
+use e2e::load::Plan;
+use e2e::{Load, Target};
+use serde_json::Value;
+
+/// The release; its objects are called `edge-lockgate…`.
+const RELEASE: &str = "edge";
+const NAMESPACE: &str = "edge";
+
+/// What every namespace has, and what the cluster writes by itself.
+const OF_THE_CLUSTER: [&str; 4] =
+    ["Event ", "ConfigMap edge/kube-root-ca.crt", "ServiceAccount edge/default", "Namespace /edge"];
+
+/// Every object of every kind, as `KIND NAMESPACE/NAME`.
+async fn inventory(lab: &Lab) -> BTreeSet<String> {
+    let kinds = lab.kubectl(&["api-resources", "--verbs=list", "--output=name"], "").await;
+    let kinds = kinds.split_whitespace().collect::<Vec<_>>().join(",");
+    let columns = "--output=custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name";
+    let table = lab.kubectl(&["get", &kinds, "--all-namespaces", "--no-headers", columns], "").await;
+    let objects = table.lines().filter_map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [kind, "<none>", name] => Some(format!("{kind} /{name}")),
+        [kind, namespace, name] => Some(format!("{kind} {namespace}/{name}")),
+        _ => None,
+    });
+    objects.filter(|object| !OF_THE_CLUSTER.iter().any(|known| object.starts_with(known))).collect()
+}
+
+/// The data of a Secret that the controller writes.
+async fn secret(lab: &Lab, name: &str) -> Value {
+    lab.get(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/{RELEASE}-lockgate-xds-{name}")).await["data"].clone()
+}
+
+async fn pods(lab: &Lab, component: &str) -> BTreeSet<String> {
+    let labels = format!("app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component={component}");
+    lab.pods(NAMESPACE, &labels).await.into_iter().filter(|pod| pod.ready).map(|pod| pod.name).collect()
+}
+
+/// `helm upgrade` with these flags, until everything is rolled out.
+async fn upgrade(lab: &Lab, flags: &[&str]) -> Result<String, String> {
+    let fixed =
+        ["upgrade", RELEASE, "charts/lockgate", "--namespace", NAMESPACE, "--reuse-values", "--wait", "--timeout=120s"];
+    lab.try_helm(&[&fixed, flags].concat()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
+    let lab = Lab::alone().await;
+    let shop = lab.namespace("helm").await;
+    shop.apply(&echo("echo").yaml()).await;
+    shop.endpoints("echo", 1).await;
+    shop.apply(
+        &super::first::ingress("echo", "edge.test", "echo")
+            .replace("ingressClassName: lockgate", "ingressClassName: edge"),
+    )
+    .await;
+    let before = inventory(&lab).await;
+    let earlier = lab.requests().len();
+
+    // From nothing to the first 200 at the address of the load balancer.
+    let start = Instant::now();
+    let notes = lab
+        .helm(&[
+            "install",
+            RELEASE,
+            "charts/lockgate",
+            "--namespace",
+            NAMESPACE,
+            "--create-namespace",
+            "--set",
+            "ingressClass.name=edge",
+            "--set",
+            "envoy.drain.minSeconds=2",
+            "--set",
+            "envoy.drain.deadlineSeconds=20",
+        ])
+        .await;
+    let installed = start.elapsed();
+    let address = lab.address(NAMESPACE, "edge-lockgate-envoy").await;
+    let target = Target::http(80, "edge.test").at(address);
+    let ok = async || target.get("/").await.ok().filter(|answer| answer.status == 200);
+    lab.until("the first 200 through the load balancer's address", ok).await;
+    let first = start.elapsed();
+    println!(
+        "helm install: {:.1} s; to the first 200: {:.1} s (goal: 10 s)",
+        installed.as_secs_f64(),
+        first.as_secs_f64()
+    );
+    assert!(first < Duration::from_secs(60), "{first:?}");
+    assert!(notes.contains("kubectl --namespace edge rollout status deployment/edge-lockgate-envoy"), "{notes}");
+
+    let [ca, server, envoy] = [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await];
+    assert!(ca["ca.crt"].is_string() && server["tls.key"].is_string() && envoy["tls.key"].is_string());
+
+    // Settings: no new pod. More Envoys: only these. Neither costs a request.
+    let load = Load::start(Plan::new(target.clone(), "/")).await;
+    load.answers(500).await;
+    lab.until("two controllers", async || (pods(&lab, "controller").await.len() == 2).then_some(())).await;
+    let controllers = pods(&lab, "controller").await;
+    let envoys = pods(&lab, "envoy").await;
+    upgrade(&lab, &["--set", "envoy.replicas=3"]).await.unwrap_or_else(|error| panic!("{error}"));
+    let three = pods(&lab, "envoy").await;
+    assert!(three.len() == 3 && three.is_superset(&envoys), "{envoys:?} became {three:?}");
+    assert_eq!(pods(&lab, "controller").await, controllers);
+
+    // A wrong value changes nothing.
+    let error = upgrade(&lab, &["--set", "envoy.replica=4"]).await.expect_err("a value that does not exist");
+    assert!(error.contains("replica"), "{error}");
+
+    lab.helm(&["rollback", RELEASE, "1", "--namespace", NAMESPACE, "--wait", "--timeout=120s"]).await;
+    lab.until("two Envoys again", async || (pods(&lab, "envoy").await.len() == 2).then_some(())).await;
+    assert_eq!(pods(&lab, "controller").await, controllers);
+    let report = load.stop().await;
+    println!("two upgrades and a rollback: {report}");
+    assert_eq!(report.failed(), 0, "{report}");
+    // What the controller wrote is its own, whatever helm does.
+    assert_eq!(
+        [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await],
+        [ca, server, envoy]
+    );
+    // Later its rights go before it does.
+    let requests = lab.requests().into_iter().skip(earlier);
+    let refused: Vec<_> = requests.filter(|request| request.user.contains(":edge:") && request.status == 403).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+
+    let start = Instant::now();
+    lab.helm(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout=120s"]).await;
+    let mut left = BTreeSet::new();
+    let gone = async || {
+        left = inventory(&lab).await.difference(&before).cloned().collect();
+        left.is_empty().then_some(())
+    };
+    lab.until("an end that leaves nothing", gone).await;
+    println!("helm uninstall, until nothing is left: {:.1} s", start.elapsed().as_secs_f64());
+    lab.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"], "").await;
+}
