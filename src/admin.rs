@@ -57,6 +57,8 @@ pub struct AdminState {
     pub grpc_snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
     /// Objects and problems.
     pub inspection: watch::Receiver<Arc<Inspection>>,
+    /// The settings that hold, as YAML, and what is wrong with the file.
+    pub settings: Box<dyn Fn() -> String + Send + Sync>,
     /// The open xDS streams, as JSON.
     pub streams: Box<dyn Fn() -> serde_json::Value + Send + Sync>,
 }

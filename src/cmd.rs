@@ -2,12 +2,15 @@
 
 pub mod bootstrap;
 mod completions;
+mod config;
 mod envoy_drain;
 mod export;
 mod object_args;
 mod pipeline;
+mod reload;
 pub mod serve;
 mod serve_args;
+mod settings_args;
 mod values;
 mod version;
 mod xds_tls_args;
@@ -54,6 +57,8 @@ pub enum Command {
     /// End an Envoy without a failed request: run beside it, or by hand
     #[command(long_about = envoy_drain::LONG_ABOUT)]
     EnvoyDrain(Box<envoy_drain::Options>),
+    /// Check a settings file, print what it comes to
+    Config(config::Options),
     /// Print the version, the commit, and which Envoy it is tested with
     #[command(after_help = version::EXAMPLES)]
     Version,
@@ -103,6 +108,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Export(args) => runtime()?.block_on(export::run(*args)),
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
+        Command::Config(options) => config::run(options),
         Command::Version => print(&version::text()),
         Command::Completions(options) => print(&completions::script(&options)),
     }

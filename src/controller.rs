@@ -146,6 +146,10 @@ impl Controller {
                     self.changed(kind, reference, services, pass);
                 }
             }
+            Event::Settings(settings) => {
+                self.settings = *settings;
+                pass.routes = true;
+            }
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
                 Kind::ALL.iter().for_each(|kind| self.readiness.listed(kind.as_str()));

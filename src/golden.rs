@@ -1,6 +1,7 @@
 //! Golden cases, a directory each: what `kubectl apply` takes in `in.yaml`, what Envoy gets for it in `out.yaml`.
 //!
-//! `settings.yaml` has the settings that are not the defaults, and what else to `show`. Without it the case shows route
+//! `settings.yaml` is a settings file with those that are not the defaults; a line `# show: clusters, endpoints` in it
+//! names what else is shown: `clusters`, `endpoints`, `listeners`, `secrets`. Without it the case shows route
 //! configurations and problems in full, TLS chains cut down to what varies, and of clusters and secrets the names.
 //! Each case runs again with its objects shuffled, and must give the same bytes.
 //!
@@ -18,11 +19,10 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::model::TlsVersion;
-use crate::settings::{Ingress, Settings};
+use crate::settings::{Settings, resolve};
 use crate::snapshot::{ApiVersion, Resource, ResourceType};
 use crate::source::objects::{Object, Objects};
 use crate::source::{decode, yaml};
@@ -31,42 +31,6 @@ use crate::{envoy, protobuf};
 
 /// How often each case runs again with its objects in another order.
 const SHUFFLES: u64 = 6;
-
-/// `settings.yaml`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct CaseSettings {
-    class_names: Vec<String>,
-    classless: bool,
-    /// `namespace/name`
-    default_tls_secret: Option<String>,
-    external_name_services: bool,
-    external_name_cluster_local: bool,
-    /// `1.3`
-    tls_minimum: Option<String>,
-    /// Kinds of resources to show in full: `clusters`, `endpoints`, `listeners`, `secrets`.
-    show: Vec<String>,
-}
-
-impl CaseSettings {
-    fn settings(&self) -> Settings {
-        let default_tls_secret = self.default_tls_secret.as_ref().map(|secret| {
-            let (namespace, name) = secret.split_once('/').expect("default_tls_secret: namespace/name");
-            (namespace.to_owned(), name.to_owned())
-        });
-        let ingress = Ingress { class_names: self.class_names.clone(), classless: self.classless };
-        let mut settings = Settings { ingress, ..Settings::default() };
-        settings.external_names.allow = self.external_name_services;
-        settings.external_names.cluster_local = self.external_name_cluster_local;
-        settings.tls.default_secret = default_tls_secret;
-        match self.tls_minimum.as_deref() {
-            Some("1.3") => settings.tls.parameters.minimum = TlsVersion::V1_3,
-            None => {}
-            Some(other) => panic!("tls_minimum: {other:?}"),
-        }
-        settings
-    }
-}
 
 /// `out.yaml`.
 #[derive(Debug, Default, Serialize)]
@@ -193,12 +157,12 @@ fn expected(directory: &Path) -> String {
 
 /// The objects and the settings of the case in `directory`, and what else it shows.
 fn read(directory: &Path) -> (Vec<Object>, Settings, Vec<String>) {
-    let settings = fs::read_to_string(directory.join("settings.yaml")).unwrap_or_default();
-    let case: CaseSettings = match settings.trim() {
-        "" => CaseSettings::default(),
-        text => serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", directory.display())),
-    };
-    (read_objects(&directory.join("in.yaml")), case.settings(), case.show)
+    let path = directory.join("settings.yaml");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let resolved = resolve(&path.display().to_string(), &text, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    let show = text.lines().find_map(|line| line.strip_prefix("# show: ")).unwrap_or_default();
+    let show = show.split(", ").map(str::to_owned).collect();
+    (read_objects(&directory.join("in.yaml")), resolved.settings, show)
 }
 
 /// The directories of the cases.

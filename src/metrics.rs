@@ -36,6 +36,8 @@ struct Inner {
     listed: Family<Kind, Gauge>,
     problems: Family<Reason, Gauge>,
     source_faults: Counter,
+    settings_valid: Gauge,
+    settings_reads: Family<Outcome, Counter>,
     source_faulty: Gauge,
     translation: Histogram,
     resources: Family<Type, Gauge>,
@@ -89,6 +91,11 @@ struct Certificate {
     certificate: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    result: &'static str,
+}
+
 #[derive(Debug, Clone)]
 struct Bounds;
 
@@ -113,6 +120,8 @@ impl Metrics {
             listed: Family::default(),
             problems: Family::default(),
             source_faults: Counter::default(),
+            settings_valid: Gauge::default(),
+            settings_reads: Family::default(),
             source_faulty: Gauge::default(),
             translation: Histogram::new(TRANSLATION_BOUNDS),
             resources: Family::default(),
@@ -135,6 +144,7 @@ impl Metrics {
             events_dropped: Counter::default(),
         };
         inner.register(commit);
+        inner.settings_valid.set(1);
         Self(Arc::new(inner))
     }
 
@@ -164,6 +174,13 @@ impl Metrics {
     /// How many files or kinds are at fault now.
     pub fn set_source_faulty(&self, count: usize) {
         self.0.source_faulty.set(gauge(count));
+    }
+
+    /// The settings file was read anew, and what it holds is `valid`, so that it holds now.
+    pub fn settings_read(&self, valid: bool) {
+        self.0.settings_valid.set(valid.into());
+        let result = if valid { "applied" } else { "refused" };
+        self.0.settings_reads.get_or_create(&Outcome { result }).inc();
     }
 
     /// One translation, from the first event that it takes in to the publication, took `time`.
@@ -273,6 +290,13 @@ impl Inner {
         registry.register("source_listed", "1 once the first list of the kind is in", self.listed.clone());
         registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
         registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
+        let settings_valid = self.settings_valid.clone();
+        registry.register("settings_valid", "1 while what the settings file holds is what holds", settings_valid);
+        registry.register(
+            "settings_reads",
+            "New contents of the settings file, by what became of them",
+            self.settings_reads.clone(),
+        );
         registry.register("problems", "What is wrong with objects, by reason", self.problems.clone());
         registry.register_with_unit(
             "translation",

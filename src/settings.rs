@@ -4,9 +4,18 @@
 //! process itself and come from flags alone, whose spelling only `cmd` knows.
 
 mod access_log;
+mod check;
 mod downstream;
+mod file;
+mod foreign;
+mod format_string;
+mod keys;
+mod print;
+mod reference;
 mod tracing;
 mod upstream;
+mod values;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,8 +29,14 @@ pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
     Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, Timeouts, Tls, TlsParameters, Underscores,
 };
+pub use file::{Fault, Faults, Origin, Override, Resolved, resolve};
+pub use print::print;
+pub use reference::{reference, schema};
 pub use tracing::{Endpoint, Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
+pub use values::names::{is_label, is_subdomain};
+pub use values::times::duration;
+pub use yaml::{Node, Place};
 
 /// Where objects come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,12 +164,20 @@ pub struct Settings {
 }
 
 /// Which Ingresses are served.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
+    /// What `spec.controller` of an IngressClass of ours says.
+    pub controller: String,
     /// Names of ingress classes that are ours even without an IngressClass object.
     pub class_names: Vec<String>,
     /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
     pub classless: bool,
+}
+
+impl Default for Ingress {
+    fn default() -> Self {
+        Self { controller: "lockgate.dev/ingress-controller".to_owned(), class_names: Vec::new(), classless: false }
+    }
 }
 
 /// Services of type ExternalName.
@@ -182,7 +205,7 @@ pub struct Overload {
     /// has, 0 no limit.
     pub max_heap_bytes: Option<u64>,
     /// Connections that clients may hold open at once; 0 is no limit.
-    pub max_connections: u64,
+    pub max_connections: u32,
 }
 
 impl Default for Overload {
@@ -190,3 +213,52 @@ impl Default for Overload {
         Self { max_heap_bytes: None, max_connections: 50_000 }
     }
 }
+
+/// The one of `known` that `name` is most like, if it is much like it.
+fn nearest(name: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
+    let folded = foreign::folded(name);
+    let near = known.into_iter().map(|known| (distance(&folded, &foreign::folded(known)), known)).min()?;
+    let (distance, known) = near;
+    (distance <= known.len() / 4 + 1 && distance < name.len()).then_some(known)
+}
+
+/// How many letters have to be put in, taken out, replaced or swapped with the next to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(100).collect(), b.chars().take(100).collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+/// Whether the file could have `value` under `path`. Errors: what is wrong first.
+pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    if let Some(key) = keys::key(path) {
+        (key.read)(&mut Settings::default(), value, &mut wrong);
+    }
+    wrong.into_iter().next().map_or(Ok(()), |wrong| Err(wrong.message))
+}
+
+/// The keys in which two settings differ.
+pub fn changes(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    keys::KEYS.iter().filter(|key| (key.show)(old) != (key.show)(new)).map(|key| key.path).collect()
+}
+
+/// Those of the [`changes`] that hold only after a restart of the Envoys.
+pub fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
+    changes(old, new).into_iter().filter(|path| path.starts_with("overload.")).collect()
+}
+
+#[cfg(test)]
+mod tests;

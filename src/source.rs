@@ -5,6 +5,7 @@
 pub mod cluster;
 pub mod decode;
 pub mod directory;
+pub mod file;
 pub mod objects;
 pub mod resources;
 pub mod secret;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::provenance::ObjectRef;
+use crate::settings::Settings;
 use crate::snapshot::{Resource, ResourceType};
 use objects::{Kind, Object, ObjectKey};
 
@@ -46,6 +48,8 @@ pub enum Event {
     },
     /// An earlier fault of this origin is healed.
     Healed(ObjectRef),
+    /// The settings have changed.
+    Settings(Box<Settings>),
     /// What happened at one stroke, as a file that was saved: applied at one stroke too. An Ingress that was pointed to
     /// another Service must not be served between the two.
     Together(Vec<Event>),

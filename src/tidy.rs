@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["provenance"]),
     ("settings", &["model", "telemetry"]),
     ("snapshot", &["protobuf", "provenance"]),
-    ("source", &["crd", "model", "protobuf", "provenance", "snapshot"]),
+    ("source", &["crd", "model", "protobuf", "provenance", "settings", "snapshot"]),
     ("leader", &["metrics", "source"]),
     ("pki", &["leader", "metrics", "source::cluster"]),
     ("translate", &["crd", "model", "provenance", "settings", "source::objects"]),

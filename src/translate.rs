@@ -19,7 +19,6 @@ pub(crate) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use class::CONTROLLER;
 pub use endpoints::endpoints_of;
 pub use problem::{Problem, Reason};
 
@@ -44,7 +43,7 @@ pub struct Translation {
 
 /// What `objects` ask for. Whatever they hold, something is served: a fault costs only itself.
 pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
-    let mut problems = class::problems(objects);
+    let mut problems = class::problems(objects, settings);
     let classes = class::Classes::new(objects, settings);
     let mut ours: Vec<_> = objects.ingresses.values().filter(|ingress| classes.serve(ingress)).collect();
     ours.sort_by_key(|ingress| ingress.meta.precedence());

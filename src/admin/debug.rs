@@ -23,6 +23,7 @@ const INDEX: &str = "\
 /debug/resources?type=Cluster        one type: names, versions, and the objects that each was made from
 /debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
 /debug/resources?view=grpc           the same for gRPC clients without a proxy; with type= and name= too
+/debug/settings                      the settings that hold, where each comes from, what is wrong with the file
 /debug/xds                           the open streams: who, what was sent, accepted, rejected
 /debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
 ";
@@ -34,6 +35,7 @@ pub(super) fn router() -> Router<Arc<AdminState>> {
         .route("/debug/objects", get(objects))
         .route("/debug/problems", get(problems))
         .route("/debug/resources", get(resources))
+        .route("/debug/settings", get(settings))
         .route("/debug/xds", get(xds))
         .route("/debug/log", get(log).put(set_log))
 }
@@ -66,6 +68,10 @@ async fn objects(State(state): State<Arc<AdminState>>) -> Response {
 async fn problems(State(state): State<Arc<AdminState>>) -> Response {
     let problems = state.inspection.borrow().problems.clone();
     pretty(&json!(*problems))
+}
+
+async fn settings(State(state): State<Arc<AdminState>>) -> Response {
+    (state.settings)().into_response()
 }
 
 async fn xds(State(state): State<Arc<AdminState>>) -> Response {

@@ -29,6 +29,7 @@ fn admin() -> Admin {
         snapshot: store.subscribe(),
         grpc_snapshot: grpc_store.subscribe(),
         inspection: inspection.subscribe(),
+        settings: Box::new(|| "timeouts:\n".to_owned()),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),
     };
     Admin { state: Arc::new(state), store, grpc_store, inspection }

@@ -20,6 +20,7 @@ pub use locality::Locality;
 pub use message::bootstrap;
 
 use super::export::{FormatArg, place};
+use super::settings_args::SettingsArgs;
 use super::values;
 use crate::export::{Place, Reload};
 use crate::protobuf;
@@ -102,9 +103,13 @@ pub struct Options {
     #[arg(skip)]
     pub files: Option<Place>,
 
-    /// How many connections clients may hold open at once; more are refused. 0 is no limit
-    #[arg(long, value_name = "NUMBER", default_value_t = 50_000)]
-    pub max_connections: u64,
+    /// The settings file: its keys `overload.…` hold where the options below are not given
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// How many connections clients may hold open at once; more are refused. 0 is no limit; 50000 if not given
+    #[arg(long, value_name = "NUMBER")]
+    pub max_connections: Option<u64>,
 
     /// How many bytes of heap Envoy may take: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit;
     /// not given, it is 80 % of what the container or the machine has
@@ -170,6 +175,11 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
     }
     if let (Mode::Files, Some(directory)) = (options.mode, &options.dir) {
         options.files = Some(place(directory, "--dir", options.file_format.into(), options.reload)?);
+    }
+    if let Some(file) = options.config.take() {
+        let overload = SettingsArgs::of_file(file).load()?.resolved.settings.overload;
+        options.max_connections = options.max_connections.or(Some(overload.max_connections.into()));
+        options.max_heap = options.max_heap.or(overload.max_heap_bytes);
     }
     options.max_heap = options.max_heap.or_else(limits::heap);
     // Envoy resolves paths where it runs, which may be elsewhere.

@@ -176,6 +176,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         snapshot: pipeline.store.subscribe(),
         grpc_snapshot: pipeline.grpc.subscribe(),
         inspection: pipeline.inspected.clone(),
+        settings: pipeline.describe_settings(),
         streams: Box::new(|| Value::Array(Vec::new())),
     });
     let admin = async {

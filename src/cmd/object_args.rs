@@ -1,14 +1,14 @@
-//! The flags that all commands share which read objects: where these come from, what is read of them, what Envoy's
-//! listeners are like, how the log is written.
+//! The flags that all commands share which read objects: where these come from, what is read of them, how the log is
+//! written.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use super::values::{self, Limit};
-use crate::settings::{AccessLogFormat, Ingress, Settings, Source};
+use super::settings_args::{SettingsArgs, SettingsSource};
+use super::values;
+use crate::settings::Source;
 use crate::telemetry;
 
 // No docstrings on the structs: clap would take them for the description of the command that they are a part of.
@@ -38,60 +38,8 @@ pub struct ObjectArgs {
     #[arg(conflicts_with_all = ["manifests", "resources"], help_heading = "Objects")]
     watch_namespaces: Vec<String>,
 
-    /// Serve Ingresses of the class NAME even without an IngressClass object; may be given several times [default:
-    /// the IngressClass objects that name this controller]
-    #[arg(long, value_name = "NAME", value_parser = values::class, help_heading = "Objects")]
-    ingress_class: Vec<String>,
-
-    /// Serve Ingresses that name no class at all [default: only if an IngressClass of ours is the default class]
-    #[arg(long, help_heading = "Objects")]
-    watch_ingress_without_class: bool,
-
-    /// The Secret for TLS hosts that name none, and for clients that send no known server name [default: none]
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = values::namespaced_name, help_heading = "Objects")]
-    default_tls_secret: Option<(String, String)>,
-
-    /// Take Services of type ExternalName as backends [default: no, for whoever may write a Service could then reach
-    /// whatever Envoy can reach]
-    #[arg(long, help_heading = "Objects")]
-    enable_external_name_services: bool,
-
-    /// Port on which Envoy serves plain HTTP
-    #[arg(long, value_name = "PORT", default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
-    #[arg(help_heading = "Envoy's listeners")]
-    http_port: u16,
-
-    /// Port on which Envoy serves HTTPS
-    #[arg(long, value_name = "PORT", default_value_t = 8443, value_parser = clap::value_parser!(u16).range(1..))]
-    #[arg(help_heading = "Envoy's listeners")]
-    https_port: u16,
-
-    /// Port on which Envoy answers /ready and /stats; 0 for none
-    #[arg(long, value_name = "PORT", default_value_t = 8002, help_heading = "Envoy's listeners")]
-    stats_port: u16,
-
-    /// Listen on IPv4 only: for nodes whose kernel has no IPv6 [default: both]
-    #[arg(long, help_heading = "Envoy's listeners")]
-    disable_ipv6: bool,
-
-    /// Envoy's access log, on its standard output
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogLine::Text)]
-    #[arg(help_heading = "Envoy's listeners")]
-    access_log: LogLine,
-
-    /// Time limit of a connection attempt to a backend; an annotation on the Service overrides it
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::timeout)]
-    #[arg(help_heading = "Envoy's listeners")]
-    connect_timeout: Duration,
-
-    /// Time limit of a whole response, or `off`; an annotation on the Ingress overrides it
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::limit)]
-    #[arg(help_heading = "Envoy's listeners")]
-    response_timeout: Limit,
-
-    /// Trusted proxies in front of Envoy: how many addresses from the end of x-forwarded-for are theirs
-    #[arg(long, value_name = "COUNT", default_value_t = 0, help_heading = "Envoy's listeners")]
-    trusted_hops: u32,
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 #[allow(missing_docs)]
@@ -108,28 +56,15 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogLine {
-    Text,
-    Json,
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     Text,
     Json,
 }
 
 impl ObjectArgs {
-    /// The validated settings. Errors name the flag, its value and what is allowed.
-    pub fn resolve(self) -> anyhow::Result<(Source, Settings)> {
-        let listeners =
-            [("--http-port", self.http_port), ("--https-port", self.https_port), ("--stats-port", self.stats_port)];
-        for (i, (flag, port)) in listeners.iter().enumerate() {
-            if let Some((other, _)) = listeners[..i].iter().find(|(_, other)| other == port) {
-                anyhow::bail!("{flag} {port}: {other} has the same; each listener needs a port of its own");
-            }
-        }
+    /// The source and the validated settings. Errors name the flag or the line, the value and what is allowed.
+    pub fn resolve(self) -> anyhow::Result<(Source, SettingsSource)> {
+        let settings = self.settings.load()?;
         let source = match (self.manifests, self.resources) {
             (Some(dir), _) => Source::Manifests(directory("--manifests", dir)?),
             (_, Some(dir)) => Source::Resources(directory("--resources", dir)?),
@@ -138,24 +73,6 @@ impl ObjectArgs {
                 context: self.context,
                 namespaces: self.watch_namespaces,
             },
-        };
-        let mut settings = Settings {
-            ingress: Ingress { class_names: self.ingress_class, classless: self.watch_ingress_without_class },
-            ..Settings::default()
-        };
-        settings.external_names.allow = self.enable_external_name_services;
-        settings.listeners.http.port = self.http_port;
-        settings.listeners.https.port = self.https_port;
-        settings.listeners.stats.port = self.stats_port;
-        settings.listeners.ipv6 = !self.disable_ipv6;
-        settings.http.trusted_hops = self.trusted_hops;
-        settings.tls.default_secret = self.default_tls_secret;
-        settings.timeouts.response = self.response_timeout.0;
-        settings.timeouts.connect = self.connect_timeout;
-        settings.access_log.format = match self.access_log {
-            LogLine::Text => AccessLogFormat::Text,
-            LogLine::Json => AccessLogFormat::Json,
-            LogLine::Off => AccessLogFormat::Off,
         };
         Ok((source, settings))
     }

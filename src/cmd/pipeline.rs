@@ -6,11 +6,13 @@ use anyhow::{Context, anyhow};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::reload::{self, State};
+use super::settings_args::SettingsSource;
 use crate::admin::Readiness;
 use crate::controller::{Controller, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
-use crate::settings::{Settings, Source};
+use crate::settings::{Source, Status};
 use crate::snapshot::Store;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
@@ -28,19 +30,28 @@ pub(super) struct Pipeline {
     pub readiness: Readiness,
     /// What the loop knows, for the debug pages.
     pub inspected: watch::Receiver<Arc<Inspection>>,
+    /// The settings that hold now.
+    pub settings: watch::Receiver<Arc<State>>,
+    /// What of them is about the status of objects.
+    pub status: watch::Receiver<Status>,
     source: JoinHandle<Result<(), SourceError>>,
+    reload: JoinHandle<Result<(), SourceError>>,
     loop_end: mpsc::Receiver<()>,
 }
 
 impl Pipeline {
     /// Starts both, the loop on a thread of its own.
-    pub fn start(source: Source, settings: Settings, metrics: Metrics) -> anyhow::Result<Self> {
+    pub fn start(source: Source, settings: SettingsSource, metrics: Metrics) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let views = Views::default();
         let (store, grpc) = (views.envoy.clone(), views.grpc.clone());
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
-        let controller = Controller::new(settings, views, readiness.clone(), metrics, inspection);
+        let state = State { resolved: settings.resolved.clone(), file: settings.name(), fault: None };
+        let (state, settings_state) = watch::channel(Arc::new(state));
+        let first = settings.resolved.settings.clone();
+        let (status, settings_status) = watch::channel(first.status.clone());
+        let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection);
         let (loop_ended, loop_end) = mpsc::channel::<()>(1);
         std::thread::Builder::new()
             .name("controller".into())
@@ -50,8 +61,13 @@ impl Pipeline {
                 controller.run(received);
             })
             .context("cannot start the controller's thread")?;
+        // Settings mean nothing to Envoy resources, which are served as they are.
+        let no_file = SettingsSource { file: None, ..settings.clone() };
+        let followed = if matches!(source, Source::Resources(_)) { no_file } else { settings };
+        let reload = tokio::spawn(reload::follow(followed, events.clone(), reload::Told { state, status }, metrics));
         let source = tokio::spawn(watch_source(source, events));
-        Ok(Self { store, grpc, readiness, inspected, source, loop_end })
+        let (settings, status) = (settings_state, settings_status);
+        Ok(Self { store, grpc, readiness, inspected, settings, status, source, reload, loop_end })
     }
 
     /// Why one of the two has ended; while both work, this waits.
@@ -62,13 +78,25 @@ impl Pipeline {
                 Ok(Err(error)) => error.into(),
                 Err(error) => error,
             },
+            ended = &mut self.reload => match ended.context("the watch of the settings file panicked") {
+                Ok(Ok(())) => anyhow!("the watch of the settings file ended by itself"),
+                Ok(Err(error)) => anyhow::Error::from(error).context("--config"),
+                Err(error) => error,
+            },
             _ = self.loop_end.recv() => anyhow!("the controller's loop ended by itself"),
         }
+    }
+
+    /// The settings in words, for the debug pages.
+    pub fn describe_settings(&self) -> Box<dyn Fn() -> String + Send + Sync> {
+        let settings = self.settings.clone();
+        Box::new(move || settings.borrow().describe())
     }
 
     /// Takes nothing new from the source any more.
     pub fn stop(&self) {
         self.source.abort();
+        self.reload.abort();
     }
 }
 

@@ -37,7 +37,6 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let admin_listener = admin::listen(options.admin_address).await?;
 
     let metrics = Metrics::new(COMMIT);
-    let status = settings.status.clone();
     let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone())?;
     let (readiness, store) = (pipeline.readiness.clone(), pipeline.store.clone());
     let (stop, stopping) = watch::channel(false);
@@ -53,6 +52,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         snapshot: store.subscribe(),
         grpc_snapshot: pipeline.grpc.subscribe(),
         inspection: pipeline.inspected.clone(),
+        settings: pipeline.describe_settings(),
         streams: {
             let registry = registry.clone();
             Box::new(move || registry.describe())
@@ -75,10 +75,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     tracing::info!(address = %options.xds_address, "xDS listens");
     tracing::info!(address = %options.admin_address, "admin listens: /healthz /readyz /metrics /debug/");
 
-    let (_status, settings) = watch::channel(status);
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
-        settings,
+        settings: pipeline.status.clone(),
         envoys: Fleet::new(here, others(&options, &certificates)),
         metrics: metrics.clone(),
     });

@@ -7,9 +7,10 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
 use super::object_args::{LogArgs, ObjectArgs};
+use super::settings_args::SettingsSource;
 use super::values::{self, Limit};
 use super::xds_tls_args::XdsTlsArgs;
-use crate::settings::{ServerOptions, Settings, Source, Status, Writes};
+use crate::settings::{ServerOptions, Source, Writes};
 
 /// Flags of `lockgate serve`.
 #[derive(Debug, Args)]
@@ -59,18 +60,6 @@ pub struct ServeArgs {
     #[arg(help_heading = "Operation")]
     admin_address: SocketAddr,
 
-    /// Addresses for the status of Ingresses, IP addresses and host names with commas between them, once Envoys serve
-    /// what the Ingress asks for [default: those of --envoy-service]
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = values::reachable)]
-    #[arg(conflicts_with_all = ["manifests", "resources"], help_heading = "Status")]
-    status_address: Vec<String>,
-
-    /// The Service in front of the Envoys, whose load balancer's addresses go into the status of Ingresses [default: no
-    /// status is written]
-    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = values::namespaced_name, help_heading = "Status")]
-    #[arg(conflicts_with_all = ["manifests", "resources", "status_address"])]
-    envoy_service: Option<(String, String)>,
-
     /// Of several replicas one writes status and Events, the holder of a Lease; `off`: this is the only replica, and
     /// writes [default: on in a pod; elsewhere nothing is written]
     #[arg(long, value_name = "on|off", value_enum, help_heading = "Status")]
@@ -118,16 +107,13 @@ Examples:
 
 impl ServeArgs {
     /// The validated settings. Errors name the flag, its value and what is allowed.
-    pub fn resolve(self) -> anyhow::Result<(Source, Settings, ServerOptions)> {
+    pub fn resolve(self) -> anyhow::Result<(Source, SettingsSource, ServerOptions)> {
         ensure!(
             self.xds_address != self.admin_address || self.xds_address.port() == 0,
             "--admin-address {}: --xds-address has the same; each needs an address of its own",
             self.admin_address
         );
-        let (source, mut settings) = self.objects.resolve()?;
-        if !self.status_address.is_empty() || self.envoy_service.is_some() {
-            settings.status = Status { addresses: self.status_address, envoy_service: self.envoy_service };
-        }
+        let (source, settings) = self.objects.resolve()?;
         let writes = writes(&source, self.leader_election, self.lease);
         let (log_format, log_level) = self.log.resolve();
         let options = ServerOptions {

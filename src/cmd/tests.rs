@@ -17,7 +17,8 @@ fn parse(line: &str) -> Result<ServeArgs, String> {
 }
 
 fn resolve(line: &str) -> Result<(Source, Settings, ServerOptions), String> {
-    parse(line)?.resolve().map_err(|error| format!("{error:#}"))
+    let (source, settings, options) = parse(line)?.resolve().map_err(|error| format!("{error:#}"))?;
+    Ok((source, settings.resolved.settings, options))
 }
 
 /// The error for `line`, which must hold every one of `parts`.
@@ -69,7 +70,7 @@ fn every_flag_arrives() {
     .unwrap();
     let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
     assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context: Some("staging".into()), namespaces });
-    let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true };
+    let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true, ..Ingress::default() };
     let mut expected = Settings { ingress, ..Settings::default() };
     expected.external_names.allow = true;
     expected.listeners.http.port = 80;
@@ -152,7 +153,6 @@ fn sources_exclude_each_other() {
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
-    assert_refused("--status-address a --manifests b", &["--status-address <ADDRESSES>", "cannot be used with"]);
     assert_refused("--leader-election on --resources b", &["--leader-election <on|off>", "cannot be used with"]);
     assert_refused("--watch-namespaces a --manifests b", &["--watch-namespaces <NAMES>", "cannot be used with"]);
 }
@@ -160,26 +160,26 @@ fn sources_exclude_each_other() {
 #[test]
 fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
     for (line, parts) in [
-        ("--http-port http", ["'http'", "--http-port <PORT>", "invalid digit"]),
-        ("--http-port 0", ["0", "--http-port <PORT>", "1..=65535"]),
-        ("--https-port 70000", ["70000", "--https-port <PORT>", "1..=65535"]),
+        ("--http-port http", ["'http'", "--http-port <PORT>", "a whole number from 1 to 65535"]),
+        ("--http-port 0", ["0", "--http-port <PORT>", "from 1 to 65535"]),
+        ("--https-port 70000", ["70000", "--https-port <PORT>", "from 1 to 65535"]),
         ("--xds-address localhost", ["'localhost'", "--xds-address <ADDRESS>", "expected an IP address and a port"]),
         ("--admin-address :80", ["':80'", "--admin-address <ADDRESS>", "expected an IP address and a port"]),
         ("--peers :80", ["':80'", "--peers <HOST:PORT>", "expected HOST:PORT"]),
-        ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "expected IP addresses and DNS names"]),
+        ("--status-address a_b", ["'a_b'", "--status-address <ADDRESSES>", "no IP address or host name"]),
         ("--log-format yaml", ["'yaml'", "--log-format <FORMAT>", "[possible values: text, json]"]),
         ("--access-log on", ["'on'", "--access-log <FORMAT>", "[possible values: text, json, off]"]),
         ("--log-level debgu", ["'debgu'", "--log-level <LEVEL>", "expected off, error, warn, info"]),
-        ("--connect-timeout 5", ["'5'", "--connect-timeout <TIME>", "a number and a unit"]),
-        ("--connect-timeout 0s", ["'0s'", "--connect-timeout <TIME>", "more than zero"]),
+        ("--connect-timeout 5", ["'5'", "--connect-timeout <TIME>", "numbers with units"]),
+        ("--connect-timeout 0s", ["'0s'", "--connect-timeout <TIME>", "at least 1ms"]),
         ("--response-timeout never", ["'never'", "--response-timeout <TIME>", "or off"]),
         ("--xds-max-connection-age 0s", ["'0s'", "--xds-max-connection-age <TIME|off>", "more than zero, or off"]),
         ("--xds-max-connections 1", ["1", "--xds-max-connections <COUNT>", "2..="]),
-        ("--gate-timeout x", ["'x'", "--gate-timeout <TIME>", "a number and a unit"]),
+        ("--gate-timeout x", ["'x'", "--gate-timeout <TIME>", "numbers with units"]),
         ("--removal-grace -1s", ["'-1'", "argument", "unexpected"]),
-        ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "invalid digit"]),
+        ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "a whole number"]),
         ("--default-tls-secret wild", ["'wild'", "--default-tls-secret <NAMESPACE/NAME>", "expected NAMESPACE/NAME"]),
-        ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "expected the name of an IngressClass"]),
+        ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "is no name of an IngressClass"]),
         ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "expected names of namespaces"]),
         ("--id ü", ["'ü'", "--id <NAME>", "printable ASCII"]),
         ("--manifests /nowhere", ["--manifests", "/nowhere", "not a directory that can be read"]),
@@ -193,7 +193,10 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ),
         ("--xds-tls auto --xds-ca-lifetime 1h", ["--xds-ca-lifetime", "4 times --xds-certificate-lifetime", ""]),
         ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "the name of an object"]),
-        ("--http-port 8002", ["--stats-port 8002", "--http-port has the same", "a port of its own"]),
+        (
+            "--http-port 8002",
+            ["--http-port: listeners.http.port", "8002 is also the port of listeners.stats", "a port of its own"],
+        ),
         ("--xds-address 127.0.0.1:18001", ["--admin-address 127.0.0.1:18001", "--xds-address", "of its own"]),
     ] {
         assert_refused(line, &parts);
@@ -214,7 +217,7 @@ fn help_teaches_by_example_on_every_command() {
         assert!(examples.matches(&call).count() >= 1, "no example of {name} in\n{examples}");
         seen.push(name);
     }
-    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "version", "completions"]);
+    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "config", "version", "completions"]);
 }
 
 #[test]

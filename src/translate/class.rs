@@ -8,9 +8,6 @@ use crate::source::objects::{Ingress, IngressClass, Kind, Meta, Objects};
 
 use super::problem::{Problem, Reason};
 
-/// `spec.controller` of the IngressClasses that are ours.
-pub const CONTROLLER: &str = "lockgate.dev/ingress-controller";
-
 /// Marks the class of objects that name none.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
@@ -27,7 +24,7 @@ pub struct Classes {
 impl Classes {
     /// Our classes: those of our controller, and those that the settings name.
     pub fn new(objects: &Objects, settings: &Settings) -> Self {
-        let ours = || objects.ingress_classes.values().filter(|class| is_ours(class));
+        let ours = || objects.ingress_classes.values().filter(|class| is_ours(class, settings));
         let names = ours().map(|class| class.meta.key.name.clone());
         let listed = settings.ingress.class_names.iter().map(|name| name.as_str().into());
         Self {
@@ -53,11 +50,11 @@ fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
 }
 
 /// One problem for each IngressClass of ours that is marked as the default besides an older one.
-pub fn problems(objects: &Objects) -> Vec<Problem> {
+pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
     let mut defaults: Vec<_> = objects.ingress_classes.values().filter(|class| is_default(class)).collect();
     defaults.sort_by_key(|class| class.meta.precedence());
     let Some((oldest, newer)) = defaults.split_first() else { return Vec::new() };
-    let newer = newer.iter().filter(|class| is_ours(class));
+    let newer = newer.iter().filter(|class| is_ours(class, settings));
     newer
         .map(|class| Problem {
             object: class.meta.object_ref(Kind::IngressClass),
@@ -69,8 +66,8 @@ pub fn problems(objects: &Objects) -> Vec<Problem> {
         .collect()
 }
 
-fn is_ours(class: &IngressClass) -> bool {
-    class.controller == CONTROLLER
+fn is_ours(class: &IngressClass, settings: &Settings) -> bool {
+    *class.controller == *settings.ingress.controller
 }
 
 fn is_default(class: &IngressClass) -> bool {

@@ -14,6 +14,7 @@ use envoy_types::pb::google::protobuf as google;
 use super::{Address, Mode, Options, tls};
 use crate::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use crate::envoy::{names, wire};
+use crate::settings::Overload;
 use crate::snapshot::ResourceType;
 
 /// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.
@@ -172,11 +173,12 @@ fn overload_manager(options: &Options) -> Option<overload_v3::OverloadManager> {
     const HEAP: &str = "envoy.resource_monitors.fixed_heap";
     let mut monitors = Vec::new();
     let mut actions = Vec::new();
-    if options.max_connections > 0 {
+    let connections = options.max_connections.unwrap_or_else(|| Overload::default().max_connections.into());
+    if connections > 0 {
         monitors.push(monitor(
             CONNECTIONS,
             &connections_v3::DownstreamConnectionsConfig {
-                max_active_downstream_connections: i64::try_from(options.max_connections).unwrap_or(i64::MAX),
+                max_active_downstream_connections: i64::try_from(connections).unwrap_or(i64::MAX),
             },
         ));
     }

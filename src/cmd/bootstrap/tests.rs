@@ -163,3 +163,21 @@ fn a_grpc_bootstrap_has_no_files_beside_it() {
     assert_eq!(written["node"]["id"], "envoy-0");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn the_settings_file_gives_the_limits_that_no_option_gives() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("lockgate.yaml");
+    std::fs::write(&file, "overload: {maxConnections: 7, maxHeap: 1GiB}\n").unwrap();
+    let file = file.to_str().unwrap();
+    let limits = |arguments: &[&str]| {
+        let mut options = options(arguments);
+        resolve(&mut options).unwrap();
+        (options.max_connections, options.max_heap)
+    };
+    assert_eq!(limits(&["--config", file]), (Some(7), Some(1 << 30)));
+    assert_eq!(limits(&["--config", file, "--max-connections", "8", "--max-heap", "9"]), (Some(8), Some(9)));
+    std::fs::write(file, "overload: {maxHeap: much}\n").unwrap();
+    let mut wrong = options(&["--config", file]);
+    assert!(format!("{:#}", resolve(&mut wrong).unwrap_err()).contains("lockgate.yaml:1:21"));
+}

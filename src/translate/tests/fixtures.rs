@@ -15,7 +15,7 @@ use crate::source::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, Meta, Object, ObjectKey, Objects, Secret, Service, ServicePort,
     SliceEndpoint,
 };
-use crate::translate::{CONTROLLER, Translation, host, translate};
+use crate::translate::{Translation, host, translate};
 
 /// Metadata of `shop/name`, created at `0`.
 pub fn meta(name: &str) -> Meta {
@@ -207,7 +207,7 @@ with_meta!(ClassBuilder);
 pub fn class(name: &str) -> ClassBuilder {
     let mut meta = meta(name);
     meta.key.namespace = "".into();
-    ClassBuilder(IngressClass { meta, controller: CONTROLLER.to_owned() })
+    ClassBuilder(IngressClass { meta, controller: Settings::default().ingress.controller })
 }
 
 impl ClassBuilder {

@@ -157,7 +157,7 @@ proptest! {
         let settings = Settings {
             tls: Tls { default_secret: default.map(|name| ("shop".to_owned(), name.to_owned())), ..Tls::default() },
             external_names: ExternalNames { allow: external, cluster_local: false },
-            ingress: crate::settings::Ingress { class_names: Vec::new(), classless },
+            ingress: crate::settings::Ingress { classless, ..Default::default() },
             ..Settings::default()
         };
         let translation = translate(&objects(&list), &settings);

@@ -1,0 +1,184 @@
+//! The flags for settings, the settings file, and how the two become one.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::settings::{self, Node, Override, Resolved};
+use crate::source::file;
+
+// No docstring on the struct: clap would take it for the description of the command that it is a part of.
+
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default, Args)]
+pub struct SettingsArgs {
+    /// The settings file, see docs/settings.md; it is watched, and a change holds without a restart. Flags win over it
+    /// [default: none]
+    #[arg(long, value_name = "FILE", help_heading = "Settings")]
+    config: Option<PathBuf>,
+
+    /// What `spec.controller` of the IngressClasses says whose Ingresses are served: another name for each installation
+    /// in one Kubernetes cluster [default: lockgate.dev/ingress-controller]
+    #[arg(long, value_name = "NAME", value_parser = scalar("ingress.controllerName"), help_heading = "Objects")]
+    controller_name: Option<String>,
+
+    /// Serve Ingresses of the class NAME even without an IngressClass object; may be given several times [default:
+    /// the IngressClass objects that name this controller]
+    #[arg(long, value_name = "NAME", value_parser = item("ingress.classNames"), help_heading = "Objects")]
+    ingress_class: Vec<String>,
+
+    /// Serve Ingresses that name no class at all [default: only if an IngressClass of ours is the default class]
+    #[arg(long, help_heading = "Objects")]
+    watch_ingress_without_class: bool,
+
+    /// The Secret for TLS hosts that name none, and for clients that send no known server name [default: none]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("tls.defaultSecret"), help_heading = "Objects")]
+    default_tls_secret: Option<String>,
+
+    /// Take Services of type ExternalName as backends [default: no, for whoever may write a Service could then reach
+    /// whatever Envoy can reach]
+    #[arg(long, help_heading = "Objects")]
+    enable_external_name_services: bool,
+
+    /// What is written into the status of Ingresses: IP addresses and host names with commas between them [default:
+    /// what --envoy-service has]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = item("status.addresses"))]
+    #[arg(help_heading = "Objects")]
+    status_address: Vec<String>,
+
+    /// The Service in front of Envoy, whose load balancer's address is written into the status of Ingresses
+    /// [default: none]
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("status.envoyService"), help_heading = "Objects")]
+    envoy_service: Option<String>,
+
+    /// Port on which Envoy serves plain HTTP [default: 8080]
+    #[arg(long, value_name = "PORT", value_parser = scalar("listeners.http.port"), help_heading = "Envoy's listeners")]
+    http_port: Option<String>,
+
+    /// Port on which Envoy serves HTTPS [default: 8443]
+    #[arg(long, value_name = "PORT", value_parser = scalar("listeners.https.port"))]
+    #[arg(help_heading = "Envoy's listeners")]
+    https_port: Option<String>,
+
+    /// Port on which Envoy answers /ready and /stats; 0 for none [default: 8002]
+    #[arg(long, value_name = "PORT", value_parser = scalar("listeners.stats.port"))]
+    #[arg(help_heading = "Envoy's listeners")]
+    stats_port: Option<String>,
+
+    /// Listen on IPv4 only: for nodes whose kernel has no IPv6 [default: both]
+    #[arg(long, help_heading = "Envoy's listeners")]
+    disable_ipv6: bool,
+
+    /// Envoy's access log, on its standard output [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json", "off"], help_heading = "Envoy's listeners")]
+    access_log: Option<String>,
+
+    /// Time limit of a connection attempt to a backend; an annotation on the Service overrides it [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = scalar("timeouts.connect"), help_heading = "Envoy's listeners")]
+    connect_timeout: Option<String>,
+
+    /// Time limit of a whole response, or `off`; an annotation on the Ingress overrides it [default: 15s]
+    #[arg(long, value_name = "TIME", value_parser = scalar("timeouts.response"), help_heading = "Envoy's listeners")]
+    response_timeout: Option<String>,
+
+    /// Trusted proxies in front of Envoy: how many addresses from the end of x-forwarded-for are theirs [default: 0]
+    #[arg(long, value_name = "COUNT", value_parser = scalar("http.trustedHops"), help_heading = "Envoy's listeners")]
+    trusted_hops: Option<String>,
+}
+
+/// Settings with what is needed to find out later what they have become.
+#[derive(Debug, Clone)]
+pub struct SettingsSource {
+    /// What holds at the start.
+    pub resolved: Resolved,
+    /// The file, absolute, and what it held.
+    pub file: Option<(PathBuf, String)>,
+    /// The flags.
+    pub overrides: Vec<Override>,
+}
+
+impl SettingsSource {
+    /// The settings with `text` in the file. Errors: all that is wrong.
+    pub fn with(&self, text: &str) -> Result<Resolved, settings::Faults> {
+        settings::resolve(&self.name(), text, &self.overrides)
+    }
+
+    /// The file's name, for messages.
+    pub fn name(&self) -> String {
+        self.file.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default()
+    }
+}
+
+impl SettingsArgs {
+    /// Reads the file, if there is one. Errors: all that is wrong, a line each.
+    pub fn load(&self) -> anyhow::Result<SettingsSource> {
+        let file = match &self.config {
+            None => None,
+            Some(path) => {
+                let cannot = || format!("--config {}", path.display());
+                let text = file::read(path).map_err(anyhow::Error::msg).with_context(cannot)?;
+                Some((std::path::absolute(path).with_context(cannot)?, text))
+            }
+        };
+        let mut source = SettingsSource { resolved: Resolved::default(), file, overrides: self.overrides() };
+        let text = source.file.as_ref().map_or("", |(_, text)| text);
+        source.resolved = source.with(text).map_err(|faults| match self.config {
+            Some(_) => anyhow::anyhow!("--config: the settings are not valid\n{faults}"),
+            None => anyhow::anyhow!("{faults}"),
+        })?;
+        Ok(source)
+    }
+
+    /// The settings of `file` alone.
+    pub fn of_file(file: PathBuf) -> Self {
+        Self { config: Some(file), ..Self::default() }
+    }
+
+    /// The file as the user named it.
+    pub fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// What the flags say.
+    fn overrides(&self) -> Vec<Override> {
+        let texts = [
+            ("ingress.controllerName", "--controller-name", &self.controller_name),
+            ("tls.defaultSecret", "--default-tls-secret", &self.default_tls_secret),
+            ("status.envoyService", "--envoy-service", &self.envoy_service),
+            ("listeners.http.port", "--http-port", &self.http_port),
+            ("listeners.https.port", "--https-port", &self.https_port),
+            ("listeners.stats.port", "--stats-port", &self.stats_port),
+            ("accessLog.format", "--access-log", &self.access_log),
+            ("timeouts.connect", "--connect-timeout", &self.connect_timeout),
+            ("timeouts.response", "--response-timeout", &self.response_timeout),
+            ("http.trustedHops", "--trusted-hops", &self.trusted_hops),
+        ];
+        let lists = [
+            ("ingress.classNames", "--ingress-class", &self.ingress_class),
+            ("status.addresses", "--status-address", &self.status_address),
+        ];
+        let switches = [
+            ("ingress.withoutClass", "--watch-ingress-without-class", self.watch_ingress_without_class, "true"),
+            ("externalNames.allow", "--enable-external-name-services", self.enable_external_name_services, "true"),
+            ("listeners.ipv6", "--disable-ipv6", self.disable_ipv6, "false"),
+        ];
+        let texts = texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, Node::text(text.as_ref()?))));
+        let lists = lists.into_iter().filter(|(.., list)| !list.is_empty());
+        let lists = lists.map(|(key, flag, list)| (key, flag, Node::texts(list)));
+        let switches = switches.into_iter().filter(|(.., on, _)| *on);
+        let switches = switches.map(|(key, flag, _, value)| (key, flag, Node::text(value)));
+        let all = texts.chain(lists).chain(switches);
+        all.map(|(key, flag, value)| Override { key, flag, value }).collect()
+    }
+}
+
+/// Checks a flag's value as the file's key `key` would be.
+fn scalar(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
+    move |text| settings::check_value(key, &Node::text(text)).map(|()| text.to_owned())
+}
+
+/// Checks one of a flag's values as an item of the list `key` would be.
+fn item(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
+    move |text| settings::check_value(key, &Node::texts([&text.to_owned()])).map(|()| text.to_owned())
+}

@@ -1,0 +1,156 @@
+//! Settings that contradict each other: each is right by itself, and Envoy would take none of them.
+
+use super::file::{Fault, Origin, Resolved};
+use super::values::quoted;
+use super::{AccessLogFormat, HeaderPolicy, Listener, Settings, TlsParameters};
+use crate::model::TlsVersion;
+
+/// All that is wrong with settings whose values are right.
+pub fn all(resolved: &Resolved) -> Vec<Fault> {
+    let Settings { listeners, http, compression, headers, tls, access_log, upstream, .. } = &resolved.settings;
+    let mut checks = Checks { resolved, faults: Vec::new() };
+    checks.ports();
+    checks.families();
+    let defaults = Settings::default();
+    checks.tls("tls", &tls.parameters, &defaults.tls.parameters);
+    checks.tls("upstream.tls", &upstream.tls, &defaults.upstream.tls);
+    checks.headers("headers.request", &headers.request);
+    checks.headers("headers.response", &headers.response);
+    if http.versions.is_empty() {
+        checks.fault(&["http.versions"], "expected at least one version");
+    }
+    if http.http3.enabled && tls.parameters.maximum < TlsVersion::V1_3 {
+        checks.fault(
+            &["http.http3.enabled", "tls.maximumVersion"],
+            "HTTP/3 needs TLS 1.3, and tls.maximumVersion is less",
+        );
+    }
+    if http.http3.enabled && listeners.proxy_protocol != super::ProxyProtocol::Off {
+        let message = "HTTP/3 has no PROXY header, and listeners.proxyProtocol asks for one";
+        checks.fault(&["http.http3.enabled", "listeners.proxyProtocol"], message);
+    }
+    if !compression.algorithms.is_empty() && compression.content_types.is_empty() {
+        let message = "nothing would be compressed: expected at least one media type, or no algorithm";
+        checks.fault(&["compression.contentTypes", "compression.algorithms"], message);
+    }
+    if access_log.format == AccessLogFormat::Json && access_log.json_fields.is_empty() {
+        checks.fault(&["accessLog.jsonFields"], "expected at least one field; no log at all is accessLog.format: off");
+    }
+    let mut names: Vec<&str> = access_log.json_fields.iter().map(|field| &*field.name).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        checks.fault(&["accessLog.jsonFields"], format!("field {} is given twice", quoted(twice[0])));
+    }
+    for (prefix, used) in [("JA3", tls.ja3), ("JA4", tls.ja4)] {
+        let operator = format!("%TLS_{prefix}_FINGERPRINT%");
+        let in_fields = || access_log.json_fields.iter().any(|field| field.format.contains(&operator));
+        let logged = match access_log.format {
+            AccessLogFormat::Json => in_fields().then_some("accessLog.jsonFields"),
+            AccessLogFormat::Text => access_log.text.contains(&operator).then_some("accessLog.text"),
+            AccessLogFormat::Off => None,
+        };
+        if let (Some(key), false) = (logged, used) {
+            let setting = format!("tls.fingerprints.{}", prefix.to_lowercase());
+            checks.fault(&[key], format!("{operator} is empty unless {setting} is true"));
+        }
+    }
+    checks.faults
+}
+
+struct Checks<'a> {
+    resolved: &'a Resolved,
+    faults: Vec<Fault>,
+}
+
+impl Checks<'_> {
+    /// A fault between `keys`: told at the first of them that somebody has set.
+    fn fault(&mut self, keys: &[&'static str], message: impl Into<String>) {
+        let origin_of = |key: &&'static str| self.resolved.origins.get(key).map(|origin| (*key, *origin));
+        let (key, origin) = keys
+            .iter()
+            .find_map(origin_of)
+            .or_else(|| keys.first().map(|key| (*key, Origin::Default)))
+            .unwrap_or_default();
+        self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
+    }
+
+    /// No two listeners have one port, unless each has an address of its own.
+    fn ports(&mut self) {
+        let listeners = &self.resolved.settings.listeners;
+        let all: [(&str, &str, &Listener); 3] = [
+            ("listeners.http.port", "http", &listeners.http),
+            ("listeners.https.port", "https", &listeners.https),
+            ("listeners.stats.port", "stats", &listeners.stats),
+        ];
+        for (i, (key, name, listener)) in all.iter().enumerate() {
+            for (other_key, other, before) in &all[..i] {
+                let apart =
+                    listener.address.is_some() && before.address.is_some() && listener.address != before.address;
+                if listener.port != before.port || apart {
+                    continue;
+                }
+                // Whoever has set one of them is told of the other.
+                let (told, of) = match self.resolved.origins.contains_key(key) {
+                    true => (*key, *other),
+                    false => (*other_key, *name),
+                };
+                let port = listener.port;
+                let message =
+                    format!("{port} is also the port of listeners.{of}; each listener needs a port of its own");
+                self.fault(&[told], message);
+            }
+        }
+    }
+
+    /// Addresses and marks are those of families that listeners have.
+    fn families(&mut self) {
+        let listeners = &self.resolved.settings.listeners;
+        let options = listeners.socket_options;
+        let all = [
+            ("listeners.http.address", &listeners.http),
+            ("listeners.https.address", &listeners.https),
+            ("listeners.stats.address", &listeners.stats),
+        ];
+        for (key, listener) in all {
+            if listener.address.is_some_and(|address| address.is_ipv6()) && !listeners.ipv6 {
+                self.fault(&[key], "an IPv6 address, and listeners.ipv6 is false");
+            }
+        }
+        // The marks are for clients: the listener for statistics has none.
+        let served = &all[..2];
+        let has_v4 = |listener: &Listener| listener.address.is_none_or(|address| address.is_ipv4());
+        let has_v6 = |listener: &Listener| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());
+        if options.tos.is_some() && !served.iter().all(|(_, listener)| has_v4(listener)) {
+            self.fault(&["listeners.socketOptions.tos"], "a mark of IPv4, and a listener has an IPv6 address");
+        }
+        if options.traffic_class.is_some() && !served.iter().all(|(_, listener)| has_v6(listener)) {
+            let message = "a mark of IPv6, and a listener has no IPv6 address";
+            self.fault(&["listeners.socketOptions.trafficClass"], message);
+        }
+    }
+
+    /// Versions are in order, and cipher suites are for a version that there is.
+    fn tls(&mut self, group: &str, parameters: &TlsParameters, defaults: &TlsParameters) {
+        let key = |name: &str| super::keys::key(&format!("{group}.{name}")).map_or("", |key| key.path);
+        let [minimum, maximum, ciphers] = ["minimumVersion", "maximumVersion", "cipherSuites"].map(key);
+        if parameters.minimum > parameters.maximum {
+            self.fault(&[minimum, maximum], format!("1.3 is above {maximum}, which is 1.2"));
+        }
+        let chosen = parameters.cipher_suites != defaults.cipher_suites && !parameters.cipher_suites.is_empty();
+        if parameters.minimum == TlsVersion::V1_3 && chosen {
+            let message = format!("cipher suites are chosen for TLS 1.2 only, and {minimum} is 1.3");
+            self.fault(&[ciphers], message);
+        }
+    }
+
+    /// No header is both set and removed.
+    fn headers(&mut self, group: &str, policy: &HeaderPolicy) {
+        let key = |name: &str| super::keys::key(&format!("{group}.{name}")).map_or("", |key| key.path);
+        let [set, remove] = ["set", "remove"].map(key);
+        for (name, _) in &policy.set {
+            if policy.remove.contains(name) {
+                self.fault(&[remove, set], format!("{} is also in {set}", quoted(name)));
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Keys that other controllers have, or that will come: what to tell whoever writes one.
+
+/// Keys of Contour, and what they are here. Compared by their last part, without case, `-` and `_`.
+const OF_CONTOUR: &[(&str, &str)] = &[
+    ("accesslogformat", "accessLog.format"),
+    ("accesslogformatstring", "accessLog.text"),
+    ("accessloglevel", "accessLog.level"),
+    ("accesslogfields", "accessLog.jsonFields"),
+    ("accesslogjsonfields", "accessLog.jsonFields"),
+    ("clientcertificate", "upstream.clientCertificate"),
+    ("connecttimeout", "timeouts.connect"),
+    ("connectionidletimeout", "timeouts.connectionIdle"),
+    ("connectionshutdowngraceperiod", "timeouts.drain"),
+    ("defaulthttpversions", "http.versions"),
+    ("defaulttlssecret", "tls.defaultSecret"),
+    ("delayedclosetimeout", "timeouts.delayedClose"),
+    ("disableallowchunkedlength", "http.allowChunkedLength"),
+    ("disablemergeslashes", "http.mergeSlashes"),
+    ("dnslookupfamily", "upstream.dnsLookupFamily"),
+    ("ecdhcurves", "tls.curves"),
+    ("enableexternalnameservice", "externalNames.allow"),
+    ("globalcircuitbreakerdefaults", "upstream.circuitBreakers"),
+    ("httpmaxconcurrentstreams", "http.maxConcurrentStreams"),
+    ("ingressstatusaddress", "status.addresses"),
+    ("maxconnectionsperlistener", "listeners.maxConnections"),
+    ("maxconnectionstoacceptpersocketevent", "listeners.maxConnectionsPerSocketEvent"),
+    ("maximumprotocolversion", "tls.maximumVersion"),
+    ("minimumprotocolversion", "tls.minimumVersion"),
+    ("numtrustedhops", "http.trustedHops"),
+    ("overloadmaxdownstreamconn", "overload.maxConnections"),
+    ("overloadmaxheap", "overload.maxHeap"),
+    ("perconnectionbufferlimitbytes", "listeners.bufferLimit"),
+    ("policy", "headers"),
+    ("requesttimeout", "timeouts.request"),
+    ("responsetimeout", "timeouts.response"),
+    ("runtimesettings", "runtime"),
+    ("serverheadertransformation", "http.serverHeader"),
+    ("statusaddress", "status.addresses"),
+    ("streamidletimeout", "timeouts.streamIdle"),
+    ("useproxyprotocol", "listeners.proxyProtocol"),
+    ("xffnumtrustedhops", "http.trustedHops"),
+];
+
+/// Keys, by their first part, of what needs objects that are not read yet.
+const NOT_YET: &[(&str, &str)] = &[
+    ("gateway", "the Gateway API"),
+    ("globalextauth", "the resource ExtensionService"),
+    ("httpproxy", "the resource HTTPProxy"),
+    ("ratelimitservice", "the resource ExtensionService"),
+];
+
+/// Keys, by their first part, of what flags say, since the process has to be started anew for it.
+const FLAGS: &[(&str, &str)] = &[
+    ("debug", "--admin-address"),
+    ("health", "--admin-address"),
+    ("kubeconfig", "--kubeconfig"),
+    ("leaderelection", "--leader-election"),
+    ("log", "--log-level and --log-format"),
+    ("metrics", "--admin-address"),
+    ("watchnamespaces", "--watch-namespaces"),
+    ("xds", "--xds-address and its like"),
+    ("xdsserver", "--xds-address and its like"),
+];
+
+/// What to tell of the key `path`, if it is known elsewhere.
+pub fn hint(path: &str) -> Option<String> {
+    let first = folded(path.split('.').next().unwrap_or(path));
+    let find =
+        |table: &[(&str, &'static str)]| table.iter().find(|(known, _)| *known == first).map(|(_, value)| *value);
+    if let Some(what) = find(NOT_YET) {
+        return Some(format!("not supported yet: it needs {what}, which this version does not read"));
+    }
+    if let Some(flag) = find(FLAGS) {
+        return Some(format!("not in this file: it is a flag of the process, {flag}"));
+    }
+    of_contour(path.rsplit('.').next().unwrap_or(path))
+}
+
+/// What to tell of a key that is called `name` by Contour.
+pub fn of_contour(name: &str) -> Option<String> {
+    let ours = OF_CONTOUR.iter().find(|(known, _)| *known == folded(name))?.1;
+    Some(format!("unknown key; here it is {ours}"))
+}
+
+/// `name` as it is compared: `connection-idle-timeout` is `connectionidletimeout`.
+pub fn folded(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase()
+}

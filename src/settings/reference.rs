@@ -1,0 +1,138 @@
+//! The reference of all settings, docs/settings.md, and the JSON schema of the file, both from the table of keys.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::Settings;
+use super::access_log::known_fields;
+use super::keys::{GROUPS, KEYS, Key};
+use super::print::written;
+
+/// Defaults that are longer stand below the table, not in it.
+const LONG: usize = 60;
+
+/// docs/settings.md.
+pub fn reference() -> String {
+    let defaults = Settings::default();
+    let mut text = INTRODUCTION.to_owned();
+    for (group, about) in GROUPS {
+        let _ = write!(
+            text,
+            "\n## `{group}`\n\n{about}\n\n| key | value | default | effect |\n| --- | --- | --- | --- |\n"
+        );
+        let mut long = String::new();
+        for key in of_group(group) {
+            let shown = (key.show)(&defaults);
+            let default = match written(&shown) {
+                default if default == "null" => "not set".to_owned(),
+                default if default.len() > LONG => {
+                    let _ = write!(long, "\nDefault of `{}`:\n\n```yaml\n{}```\n", key.path, nested(key.path, &shown));
+                    "see below".to_owned()
+                }
+                default => format!("`{default}`"),
+            };
+            let value = (key.describe)().replace('|', "\\|");
+            let _ = writeln!(text, "| `{}` | {value} | {default} | {} |", key.path, key.doc.replace('|', "\\|"));
+        }
+        text.push_str(&long);
+        if *group == "accessLog" {
+            text.push_str(FIELDS);
+            for (name, format) in known_fields() {
+                let _ = writeln!(text, "| `{name}` | `{format}` |");
+            }
+        }
+    }
+    text
+}
+
+/// The keys of a group.
+fn of_group(group: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.path.split('.').next() == Some(group))
+}
+
+/// `path: value` as a file has it, a list one item a line.
+fn nested(path: &str, value: &Json) -> String {
+    let mut text = String::new();
+    let parts: Vec<&str> = path.split('.').collect();
+    for (depth, part) in parts.iter().enumerate() {
+        let _ = write!(text, "{}{part}:", "  ".repeat(depth));
+        if depth + 1 < parts.len() {
+            text.push('\n');
+        }
+    }
+    match value {
+        Json::Array(items) => {
+            text.push('\n');
+            for item in items {
+                let _ = writeln!(text, "{}- {}", "  ".repeat(parts.len()), written(item));
+            }
+        }
+        other => {
+            let _ = writeln!(text, " {}", written(other));
+        }
+    }
+    text
+}
+
+/// The JSON schema of the file.
+pub fn schema() -> Json {
+    let defaults = Settings::default();
+    let mut root = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Settings of Lockgate",
+    });
+    for key in KEYS {
+        let mut schema = (key.schema)();
+        if let Some(schema) = schema.as_object_mut() {
+            schema.insert("description".to_owned(), key.doc.into());
+            schema.insert("default".to_owned(), (key.show)(&defaults));
+        }
+        insert(&mut root, &key.path.split('.').collect::<Vec<_>>(), schema);
+    }
+    for (group, about) in GROUPS {
+        if let Some(schema) = root.pointer_mut(&format!("/properties/{group}")).and_then(Json::as_object_mut) {
+            schema.entry("description").or_insert_with(|| (*about).into());
+        }
+    }
+    root
+}
+
+/// Puts `schema` at `path` below the schema of an object.
+fn insert(object: &mut Json, path: &[&str], schema: Json) {
+    let (Some(fields), Some((first, rest))) = (object.as_object_mut(), path.split_first()) else { return };
+    fields.insert("type".to_owned(), json!(["object", "null"]));
+    fields.insert("additionalProperties".to_owned(), false.into());
+    let properties = fields.entry("properties").or_insert_with(|| Json::Object(Map::new()));
+    let Some(properties) = properties.as_object_mut() else { return };
+    match rest.is_empty() {
+        true => {
+            properties.insert((*first).to_owned(), schema);
+        }
+        false => insert(properties.entry((*first).to_owned()).or_insert_with(|| json!({})), rest, schema),
+    }
+}
+
+const INTRODUCTION: &str = "\
+# Settings
+
+Every key of the settings file, written by `make docs` from the program's own table; not to be edited by hand.
+
+The file is given by `lockgate serve --config FILE`; the Helm chart makes it from the value `settings` and mounts it. It
+is watched: a valid change holds without a restart, and no connection is closed for it. Of one that is not valid
+nothing is taken: the settings of before stay, and the log names each line with a fault. What cannot change without a
+restart, such as the addresses on which the controller itself listens, is not in this file but a flag.
+
+    lockgate config check FILE              # all faults, with line and column
+    lockgate config print --config FILE     # every setting, and where it comes from
+
+A flag of the same meaning wins over the file. A key without a value (`null`) is one that is not set. Times are written
+`500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is switched off by `off`.
+";
+
+const FIELDS: &str = "
+Fields with a name of their own:
+
+| field | operator |
+| --- | --- |
+";

@@ -1,0 +1,205 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod envoy;
+mod faults;
+mod reference;
+
+use super::keys::{GROUPS, KEYS};
+use super::*;
+
+const EVERY_KEY: &str = include_str!("tests/every_key.yaml");
+
+/// Keys that the file of every key cannot have, for they contradict others in it.
+const ELSEWHERE: [(&str, &str); 4] = [
+    ("listeners.socketOptions.trafficClass", "listeners: {socketOptions: {trafficClass: 32}}"),
+    ("http.http3.enabled", "http: {http3: {enabled: true}}"),
+    ("tls.minimumVersion", "tls: {minimumVersion: 1.3, cipherSuites: []}"),
+    ("upstream.tls.minimumVersion", "upstream: {tls: {minimumVersion: 1.3}}"),
+];
+
+fn read(text: &str) -> Resolved {
+    resolve("f", text, &[]).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn flag(key: &'static str, value: &str) -> Override {
+    Override { key, flag: "--flag", value: Node::text(value) }
+}
+
+#[test]
+fn every_key_is_read_and_arrives() {
+    let all = read(EVERY_KEY);
+    let defaults = Settings::default();
+    for key in KEYS {
+        let file = match ELSEWHERE.iter().find(|(path, _)| *path == key.path) {
+            Some((_, text)) => read(text),
+            None => all.clone(),
+        };
+        assert!(matches!(file.origins.get(key.path), Some(Origin::File(_))), "{} is not in the file", key.path);
+        assert_ne!((key.show)(&file.settings), (key.show)(&defaults), "{} is as by default", key.path);
+    }
+}
+
+/// No field of the settings is out of the file's reach: whatever they are, they can be written down.
+#[test]
+fn every_field_has_a_key() {
+    let written = print(&read(EVERY_KEY), "");
+    assert_eq!(read(&written).settings, read(EVERY_KEY).settings);
+    // Takes the structs apart, so that a new field does not compile until it has a key.
+    let Settings {
+        ingress: Ingress { controller: _, class_names: _, classless: _ },
+        external_names: ExternalNames { allow: _, cluster_local: _ },
+        status: Status { addresses: _, envoy_service: _ },
+        listeners:
+            Listeners {
+                http: Listener { address: _, port: _ },
+                https: _,
+                stats: _,
+                ipv6: _,
+                proxy_protocol: _,
+                connection_balancer: _,
+                buffer_limit_bytes: _,
+                max_connections: _,
+                max_connections_per_socket_event: _,
+                socket_options: SocketOptions { tos: _, traffic_class: _ },
+            },
+        http:
+            Http {
+                versions: _,
+                http3: Http3 { enabled: _, advertised_port: _ },
+                trusted_hops: _,
+                strip_trailing_host_dot: _,
+                merge_slashes: _,
+                server_header: _,
+                headers_with_underscores: _,
+                allow_chunked_length: _,
+                max_request_headers_kib: _,
+                max_concurrent_streams: _,
+                max_requests_per_connection: _,
+                max_requests_per_io_cycle: _,
+            },
+        compression: Compression { algorithms: _, minimum_bytes: _, content_types: _ },
+        headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _ },
+        timeouts:
+            Timeouts {
+                request: _,
+                request_headers: _,
+                response: _,
+                connect: _,
+                connection_idle: _,
+                stream_idle: _,
+                max_connection_duration: _,
+                delayed_close: _,
+                drain: _,
+                upstream_idle: _,
+            },
+        tls:
+            Tls {
+                default_secret: _,
+                expiry_warning: _,
+                parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },
+                ja3: _,
+                ja4: _,
+            },
+        access_log: AccessLog { format: _, level: _, text: _, json_fields: _ },
+        tracing:
+            Tracing {
+                endpoint: _,
+                service_name: _,
+                sampling: Sampling { overall: _, client: _, random: _ },
+                max_path_tag_length: _,
+                custom_tags: _,
+                pod_detail: _,
+            },
+        upstream:
+            Upstream {
+                dns_lookup_family: _,
+                max_requests_per_connection: _,
+                buffer_limit_bytes: _,
+                circuit_breakers: _,
+                tls: _,
+                client_certificate: _,
+            },
+        overload: Overload { max_heap_bytes: _, max_connections: _ },
+        runtime: _,
+    } = Settings::default();
+    let fields =
+        3 + 2 + 2 + (3 * 2 + 6 + 2) + (2 + 11) + 3 + 2 * 2 + 10 + (2 + 4 + 2) + 4 + (5 + 3) + (3 + 5 + 4 + 1) + 2 + 1;
+    assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
+}
+
+#[test]
+fn an_empty_file_is_the_defaults_and_so_are_empty_values() {
+    for text in ["", "# nothing\n", "---\n", "timeouts:\n", "timeouts:\n  connect:\n  response: null\n", "{}"] {
+        assert_eq!(read(text), Resolved::default(), "{text:?}");
+    }
+}
+
+#[test]
+fn what_is_printed_gives_the_same_settings_again() {
+    let others = ELSEWHERE.iter().map(|(_, text)| *text);
+    for text in ["", EVERY_KEY].into_iter().chain(others) {
+        let resolved = read(text);
+        let printed = print(&resolved, "lockgate.yaml");
+        assert_eq!(read(&printed).settings, resolved.settings, "{printed}");
+        let again = read(&printed);
+        let without_comments = |text: &str| {
+            text.lines().map(|line| line.split(" # ").next().unwrap().trim_end().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(without_comments(&print(&again, "")), without_comments(&printed));
+    }
+}
+
+#[test]
+fn a_flag_wins_over_the_file_and_each_value_tells_where_it_comes_from() {
+    let text = "timeouts:\n  connect: 5s\n  drain: 6s\n";
+    let resolved = resolve("lockgate.yaml", text, &[flag("timeouts.connect", "7s")]).unwrap();
+    assert_eq!(resolved.settings.timeouts.connect, Duration::from_secs(7));
+    assert_eq!(resolved.settings.timeouts.drain, Duration::from_secs(6));
+    let printed = print(&resolved, "lockgate.yaml");
+    let line = |part: &str| printed.lines().find(|line| line.trim().starts_with(part)).unwrap().to_owned();
+    assert!(line("connect: 7s").ends_with(" # --flag"), "{printed}");
+    assert!(line("drain: 6s").ends_with(" # lockgate.yaml:3"), "{printed}");
+    assert!(line("streamIdle: 5m").ends_with(" # default"), "{printed}");
+}
+
+#[test]
+fn off_is_off_whoever_has_written_the_file_before() {
+    // A chart that reads YAML 1.1 turns `off` into `false`, and 1.2 into a number.
+    let text = "timeouts: {response: false}\nlisteners: {proxyProtocol: false}\naccessLog: {format: false}\n";
+    let Settings { timeouts, listeners, access_log, .. } = read(text).settings;
+    assert_eq!((timeouts.response, listeners.proxy_protocol), (None, ProxyProtocol::Off));
+    assert_eq!(access_log.format, AccessLogFormat::Off);
+    assert_eq!(read("tls: {maximumVersion: '1.2'}").settings, read("tls: {maximumVersion: 1.2}").settings);
+}
+
+#[test]
+fn the_line_of_the_access_log_ends_in_a_line_feed() {
+    for text in [
+        "accessLog: {text: '%PROTOCOL%'}",
+        "accessLog: {text: \"%PROTOCOL%\\n\"}",
+        "accessLog:\n  text: |\n    %PROTOCOL%\n",
+    ] {
+        assert_eq!(read(text).settings.access_log.text, "%PROTOCOL%\n", "{text}");
+    }
+}
+
+#[test]
+fn changes_are_told_by_their_keys() {
+    let new = read("timeouts: {connect: 3s}\noverload: {maxHeap: 1GiB}\n").settings;
+    assert_eq!(changes(&Settings::default(), &new), ["timeouts.connect", "overload.maxHeap"]);
+    assert_eq!(needs_restart(&Settings::default(), &new), ["overload.maxHeap"]);
+}
+
+#[test]
+fn the_table_is_in_order() {
+    let groups: Vec<&str> = KEYS.iter().map(|key| key.path.split('.').next().unwrap()).collect();
+    let mut of_keys = groups.clone();
+    of_keys.dedup();
+    assert_eq!(of_keys, GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
+    for key in KEYS {
+        assert_eq!(KEYS.iter().filter(|other| other.path == key.path).count(), 1, "{}", key.path);
+        let inside = |other: &keys::Key| other.path.starts_with(&format!("{}.", key.path));
+        assert!(!KEYS.iter().any(inside), "{} is a key and a group", key.path);
+        assert!(key.doc.ends_with('.') && !(key.describe)().is_empty(), "{}", key.path);
+    }
+}

@@ -1,0 +1,231 @@
+//! Every way in which a file may be wrong, and what is told of it.
+
+use super::*;
+
+/// The faults of `text`, a line each, without the name of the file.
+fn faults(text: &str) -> Vec<String> {
+    let faults = resolve("f", text, &[]).err().unwrap_or_else(|| panic!("nothing is wrong with\n{text}"));
+    let line = |fault: &Fault| faults.line(fault).strip_prefix("f:").unwrap_or("nowhere").to_owned();
+    faults.faults.iter().map(line).collect()
+}
+
+/// The one fault of `text` is told at `place` and has all `parts` in it.
+#[track_caller]
+fn assert_fault(text: &str, place: &str, parts: &[&str]) {
+    let faults = faults(text);
+    assert_eq!(faults.len(), 1, "{text}: {faults:#?}");
+    assert!(faults[0].starts_with(&format!("{place}: ")), "{text}: not at {place}: {}", faults[0]);
+    for part in parts {
+        assert!(faults[0].contains(part), "{text}: {part:?} is not in {}", faults[0]);
+    }
+}
+
+#[test]
+fn values_that_are_not_what_they_should_be() {
+    for (text, place, parts) in [
+        ("timeouts:\n  connect: 5\n", "2:12", &["timeouts.connect: \"5\" is no duration", "such as 500ms"][..]),
+        ("timeouts: {connect: off}", "1:21", &["\"off\" is no duration"]),
+        ("timeouts: {response: never}", "1:22", &["or off"]),
+        ("timeouts: {drain: 0.1ms}", "1:19", &["at least 1ms"]),
+        ("timeouts: {drain: [5s]}", "1:19", &["expected a duration, found a list"]),
+        ("listeners: {http: {port: 0}}", "1:26", &["listeners.http.port", "from 1 to 65535"]),
+        ("listeners: {http: {port: eighty}}", "1:26", &["\"eighty\" is no port"]),
+        (
+            "listeners: {http: 80}",
+            "1:19",
+            &["listeners.http: expected an object with the keys address, port, found \"80\""],
+        ),
+        ("listeners: {http: {address: localhost}}", "1:29", &["is no IP address", "10.0.0.1"]),
+        ("listeners: {ipv6: yes}", "1:19", &["\"yes\" is no boolean", "true or false"]),
+        ("listeners: {bufferLimit: 1.5MiB}", "1:26", &["bytes with a unit, such as 32KiB"]),
+        ("listeners: {bufferLimit: 1B}", "1:26", &["1KiB to 1GiB"]),
+        ("listeners: {proxyProtocol: maybe}", "1:28", &["\"maybe\" is no use: expected off, required, optional"]),
+        ("listeners: {socketOptions: {tos: 256}}", "1:34", &["from 0 to 255"]),
+        ("http: {versions: HTTP/2}", "1:18", &["expected a list of version", "found \"HTTP/2\""]),
+        (
+            "http:\n  versions:\n  - HTTP/2\n  - HTTP/9\n",
+            "4:5",
+            &["\"HTTP/9\" is no version: expected HTTP/1.1, HTTP/2"],
+        ),
+        ("http: {versions: [HTTP/2, HTTP/2]}", "1:27", &["\"HTTP/2\" is given twice"]),
+        ("http: {maxConcurrentStreams: 0}", "1:30", &["from 1 to 2147483647"]),
+        ("http: {maxRequestHeaders: 9MiB}", "1:27", &["1KiB to 8MiB"]),
+        ("compression: {algorithms: [lzw]}", "1:28", &["gzip, brotli, zstd"]),
+        ("compression: {contentTypes: [html]}", "1:30", &["TYPE/SUBTYPE"]),
+        ("ingress: {classNames: [Public]}", "1:24", &["\"Public\" is no name of an IngressClass"]),
+        ("ingress: {controllerName: lockgate}", "1:27", &["DOMAIN/PATH"]),
+        ("tls: {defaultSecret: wild}", "1:22", &["NAMESPACE/NAME"]),
+        ("tls: {minimumVersion: 1.1}", "1:23", &["\"1.1\" is no TLS version: expected 1.2 or 1.3"]),
+        ("tls: {cipherSuites: [TLS_AES_128_GCM_SHA256]}", "1:22", &["those of TLS 1.3 cannot be chosen"]),
+        ("tls: {cipherSuites: [RC4-SHA]}", "1:22", &["\"RC4-SHA\" is no cipher suite", "ECDHE-RSA-AES128-GCM-SHA256"]),
+        ("tls: {cipherSuites: ['AES128-SHA|AES256-SHA']}", "1:22", &["[A|B]"]),
+        ("tls: {curves: [P-1]}", "1:16", &["X25519"]),
+        ("status: {addresses: [http://x]}", "1:22", &["lb.example.com"]),
+        ("tracing: {endpoint: collector}", "1:21", &["HOST:PORT"]),
+        ("tracing: {endpoint: 'https://c:4317'}", "1:21", &["not supported"]),
+        ("tracing: {sampling: {overall: 101}}", "1:31", &["from 0 to 100"]),
+        ("tracing: {customTags: [{name: a}]}", "1:24", &["either `literal` or `requestHeader`"]),
+        ("tracing: {customTags: [{name: a, header: b}]}", "1:34", &["\"header\" is not known here"]),
+        ("tracing: {customTags: [{name: a, requestHeader: b c}]}", "1:49", &["is no header name"]),
+        ("upstream: {dnsLookupFamily: v5}", "1:29", &["auto, v4, v6, v4_preferred, all"]),
+        ("runtime: {http.max_requests_per_io_cycle: 1}", "1:11", &["http.maxRequestsPerIoCycle decides"]),
+        ("runtime: {'a b': 1}", "1:11", &["is no runtime key"]),
+        ("headers: {request: {set: {Host: a}}}", "1:27", &["\"Host\" is no header name: Envoy sets it itself"]),
+        ("headers: {request: {set: {'a b': c}}}", "1:27", &["\"a b\" is no header name"]),
+        ("headers: {request: {set: {a: '%NOPE%'}}}", "1:30", &["Envoy knows no operator %NOPE%"]),
+        ("headers: {request: {set: {a: '50%'}}}", "1:30", &["a plain one is written %%"]),
+        ("headers: {request: {set: {a: \"b\\nc\"}}}", "1:30", &["no control characters"]),
+        ("headers: {request: {set: {a: b, A: c}}}", "1:33", &["\"A\" is given twice"]),
+        ("headers: {response: {remove: [':status']}}", "1:31", &["is no header name"]),
+        ("accessLog: {text: '%REQ%'}", "1:19", &["accessLog.text", "%REQ%: expected a header"]),
+        ("accessLog: {text: \"a\\nb\"}", "1:19", &["expected one line"]),
+        ("accessLog: {jsonFields: [metod]}", "1:26", &["\"metod\" is no field", "did you mean method?"]),
+        ("accessLog: {jsonFields: ['a=%NOPE%']}", "1:26", &["Envoy knows no operator %NOPE%"]),
+    ] {
+        assert_fault(text, place, parts);
+    }
+}
+
+#[test]
+fn keys_that_are_not_known() {
+    for (text, place, parts) in [
+        ("timeout:\n  connect: 5s\n", "1:1", &["timeout: unknown key \"timeout\"; did you mean timeouts?"][..]),
+        ("timeouts:\n  conect: 5s\n", "2:3", &["timeouts.conect: unknown key", "did you mean connect?"]),
+        ("timeouts:\n  ocnnect: 5s\n", "2:3", &["did you mean connect?"]),
+        ("timeouts: {Connect: 5s}", "1:12", &["did you mean connect?"]),
+        ("defaultSecret: a/b", "1:1", &["did you mean tls.defaultSecret?"]),
+        ("timeouts: {minimum-protocol-version: 1.2}", "1:12", &["here it is tls.minimumVersion"]),
+        ("banana: 1", "1:1", &["known here: ingress, externalNames, status, listeners"]),
+        (
+            "rateLimitService: {extensionService: a/b}",
+            "1:1",
+            &["not supported yet: it needs the resource ExtensionService"],
+        ),
+        ("globalExtAuth: {}", "1:1", &["not supported yet"]),
+        ("httpproxy: {rootNamespaces: [a]}", "1:1", &["not supported yet: it needs the resource HTTPProxy"]),
+        ("gateway: {}", "1:1", &["not supported yet: it needs the Gateway API"]),
+        ("xdsServer: {port: 1}", "1:1", &["a flag of the process, --xds-address"]),
+        ("watchNamespaces: [a]", "1:1", &["--watch-namespaces"]),
+    ] {
+        assert_fault(text, place, parts);
+    }
+}
+
+#[test]
+fn a_file_of_contour_is_told_what_its_keys_are_here() {
+    let told = faults("envoy:\n  timeouts:\n    connectionIdleTimeout: 60s\n  logging:\n    accessLogFormat: json\n");
+    assert_eq!(told.len(), 3, "{told:#?}");
+    assert!(
+        told[1].starts_with("3:5: envoy.timeouts.connectionIdleTimeout: ")
+            && told[1].ends_with("timeouts.connectionIdle")
+    );
+    assert!(told[2].starts_with("5:5: ") && told[2].ends_with("accessLog.format"), "{told:#?}");
+}
+
+#[test]
+fn what_is_no_settings_file_at_all() {
+    for (text, place, parts) in [
+        ("timeouts: [\n", "", &[][..]),
+        ("a: b: c\n", "", &[]),
+        ("timeouts:\n\tconnect: 5s\n", "", &[]),
+        ("- a\n", "1:1", &["expected an object with the keys ingress,", "found a list"]),
+        ("timeouts: {}\n---\ntls: {}\n", "2:1", &["a second document"]),
+        ("timeouts: {connect: 1s}\ntimeouts: {drain: 1s}\n", "2:1", &["\"timeouts\" is already given in line 1"]),
+        ("a: &x 1\nb: *x\n", "2:4", &["aliases are not taken"]),
+        ("? [a]\n: b\n", "1:3", &["only text can be a key"]),
+    ] {
+        let told = faults(text);
+        assert!(told.len() == 1 && told[0].starts_with(place), "{text:?}: {told:#?}");
+        assert!(parts.iter().all(|part| told[0].contains(part)), "{text:?}: {told:#?}");
+    }
+    let deep = format!("{}x", "- ".repeat(100));
+    assert!(faults(&deep)[0].contains("nested deeper"));
+    assert_eq!(faults(&"[".repeat(100_000)).len(), 1);
+}
+
+#[test]
+fn values_that_contradict_each_other() {
+    for (text, place, parts) in [
+        ("listeners: {http: {port: 8443}}", "1:20", &["8443 is also the port of listeners.https"][..]),
+        (
+            "listeners:\n  http: {port: 1}\n  stats: {port: 1}\n",
+            "3:11",
+            &["listeners.stats.port: 1 is also the port of"],
+        ),
+        ("listeners: {ipv6: false, http: {address: '::1'}}", "1:33", &["listeners.ipv6 is false"]),
+        ("listeners: {ipv6: false, socketOptions: {trafficClass: 1}}", "1:42", &["a mark of IPv6"]),
+        ("listeners: {http: {address: '::1'}, socketOptions: {tos: 1}}", "1:53", &["a mark of IPv4"]),
+        (
+            "tls: {minimumVersion: 1.3, maximumVersion: 1.2, cipherSuites: []}",
+            "1:7",
+            &["1.3 is above tls.maximumVersion"],
+        ),
+        (
+            "tls: {minimumVersion: 1.3, cipherSuites: [AES128-SHA]}",
+            "1:28",
+            &["for TLS 1.2 only, and tls.minimumVersion is 1.3"],
+        ),
+        ("upstream: {tls: {minimumVersion: 1.3, maximumVersion: 1.2}}", "1:18", &["upstream.tls.maximumVersion"]),
+        ("tls: {maximumVersion: 1.2}\nhttp: {http3: {enabled: true}}", "2:16", &["HTTP/3 needs TLS 1.3"]),
+        ("listeners: {proxyProtocol: required}\nhttp: {http3: {enabled: true}}", "2:16", &["no PROXY header"]),
+        ("http: {versions: []}", "1:8", &["at least one version"]),
+        ("compression: {algorithms: [gzip], contentTypes: []}", "1:35", &["nothing would be compressed"]),
+        ("accessLog: {format: json, jsonFields: []}", "1:27", &["at least one field"]),
+        ("accessLog: {jsonFields: ['a=1', 'a=2']}", "1:13", &["field \"a\" is given twice"]),
+        (
+            "accessLog: {format: json, jsonFields: [tls_ja3_fingerprint]}",
+            "1:27",
+            &["unless tls.fingerprints.ja3 is true"],
+        ),
+        ("headers: {request: {set: {a: b}, remove: [A]}}", "1:34", &["\"a\" is also in headers.request.set"]),
+    ] {
+        assert_fault(text, place, parts);
+    }
+    // Each has an address of its own.
+    read("listeners: {http: {address: 10.0.0.1, port: 80}, https: {address: 10.0.0.2, port: 80}}");
+}
+
+#[test]
+fn all_faults_of_a_file_are_told_in_their_order() {
+    let text = "tls:\n  curves: [A, B]\n  minimum: 1.2\ntimeouts:\n  connect: x\nunknown: 1\n";
+    let told = faults(text);
+    let places: Vec<&str> = told.iter().map(|fault| fault.split(": ").next().unwrap()).collect();
+    assert_eq!(places, ["2:12", "2:15", "3:3", "5:12", "6:1"]);
+    let shown = resolve("dir/f.yaml", text, &[flag("http.trustedHops", "-1")]).unwrap_err().to_string();
+    assert_eq!(shown.lines().count(), 6);
+    assert!(shown.starts_with("dir/f.yaml:2:12: tls.curves: \"A\" is no curve: expected one of X25519"), "{shown}");
+    assert!(shown.lines().last().unwrap().starts_with("--flag: http.trustedHops: \"-1\" is no count"), "{shown}");
+}
+
+#[test]
+fn a_flag_that_contradicts_the_file_is_named() {
+    let told = resolve("f", "listeners: {https: {port: 80}}", &[flag("listeners.stats.port", "80")]).unwrap_err();
+    assert_eq!(
+        told.to_string(),
+        "--flag: listeners.stats.port: 80 is also the port of listeners.https; each listener needs a port of its own"
+    );
+}
+
+mod fuzz {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_text_stops_the_process(text in "[a-z:{}\\[\\]&*?|>'\"%\\-\n \t#,]{0,80}") {
+            let _ = resolve("f", &text, &[]);
+        }
+
+        #[test]
+        fn no_value_stops_the_process(key in 0..KEYS.len(), value in "\\PC{0,20}") {
+            let mut file = String::new();
+            for (depth, part) in KEYS[key].path.split('.').enumerate() {
+                file.push_str(&format!("\n{}{part}:", "  ".repeat(depth)));
+            }
+            let _ = resolve("f", &format!("{file} {}\n", serde_json::to_string(&value).unwrap()), &[]);
+        }
+    }
+}

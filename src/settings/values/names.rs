@@ -1,0 +1,260 @@
+//! Names and addresses: of Kubernetes objects, of hosts, of media types.
+
+use std::net::IpAddr;
+
+use serde_json::{Value as Json, json};
+
+use super::Scalar;
+use crate::settings::Endpoint;
+
+/// Whether `text` is an RFC 1123 label. Source: Kubernetes "Object Names and IDs".
+pub fn is_label(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    !text.is_empty() && text.len() <= 63 && text.bytes().all(inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Whether `text` is a DNS subdomain, as names of most objects are. Source: as above.
+pub fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// `NAMESPACE/NAME` of an object.
+pub struct ObjectName;
+
+impl Scalar for ObjectName {
+    type Value = (String, String);
+    const NAME: &'static str = "`namespace/name`";
+
+    fn parse(text: &str) -> Result<(String, String), String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if is_label(namespace) && is_subdomain(name) => {
+                Ok((namespace.to_owned(), name.to_owned()))
+            }
+            _ => Err("expected NAMESPACE/NAME, such as ingress/wildcard-tls".to_owned()),
+        }
+    }
+
+    fn show((namespace, name): &(String, String)) -> Json {
+        format!("{namespace}/{name}").into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9.-]+$"})
+    }
+}
+
+/// The name of an IngressClass.
+pub struct ClassName;
+
+impl Scalar for ClassName {
+    type Value = String;
+    const NAME: &'static str = "name of an IngressClass";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match is_subdomain(text) {
+            true => Ok(text.to_owned()),
+            false => Err("expected small letters, digits, - and ., such as public".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[a-z0-9.-]+$"})
+    }
+}
+
+/// The name of a controller. Source: Kubernetes IngressClass v1, `spec.controller`.
+pub struct ControllerName;
+
+impl Scalar for ControllerName {
+    type Value = String;
+    const NAME: &'static str = "name of a controller";
+
+    fn parse(text: &str) -> Result<String, String> {
+        let path = |path: &str| {
+            !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
+        };
+        match text.split_once('/') {
+            Some((domain, rest)) if is_subdomain(domain) && path(rest) && text.len() <= 250 => Ok(text.to_owned()),
+            _ => Err("expected DOMAIN/PATH, such as lockgate.dev/internal".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[a-z0-9.-]+/.+$"})
+    }
+}
+
+/// An address to listen on.
+pub struct Address;
+
+impl Scalar for Address {
+    type Value = IpAddr;
+    const NAME: &'static str = "IP address";
+
+    fn parse(text: &str) -> Result<IpAddr, String> {
+        text.parse().map_err(|_| "expected an address such as 10.0.0.1 or 2001:db8::1".to_owned())
+    }
+
+    fn show(value: &IpAddr) -> Json {
+        value.to_string().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string"})
+    }
+}
+
+/// An address under which Envoy is reached: an IP address or a host name.
+pub struct Reachable;
+
+impl Scalar for Reachable {
+    type Value = String;
+    const NAME: &'static str = "IP address or host name";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text.parse::<IpAddr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) if is_host_name(text) => Ok(text.to_owned()),
+            Err(_) => Err("expected an address such as 203.0.113.7, or a host name such as lb.example.com".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string"})
+    }
+}
+
+/// A host name that is no address: the last label of those is a number.
+fn is_host_name(text: &str) -> bool {
+    let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    is_subdomain(text) && !text.rsplit('.').next().is_some_and(number)
+}
+
+/// Where a collector takes OTLP over gRPC.
+pub struct Collector;
+
+impl Scalar for Collector {
+    type Value = Endpoint;
+    const NAME: &'static str = "`host:port`";
+
+    fn parse(text: &str) -> Result<Endpoint, String> {
+        const EXPECTED: &str = "expected HOST:PORT, such as otel-collector.observability.svc.cluster.local:4317";
+        if text.starts_with("https://") {
+            return Err("TLS to the collector is not supported: give the port that takes OTLP in clear text".to_owned());
+        }
+        let text = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+        let (host, port) = text.rsplit_once(':').ok_or(EXPECTED)?;
+        let port = port.parse().ok().filter(|port| *port > 0).ok_or(EXPECTED)?;
+        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            Some(address) => address.parse::<std::net::Ipv6Addr>().map_err(|_| EXPECTED)?.to_string(),
+            None if is_host_name(host) || host.parse::<std::net::Ipv4Addr>().is_ok() => host.to_owned(),
+            None => return Err(EXPECTED.to_owned()),
+        };
+        Ok(Endpoint { host, port })
+    }
+
+    fn show(Endpoint { host, port }: &Endpoint) -> Json {
+        match host.contains(':') {
+            true => format!("[{host}]:{port}").into(),
+            false => format!("{host}:{port}").into(),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^(http://)?[^/]+:[0-9]+/?$"})
+    }
+}
+
+/// Text in which nothing is looked for.
+pub struct Text;
+
+impl Scalar for Text {
+    type Value = String;
+    const NAME: &'static str = "text";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match !text.is_empty() && !text.chars().any(char::is_control) {
+            true => Ok(text.to_owned()),
+            false => Err("expected at least one character, and no control characters".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "minLength": 1})
+    }
+}
+
+/// A media type.
+pub struct MediaType;
+
+impl Scalar for MediaType {
+    type Value = String;
+    const NAME: &'static str = "media type";
+
+    fn parse(text: &str) -> Result<String, String> {
+        let token = |text: &str| {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+        };
+        match text.split_once('/') {
+            Some((kind, subtype)) if token(kind) && token(subtype) => Ok(text.to_ascii_lowercase()),
+            _ => Err("expected TYPE/SUBTYPE, such as text/html".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[^/]+/[^/]+$"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_kubernetes_takes() {
+        assert_eq!(ObjectName::parse("shop/cart.tls"), Ok(("shop".to_owned(), "cart.tls".to_owned())));
+        for text in ["cart", "/cart", "shop/", "shop/cart/tls", "Shop/cart", "-a/b", "a b/c", "a.b/c"] {
+            assert!(ObjectName::parse(text).is_err(), "{text}");
+        }
+        assert!(ClassName::parse("a.b").is_ok() && ClassName::parse("A").is_err());
+    }
+
+    #[test]
+    fn addresses_are_one_spelling_of_one_thing() {
+        assert_eq!(Reachable::parse("2001:DB8:0::1"), Ok("2001:db8::1".to_owned()));
+        assert!(Reachable::parse("lb.example.com").is_ok());
+        assert!(["1.2.3.256", "a_b.c", "", "http://x.y", "1.2.3"].iter().all(|text| Reachable::parse(text).is_err()));
+    }
+
+    #[test]
+    fn collectors_are_hosts_and_ports() {
+        let endpoint = |host: &str, port| Ok(Endpoint { host: host.to_owned(), port });
+        assert_eq!(Collector::parse("http://otel.obs.svc:4317/"), endpoint("otel.obs.svc", 4317));
+        assert_eq!(Collector::parse("[2001:db8::1]:4317"), endpoint("2001:db8::1", 4317));
+        assert_eq!(Collector::parse("10.0.0.1:4317"), endpoint("10.0.0.1", 4317));
+        assert!(Collector::parse("https://otel:4317").is_err_and(|why| why.contains("not supported")));
+        for text in ["otel", "otel:0", "otel:http", ":4317", "2001:db8::1:4317", "otel:4317/v1"] {
+            assert!(Collector::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Durations: `500ms`, `1m30s`, `1.5h`, `21d`, and `off` where there need not be a limit.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use super::Scalar;
+
+/// Units, largest first.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+];
+
+const EXPECTED: &str = "expected numbers with units (ms, s, m, h, d), such as 500ms, 20s or 1m30s";
+
+/// What there is about a duration that a person can check by eye: for editors, not a proof.
+const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$";
+
+/// A duration of at least a millisecond, Envoy's unit: less would be rounded to none.
+pub struct Time;
+
+impl Scalar for Time {
+    type Value = Duration;
+    const NAME: &'static str = "duration";
+
+    fn parse(text: &str) -> Result<Duration, String> {
+        let duration = duration(text)?;
+        match duration < Duration::from_millis(1) {
+            true => Err("expected at least 1ms".to_owned()),
+            false => Ok(duration),
+        }
+    }
+
+    fn show(value: &Duration) -> Json {
+        text(*value).into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": PATTERN})
+    }
+}
+
+/// A [`Time`], or `off` (`infinity`, `infinite`, and what `off` becomes where YAML takes it for a boolean).
+pub struct Limit;
+
+impl Scalar for Limit {
+    type Value = Option<Duration>;
+    const NAME: &'static str = "duration or `off`";
+
+    fn parse(text: &str) -> Result<Option<Duration>, String> {
+        match text {
+            "off" | "infinity" | "infinite" | "false" => Ok(None),
+            _ => Time::parse(text).map(Some).map_err(|why| format!("{why}, or off")),
+        }
+    }
+
+    fn show(value: &Option<Duration>) -> Json {
+        value.map_or("off".into(), |limit| Time::show(&limit))
+    }
+
+    fn schema() -> Json {
+        json!({"anyOf": [Time::schema(), {"enum": ["off", "infinity", "infinite", false]}]})
+    }
+}
+
+/// Reads a duration; the parts are added up. Errors: what is allowed.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || EXPECTED.to_owned();
+    let mut rest = text;
+    let mut nanos: u128 = 0;
+    while !rest.is_empty() || text.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(expected)?;
+        let (number, after) = rest.split_at(number_end);
+        let unit_end = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let (_, unit_nanos) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected)?;
+        nanos = nanos.checked_add(part(number, *unit_nanos).ok_or_else(expected)?).ok_or_else(expected)?;
+        rest = after;
+    }
+    // Envoy counts milliseconds in an i64, and Go, in which users' tools are written, nanoseconds: 292 years.
+    match u64::try_from(nanos) {
+        Ok(nanos) if nanos <= i64::MAX as u64 => Ok(Duration::from_nanos(nanos)),
+        _ => Err("expected at most 292 years".to_owned()),
+    }
+}
+
+/// `number` units in nanoseconds; digits below a nanosecond are dropped.
+fn part(number: &str, unit_nanos: u64) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || whole.len() > 18 {
+        return None;
+    }
+    let mut nanos = whole.parse::<u128>().ok()? * u128::from(unit_nanos);
+    let mut weight = u128::from(unit_nanos);
+    for digit in fraction.bytes() {
+        weight /= 10;
+        nanos += u128::from(digit - b'0') * weight;
+    }
+    Some(nanos)
+}
+
+/// A duration as it is written: `1m30s`.
+pub fn text(duration: Duration) -> String {
+    let mut nanos = duration.as_nanos();
+    let mut text = String::new();
+    for (name, unit) in UNITS {
+        let count = nanos / u128::from(unit);
+        if count > 0 {
+            text.push_str(&format!("{count}{name}"));
+            nanos %= u128::from(unit);
+        }
+    }
+    if nanos > 0 || text.is_empty() {
+        // What is below a millisecond, for the sake of the round trip.
+        text.push_str(format!("0.{nanos:06}").trim_end_matches('0').trim_end_matches('.'));
+        text.push_str("ms");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (written, millis) in [
+            ("20s", 20_000),
+            ("1m30s", 90_000),
+            ("250ms", 250),
+            ("2h", 7_200_000),
+            ("1.5s", 1_500),
+            ("21d", 21 * 86_400_000),
+            ("1h2m3.5s", 3_723_500),
+        ] {
+            assert_eq!(duration(written).unwrap(), Duration::from_millis(millis), "{written}");
+            assert_eq!(duration(&text(Duration::from_millis(millis))).unwrap(), Duration::from_millis(millis));
+        }
+        for wrong in
+            ["", "20", "s", "1.s", ".5s", "-1s", "20 s", "1w", "99999999999999999999s", "5124095576030431h", "1é"]
+        {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_envoy_would_round_to_nothing_is_no_limit_by_mistake() {
+        assert!(Time::parse("0s").is_err() && Time::parse("0.5ms").is_err());
+        assert_eq!(Limit::parse("off"), Ok(None));
+        assert_eq!(Limit::parse("false"), Ok(None));
+        assert!(Limit::parse("0s").unwrap_err().ends_with("or off"));
+    }
+
+    #[test]
+    fn they_are_shown_as_people_write_them() {
+        let shown = |nanos| text(Duration::from_nanos(nanos));
+        assert_eq!(shown(90_000_000_000), "1m30s");
+        assert_eq!(shown(0), "0ms");
+        assert_eq!(shown(1_500_000), "1ms0.5ms");
+        assert_eq!(duration("1ms0.5ms").unwrap(), Duration::from_micros(1500));
+    }
+}

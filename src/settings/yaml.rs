@@ -1,0 +1,171 @@
+//! The settings file as a tree in which everything knows its line and column.
+//!
+//! Scalars stay text: what one means is up to the setting that it is for, so `1.2` is a version, `off` no boolean, and
+//! `30s` a duration, whatever YAML takes them for. Aliases are refused.
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
+
+/// How deep a file may nest; the deepest setting needs five levels.
+const MAX_DEPTH: usize = 32;
+
+/// A place in the file, both numbers from 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing: an empty value, `null` or `~`.
+    Nothing,
+    /// Text, as it was written but for quotes.
+    Scalar(String),
+    /// A list.
+    List(Vec<Node>),
+    /// An object, in the order of the file.
+    Object(Vec<Field>),
+}
+
+/// A field of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Where its key stands.
+    pub place: Place,
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: Node,
+}
+
+/// What is wrong at a place: lower case, no full stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub message: String,
+}
+
+impl Place {
+    fn of(span: &Span) -> Self {
+        Self { line: span.start.line(), column: span.start.col() + 1 }
+    }
+
+    /// What is wrong here.
+    pub fn wrong(self, message: impl Into<String>) -> Wrong {
+        Wrong { place: self, message: message.into() }
+    }
+}
+
+impl Node {
+    /// A text that comes from nowhere in a file.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { place: Place::default(), content: Content::Scalar(text.into()) }
+    }
+
+    /// A list of texts that come from nowhere in a file.
+    pub fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
+        Self { place: Place::default(), content: Content::List(texts.into_iter().map(Self::text).collect()) }
+    }
+}
+
+/// The one document of `text`; nothing if there is none. Errors: the first thing that is no YAML, or not of ours.
+pub fn read(text: &str) -> Result<Node, Wrong> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    let mut reader = Reader { parser: Parser::new_from_str_with_options(text, options) };
+    let mut document = None;
+    loop {
+        let (event, place) = reader.next()?;
+        match event {
+            Event::DocumentStart(..) if document.is_some() => {
+                return Err(place.wrong("a second document begins: settings are one"));
+            }
+            Event::DocumentStart(..) => {
+                let (event, place) = reader.next()?;
+                document = Some(reader.node(event, place, 0)?);
+            }
+            Event::StreamEnd => break,
+            _ => {}
+        }
+    }
+    Ok(document.unwrap_or(Node { place: Place { line: 1, column: 1 }, content: Content::Nothing }))
+}
+
+struct Reader<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    /// The next event; the end of the stream if there is none.
+    fn next(&mut self) -> Result<(Event<'a>, Place), Wrong> {
+        match self.parser.next_event() {
+            None => Ok((Event::StreamEnd, Place::default())),
+            Some(Ok((event, span))) => Ok((event, Place::of(&span))),
+            Some(Err(error)) => Err(wrong(&error)),
+        }
+    }
+
+    /// The value that begins with `event`.
+    fn node(&mut self, event: Event<'a>, place: Place, depth: usize) -> Result<Node, Wrong> {
+        if depth > MAX_DEPTH {
+            return Err(place.wrong(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        let content = match event {
+            Event::Scalar(text, style, ..) => match (&*text, style) {
+                ("" | "~" | "null" | "Null" | "NULL", ScalarStyle::Plain) => Content::Nothing,
+                _ => Content::Scalar(text.into_owned()),
+            },
+            Event::SequenceStart(..) => {
+                let mut items = Vec::new();
+                loop {
+                    let (event, place) = self.next()?;
+                    if matches!(event, Event::SequenceEnd) {
+                        break Content::List(items);
+                    }
+                    items.push(self.node(event, place, depth + 1)?);
+                }
+            }
+            Event::MappingStart(..) => {
+                let mut fields: Vec<Field> = Vec::new();
+                loop {
+                    let (event, place) = self.next()?;
+                    if matches!(event, Event::MappingEnd) {
+                        break Content::Object(fields);
+                    }
+                    let Event::Scalar(key, ..) = event else {
+                        return Err(place.wrong("only text can be a key"));
+                    };
+                    if let Some(first) = fields.iter().find(|field| *field.key == *key) {
+                        let line = first.place.line;
+                        return Err(place.wrong(format!("{:?} is already given in line {line}", &*key)));
+                    }
+                    let (event, value_place) = self.next()?;
+                    let value = self.node(event, value_place, depth + 1)?;
+                    fields.push(Field { place, key: key.into_owned(), value });
+                }
+            }
+            Event::Alias(..) => return Err(place.wrong("aliases are not taken here: write the value out")),
+            _ => return Err(place.wrong("the file ends in the middle of a value")),
+        };
+        Ok(Node { place, content })
+    }
+}
+
+fn wrong(error: &ScanError) -> Wrong {
+    let place = Place { line: error.marker().line(), column: error.marker().col() + 1 };
+    place.wrong(error.kind().to_string())
+}
