@@ -1,6 +1,6 @@
-//! A load balancer for TCP connections of this machine, as kube-proxy is one: it decides once, when a connection is made.
+//! A load balancer for TCP connections, as kube-proxy is one: it decides once, when a connection is made.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub struct Relay {
     /// The port.
     pub port: u16,
-    targets: Arc<Mutex<Vec<u16>>>,
+    targets: Arc<Mutex<Vec<SocketAddr>>>,
     released: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
@@ -31,7 +31,7 @@ impl Relay {
     pub async fn start_until(targets: &[u16], marker: &'static [u8]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a relay");
         let port = listener.local_addr().expect("the address of a relay").port();
-        let targets = Arc::new(Mutex::new(targets.to_vec()));
+        let targets = Arc::new(Mutex::new(local(targets)));
         let (released, hold) = watch::channel(marker.is_empty());
         let task = tokio::spawn(accept(listener, targets.clone(), marker, hold));
         Self { port, targets, released, task }
@@ -39,7 +39,12 @@ impl Relay {
 
     /// Where new connections lead from now on; those that are open stay.
     pub fn lead_to(&self, targets: &[u16]) {
-        *self.targets.lock().unwrap() = targets.to_vec();
+        self.lead_elsewhere(local(targets));
+    }
+
+    /// The same, to other machines.
+    pub fn lead_elsewhere(&self, targets: Vec<SocketAddr>) {
+        *self.targets.lock().unwrap() = targets;
     }
 
     /// Passes everything on, also what was held.
@@ -54,9 +59,13 @@ impl Drop for Relay {
     }
 }
 
+fn local(ports: &[u16]) -> Vec<SocketAddr> {
+    ports.iter().map(|port| (Ipv4Addr::LOCALHOST, *port).into()).collect()
+}
+
 async fn accept(
     listener: TcpListener,
-    targets: Arc<Mutex<Vec<u16>>>,
+    targets: Arc<Mutex<Vec<SocketAddr>>>,
     marker: &'static [u8],
     released: watch::Receiver<bool>,
 ) {
@@ -71,7 +80,7 @@ async fn accept(
         connections.spawn(async move {
             // Nobody to lead to, or nobody there: the client sees its connection closed.
             let Some(target) = target else { return };
-            let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await else { return };
+            let Ok(server) = TcpStream::connect(target).await else { return };
             let _ = (client.set_nodelay(true), server.set_nodelay(true));
             let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
             tokio::join!(

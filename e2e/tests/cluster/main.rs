@@ -6,3 +6,4 @@ mod certificates;
 mod first;
 mod helm;
 mod lab;
+mod zero_downtime;

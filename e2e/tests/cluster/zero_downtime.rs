@@ -1,0 +1,273 @@
+//! What happens in the life of a cluster, under 1,000 requests a second through the address of the load balancer: not one
+//! request fails. A fifth of the requests come on connections of their own, as from clients that keep none.
+//!
+//! Not here: a rotation of the certificates of xDS (`certificates.rs`).
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use e2e::lab::{Installation, Namespace, Pod, echo};
+use e2e::load::Plan;
+use e2e::{Lab, Load, Relay, Target};
+
+/// The installation, a shop with two backends, and load on it.
+struct Shop<'a> {
+    lab: &'a Lab,
+    lockgate: Installation<'a>,
+    space: Namespace<'a>,
+    host: String,
+    /// On connections that are kept, and on new ones.
+    load: Vec<Load>,
+    what: &'static str,
+    start: Instant,
+}
+
+impl<'a> Shop<'a> {
+    async fn open(lab: &'a Lab, what: &'static str) -> Self {
+        let lockgate = lab.lockgate().await;
+        let space = lab.namespace("zero").await;
+        // As applications do it that care: they serve on until nobody is sent to them any more.
+        let shop = echo("echo").replicas(2).container("lifecycle: {preStop: {sleep: {seconds: 5}}}");
+        space.apply(&shop.yaml()).await;
+        space.endpoints("echo", 2).await;
+        // The namespace of the spec before may still be going.
+        let host = format!("{}.test", space.name);
+        space.apply(&super::first::ingress("echo", &host, "echo")).await;
+        let target = lockgate.http(&host);
+        let ready = async |target: &Target| target.get("/").await.is_ok_and(|answer| answer.status == 200);
+        // Every Envoy, for the load goes to all of them.
+        for envoy in lockgate.envoys().await.iter().filter_map(|pod| pod.ip) {
+            let one = Target::http(8080, &host).at(envoy);
+            lab.until("an Envoy to serve the shop", async || ready(&one).await.then_some(())).await;
+        }
+        let kept = Load::start(Plan { rate: 800, ..Plan::new(target.clone(), "/") }).await;
+        let renewed = Load::start(Plan { rate: 200, renew_after: Some(1), ..Plan::new(target, "/") }).await;
+        kept.answers(500).await;
+        let load = vec![kept, renewed];
+        Self { lab, lockgate, space, host, load, what, start: Instant::now() }
+    }
+
+    async fn kubectl(&self, args: &[&str]) -> String {
+        self.lab.kubectl(&[&["--namespace", &self.lockgate.namespace], args].concat(), "").await
+    }
+
+    /// Waits until two pods are there that were not before, and no other.
+    async fn replaced(&self, old: &[Pod], mut pods: impl AsyncFnMut() -> Vec<Pod>) {
+        let replaced = async || {
+            let new = pods().await;
+            let fresh = new.iter().all(|pod| pod.ready && old.iter().all(|old| old.name != pod.name));
+            (fresh && new.len() == old.len()).then_some(())
+        };
+        self.lab.until("new pods in the place of the old", replaced).await;
+    }
+
+    /// An Ingress that is made now is served, by every Envoy.
+    async fn change(&self) {
+        let host = format!("after-{}", self.host);
+        self.space.apply(&super::first::ingress("after", &host, "echo")).await;
+        for envoy in self.lockgate.envoys().await.iter().filter_map(|pod| pod.ip) {
+            let target = Target::http(8080, &host).at(envoy);
+            let served = async || target.get("/").await.is_ok_and(|answer| answer.status == 200).then_some(());
+            self.lab.until("an Ingress made afterwards", served).await;
+        }
+    }
+
+    /// How many updates of each kind an Envoy has taken.
+    async fn updates(&self, envoy: &Pod) -> String {
+        let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
+        let answer = target.get("/stats?filter=%5C.(cds|lds|rds|eds|sds).*update_success").await;
+        let updates = answer.unwrap_or_else(|error| panic!("/stats of {}: {error}", envoy.name)).text();
+        assert!(updates.contains("cds.update_success: ") && updates.contains("rds.http.update_success: "), "{updates}");
+        updates
+    }
+
+    fn target(&self) -> Target {
+        self.lockgate.http(&self.host)
+    }
+
+    /// Ends the load, of which nothing may have failed.
+    async fn close(mut self) {
+        self.pause().await;
+    }
+
+    async fn pause(&mut self) {
+        let seconds = self.start.elapsed().as_secs_f64();
+        for load in &self.load {
+            load.answers(200).await;
+        }
+        println!("{} ({seconds:.1} s):", self.what);
+        for (kind, load) in ["kept connections", "new connections"].iter().zip(self.load.drain(..)) {
+            let report = load.stop().await;
+            println!("    {kind}: {report}");
+            assert_eq!(report.failed(), 0, "{}: {report}", self.what);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_of_the_controllers() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "rolling restart of the controllers").await;
+    let (old, envoys) = (shop.lockgate.controllers().await, shop.lockgate.envoys().await);
+    let mut before = vec![];
+    for envoy in &envoys {
+        before.push(shop.updates(envoy).await);
+    }
+    shop.kubectl(&["rollout", "restart", &format!("deployment/{}", shop.lockgate.name())]).await;
+    shop.replaced(&old, async || shop.lockgate.controllers().await).await;
+    // Every Envoy has moved to a controller that has what it had: nothing was sent anew.
+    for (envoy, before) in envoys.iter().zip(before) {
+        assert_eq!(shop.updates(envoy).await, before, "{}", envoy.name);
+    }
+    shop.change().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_of_the_envoys() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "rolling restart of the Envoys").await;
+    let old = shop.lockgate.envoys().await;
+    shop.kubectl(&["rollout", "restart", &format!("deployment/{}-envoy", shop.lockgate.name())]).await;
+    shop.replaced(&old, async || shop.lockgate.envoys().await).await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rolling_restart_of_the_backends() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "rolling restart of the backends").await;
+    let old = shop.space.pods("app=echo").await;
+    shop.space.kubectl(&["rollout", "restart", "deployment/echo"], "").await;
+    shop.replaced(&old, async || shop.space.pods("app=echo").await).await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_9_of_the_leader() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "kill -9 of the leader").await;
+    let namespace = shop.lockgate.namespace.clone();
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", shop.lockgate.name());
+    let holder = async || {
+        let holder = lab.get(&lease).await["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+        (!holder.is_empty()).then_some(holder)
+    };
+    let (leader, _) = lab.until("a leader", holder).await;
+    lab.kill(&namespace, &leader, "lockgate");
+    shop.change().await;
+    let ready = async || {
+        let pods = shop.lockgate.controllers().await;
+        pods.iter().all(|pod| pod.ready).then_some(())
+    };
+    lab.until("the killed one to be back", ready).await;
+    // Somebody leads: what only the leader writes is written.
+    println!("the address in the status of an Ingress made afterwards: {}", shop.space.ingress_address("after").await);
+    shop.close().await;
+}
+
+/// Keeps a load balancer with health checks of its own up to date: it leads to those whose /ready answers 200.
+async fn check_health(balancer: &Relay, envoys: &[Pod]) {
+    let addresses: Vec<IpAddr> = envoys.iter().filter_map(|envoy| envoy.ip).collect();
+    let mut ticks = tokio::time::interval(Duration::from_millis(200));
+    loop {
+        let mut ready = vec![];
+        for address in &addresses {
+            let answer = Target::http(8002, "localhost").at(*address).get("/ready").await;
+            if answer.is_ok_and(|answer| answer.status == 200) {
+                ready.push(SocketAddr::from((*address, 8080)));
+            }
+        }
+        balancer.lead_elsewhere(ready);
+        ticks.tick().await;
+    }
+}
+
+/// Drains an Envoy and ends it, as `kubectl exec` of the same command does; the node starts its container again.
+async fn restart_in_place(lab: &Lab, namespace: &str, envoy: &Pod) {
+    let (drain, old) =
+        (lab.process_of(namespace, &envoy.name, "drain"), lab.process_of(namespace, &envoy.name, "envoy"));
+    let program = std::fs::read_link(format!("/proc/{drain}/exe")).expect("the program of the container");
+    let mut command = Command::new("nsenter");
+    command.args(["--mount", "--net", "--target", &drain.to_string()]).arg(program);
+    command.args(["envoy-drain", "now", "--quit", "--min-drain-time", "2s", "--deadline", "12s"]);
+    let said = e2e::process::output(command, "").await;
+    println!("    envoy-drain now --quit: {}", said.map_or_else(|error| error, |_| "all clients had moved".into()));
+    let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
+    let ready = async || {
+        let answer = target.get("/ready").await.ok()?;
+        (answer.status == 200 && lab.process_of(namespace, &envoy.name, "envoy") != old).then_some(())
+    };
+    let (_, took) = lab.until("the Envoy to be back", ready).await;
+    println!("    the new Envoy is ready {:.1} s after the end of the old one", took.as_secs_f64());
+}
+
+/// While there is no API server, nobody can tell kube-proxy that an Envoy is not ready: for as long as it takes to start
+/// one in the place of another, connections that kube-proxy still leads there are refused, whatever is served. So an Envoy
+/// is restarted behind a load balancer that checks the health of Envoys by itself; what is lost by way of kube-proxy is
+/// measured beside it. What is shown: the new Envoy gets its whole configuration from what the controllers remember.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_of_the_api_server_with_a_restart_of_an_envoy() {
+    let seconds = std::env::var("OUTAGE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    let outage = Duration::from_secs(seconds.unwrap_or(120));
+    let lab = Lab::alone().await;
+    let mut shop = Shop::open(&lab, "outage of the API server").await;
+    let (namespace, envoys) = (shop.lockgate.namespace.clone(), shop.lockgate.envoys().await);
+    let balancer = Relay::start(&[]).await;
+    let serve = async {
+        let target = Target::http(balancer.port, &shop.host);
+        let ok = async || target.get("/").await.is_ok_and(|answer| answer.status == 200).then_some(());
+        lab.until("the load balancer", ok).await;
+        let kept = Load::start(Plan { rate: 800, ..Plan::new(target.clone(), "/") }).await;
+        let renewed = Load::start(Plan { rate: 200, renew_after: Some(1), ..Plan::new(target, "/") }).await;
+        let start = Instant::now();
+        lab.stop("kube-apiserver", "KILL").await;
+        kept.answers(3000).await;
+        shop.pause().await;
+        let by_proxy = Plan { rate: 50, connections: 10, renew_after: Some(1), ..Plan::new(shop.target(), "/") };
+        let by_proxy = Load::start(by_proxy).await;
+        println!("an Envoy restarted in place, without an API server:");
+        restart_in_place(&lab, &namespace, &envoys[0]).await;
+        tokio::time::sleep(outage.saturating_sub(start.elapsed())).await;
+        lab.start("kube-apiserver").await;
+        shop.change().await;
+        for (kind, load) in [("kept connections", kept), ("new connections", renewed)] {
+            let report = load.stop().await;
+            println!("    behind a load balancer with health checks, {kind}: {report}");
+            assert_eq!(report.failed(), 0, "{report}");
+        }
+        println!("    by kube-proxy, which cannot be told, new connections: {}", by_proxy.stop().await);
+    };
+    tokio::select! {
+        () = check_health(&balancer, &envoys) => {}
+        () = serve => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_of_etcd() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "restart of etcd").await;
+    lab.stop("etcd", "KILL").await;
+    shop.load[0].answers(3000).await;
+    lab.start("etcd").await;
+    shop.change().await;
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_node() {
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "drain of a node").await;
+    let node = "node-2";
+    lab.kubectl(&["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"], "").await;
+    let moved = async || {
+        let (envoys, controllers) = (shop.lockgate.envoys().await, shop.lockgate.controllers().await);
+        let settled = |pods: &[Pod]| pods.len() == 2 && pods.iter().all(|pod| pod.ready && pod.node != node);
+        (settled(&envoys) && settled(&controllers)).then_some(())
+    };
+    lab.until("everything on the other node", moved).await;
+    lab.kubectl(&["uncordon", node], "").await;
+    shop.close().await;
+}
