@@ -32,6 +32,10 @@ use crate::provenance::ObjectRef;
 const PAGE: u32 = 500;
 /// Secrets in a page: each may have 1 MiB.
 const SECRETS_PAGE: u32 = 50;
+/// The longest time between two tries while the API server is away or starts.
+const AWAY: Duration = Duration::from_secs(4);
+/// The same while it answers that we may not.
+const REFUSED: Duration = Duration::from_secs(30);
 /// Types of Secrets that never hold a key pair for a server.
 const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
     type!=kubernetes.io/dockercfg,type!=kubernetes.io/dockerconfigjson,type!=kubernetes.io/basic-auth,\
@@ -228,11 +232,30 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
                 Some((Ok(arrival), (watch, backoff, None)))
             }
             Err(error) => {
-                let wait = backoff.next().unwrap_or(Duration::from_secs(30));
+                let wait = bounded(&error, backoff.next().unwrap_or(REFUSED));
                 Some((Err((error, wait)), (watch, backoff, Some(wait))))
             }
         }
     })
+}
+
+/// The time until the next try. While an API server is away nobody learns of backends that go, so it is not left alone
+/// for long; one that answers that this may not be done is asked less often. What goes beyond the bound keeps its share of
+/// chance: not all watches of all replicas come at once.
+fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    let refused = match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status)) => (400..500).contains(&status.code) && status.code != 410,
+        _ => false,
+    };
+    let longest = if refused { REFUSED } else { AWAY };
+    if wait <= longest {
+        return wait;
+    }
+    let half = longest / 2;
+    half + Duration::from_nanos((wait.as_nanos() % half.as_nanos()) as u64)
 }
 
 /// Makes one list of the lists of several watches of a kind.

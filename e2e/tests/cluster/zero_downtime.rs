@@ -64,6 +64,7 @@ impl<'a> Shop<'a> {
 
     /// An Ingress that is made now is served, by every Envoy.
     async fn change(&self) {
+        let start = Instant::now();
         let host = format!("after-{}", self.host);
         self.space.apply(&super::first::ingress("after", &host, "echo")).await;
         for envoy in self.lockgate.envoys().await.iter().filter_map(|pod| pod.ip) {
@@ -71,6 +72,10 @@ impl<'a> Shop<'a> {
             let served = async || target.get("/").await.is_ok_and(|answer| answer.status == 200).then_some(());
             self.lab.until("an Ingress made afterwards", served).await;
         }
+        println!(
+            "    an Ingress made afterwards is served by every Envoy after {:.1} s",
+            start.elapsed().as_secs_f64()
+        );
     }
 
     /// How many updates of each kind an Envoy has taken.
@@ -188,9 +193,8 @@ async fn check_health(balancer: &Relay, envoys: &[Pod]) {
 async fn restart_in_place(lab: &Lab, namespace: &str, envoy: &Pod) {
     let (drain, old) =
         (lab.process_of(namespace, &envoy.name, "drain"), lab.process_of(namespace, &envoy.name, "envoy"));
-    let program = std::fs::read_link(format!("/proc/{drain}/exe")).expect("the program of the container");
     let mut command = Command::new("nsenter");
-    command.args(["--mount", "--net", "--target", &drain.to_string()]).arg(program);
+    command.args(["--mount", "--net", "--target", &drain.to_string()]).arg(e2e::lockgate::binary());
     command.args(["envoy-drain", "now", "--quit", "--min-drain-time", "2s", "--deadline", "12s"]);
     let said = e2e::process::output(command, "").await;
     println!("    envoy-drain now --quit: {}", said.map_or_else(|error| error, |_| "all clients had moved".into()));
@@ -231,6 +235,7 @@ async fn an_outage_of_the_api_server_with_a_restart_of_an_envoy() {
         restart_in_place(&lab, &namespace, &envoys[0]).await;
         tokio::time::sleep(outage.saturating_sub(start.elapsed())).await;
         lab.start("kube-apiserver").await;
+        println!("    the API server was away for {:.1} s", start.elapsed().as_secs_f64());
         shop.change().await;
         for (kind, load) in [("kept connections", kept), ("new connections", renewed)] {
             let report = load.stop().await;

@@ -122,3 +122,15 @@ async fn a_kubeconfig_that_is_not_there_is_an_error_that_says_so() {
     let error = client(Some("/none/kubeconfig".into()), None).await.err().unwrap().to_string();
     assert!(error.contains("kubeconfig \"/none/kubeconfig\""), "{error}");
 }
+
+#[test]
+fn an_api_server_that_was_away_is_asked_again_soon() {
+    let gone = watcher::Error::NoResourceVersion;
+    for seconds in [0, 1, 5, 17, 30] {
+        let wait = bounded(&gone, Duration::from_secs(seconds));
+        assert!(wait <= AWAY && wait >= Duration::from_secs(seconds).min(AWAY / 2), "{seconds} s became {wait:?}");
+    }
+    let forbidden = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
+    let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(forbidden));
+    assert_eq!(bounded(&forbidden, Duration::from_secs(25)), Duration::from_secs(25));
+}
