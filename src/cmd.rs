@@ -4,6 +4,7 @@ pub mod bootstrap;
 mod completions;
 mod config;
 mod envoy_drain;
+mod expiry;
 mod export;
 mod object_args;
 mod pipeline;

@@ -38,6 +38,7 @@ struct Inner {
     source_faults: Counter,
     settings_valid: Gauge,
     settings_reads: Family<Outcome, Counter>,
+    certificates_expiring: Gauge,
     source_faulty: Gauge,
     translation: Histogram,
     resources: Family<Type, Gauge>,
@@ -122,6 +123,7 @@ impl Metrics {
             source_faults: Counter::default(),
             settings_valid: Gauge::default(),
             settings_reads: Family::default(),
+            certificates_expiring: Gauge::default(),
             source_faulty: Gauge::default(),
             translation: Histogram::new(TRANSLATION_BOUNDS),
             resources: Family::default(),
@@ -181,6 +183,11 @@ impl Metrics {
         self.0.settings_valid.set(valid.into());
         let result = if valid { "applied" } else { "refused" };
         self.0.settings_reads.get_or_create(&Outcome { result }).inc();
+    }
+
+    /// How many certificates that are served end within the time that the settings say, or have ended.
+    pub fn set_certificates_expiring(&self, count: usize) {
+        self.0.certificates_expiring.set(gauge(count));
     }
 
     /// One translation, from the first event that it takes in to the publication, took `time`.
@@ -292,6 +299,11 @@ impl Inner {
         registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
         let settings_valid = self.settings_valid.clone();
         registry.register("settings_valid", "1 while what the settings file holds is what holds", settings_valid);
+        registry.register(
+            "certificates_expiring",
+            "Certificates in use that end within tls.expiryWarning, or have ended",
+            self.certificates_expiring.clone(),
+        );
         registry.register(
             "settings_reads",
             "New contents of the settings file, by what became of them",

@@ -6,6 +6,7 @@ use anyhow::{Context, anyhow};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::expiry;
 use super::reload::{self, State};
 use super::settings_args::SettingsSource;
 use crate::admin::Readiness;
@@ -36,6 +37,7 @@ pub(super) struct Pipeline {
     pub status: watch::Receiver<Status>,
     source: JoinHandle<Result<(), SourceError>>,
     reload: JoinHandle<Result<(), SourceError>>,
+    expiry: JoinHandle<()>,
     loop_end: mpsc::Receiver<()>,
 }
 
@@ -64,10 +66,12 @@ impl Pipeline {
         // Settings mean nothing to Envoy resources, which are served as they are.
         let no_file = SettingsSource { file: None, ..settings.clone() };
         let followed = if matches!(source, Source::Resources(_)) { no_file } else { settings };
-        let reload = tokio::spawn(reload::follow(followed, events.clone(), reload::Told { state, status }, metrics));
+        let reload =
+            tokio::spawn(reload::follow(followed, events.clone(), reload::Told { state, status }, metrics.clone()));
+        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), metrics));
         let source = tokio::spawn(watch_source(source, events));
         let (settings, status) = (settings_state, settings_status);
-        Ok(Self { store, grpc, readiness, inspected, settings, status, source, reload, loop_end })
+        Ok(Self { store, grpc, readiness, inspected, settings, status, source, reload, expiry, loop_end })
     }
 
     /// Why one of the two has ended; while both work, this waits.
@@ -83,6 +87,7 @@ impl Pipeline {
                 Ok(Err(error)) => anyhow::Error::from(error).context("--config"),
                 Err(error) => error,
             },
+            _ = &mut self.expiry => anyhow!("the watch of certificates ended by itself"),
             _ = self.loop_end.recv() => anyhow!("the controller's loop ended by itself"),
         }
     }
@@ -97,6 +102,7 @@ impl Pipeline {
     pub fn stop(&self) {
         self.source.abort();
         self.reload.abort();
+        self.expiry.abort();
     }
 }
 

@@ -369,7 +369,13 @@ pub static KEYS: &[Key] = &[
         "The Secret for TLS hosts that name none, and for clients that send no known server name. Such clients are \
          turned away if not set."
     ),
-    key!("tls.expiryWarning", Time, tls.expiry_warning, "Certificates that end within this time are warned of."),
+    key!(
+        "tls.expiryWarning",
+        Time,
+        tls.expiry_warning,
+        "Certificates in use that end within this time are warned of in the log, and counted in the metric \
+         `lockgate_certificates_expiring`."
+    ),
     key!(
         "tls.minimumVersion",
         Version,
