@@ -1,7 +1,7 @@
 //! Golden cases, a directory each: what `kubectl apply` takes in `in.yaml`, what Envoy gets for it in `out.yaml`.
 //!
 //! `settings.yaml` is a settings file with those that are not the defaults; a line `# show: clusters, endpoints` in it
-//! names what else is shown: `clusters`, `endpoints`, `listeners`, `secrets`. Without it the case shows route
+//! names what else is shown: `clusters`, `endpoints`, `listeners`, `runtime`, `secrets`. Without it the case shows route
 //! configurations and problems in full, TLS chains cut down to what varies, and of clusters and secrets the names.
 //! Each case runs again with its objects shuffled, and must give the same bytes.
 //!
@@ -55,6 +55,9 @@ struct Out {
     /// Messages, if the case shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listeners: Vec<Value>,
+    /// Layers of runtime flags, if the case shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runtime: Vec<Value>,
 }
 
 /// The problems and the resources of `objects`, applied in their order.
@@ -91,6 +94,7 @@ fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
             ResourceType::ROUTES => out.routes.push(message()),
             ResourceType::CLUSTER => out.clusters.push(or_name("clusters")),
             ResourceType::SECRET => out.secrets.push(or_name("secrets")),
+            ResourceType::RUNTIME if shown("runtime") => out.runtime.push(message()),
             ResourceType::ENDPOINTS if shown("endpoints") => out.endpoints.push(message()),
             ResourceType::LISTENER => {
                 let message = protobuf::to_json(resource.kind().full_name(), &resource.message());

@@ -12,6 +12,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Why a request got no answer.
@@ -71,6 +72,21 @@ pub struct Connection {
     fields: Vec<(HeaderName, HeaderValue)>,
     /// The certificate that the server presented.
     pub certificate: Option<CertificateDer<'static>>,
+    /// What TLS agreed on, if it is TLS.
+    pub agreed: Option<Agreed>,
+}
+
+/// What a TLS handshake agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreed {
+    /// The version of TLS.
+    pub version: rustls::ProtocolVersion,
+    /// The cipher suite.
+    pub cipher_suite: rustls::CipherSuite,
+    /// The protocol chosen by ALPN; empty if none was.
+    pub alpn: String,
+    /// The group of the key exchange.
+    pub group: rustls::NamedGroup,
 }
 
 enum Sender {
@@ -96,13 +112,28 @@ impl Target {
     /// # Panics
     /// If `root` is no certificate.
     pub fn https(port: u16, host: &str, root: CertificateDer<'static>) -> Self {
+        Self::https_by(port, host, root, rustls::ALL_VERSIONS, &[])
+    }
+
+    /// The same with these versions of TLS alone, and these protocols offered by ALPN.
+    ///
+    /// # Panics
+    /// If `root` is no certificate.
+    pub fn https_by(
+        port: u16,
+        host: &str,
+        root: CertificateDer<'static>,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+        alpn: &[&str],
+    ) -> Self {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(root).expect("a root certificate");
         let mut config = rustls::ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("protocol versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         config.resumption = rustls::client::Resumption::disabled(); // each connection sees the certificate of now
         let address = (Ipv4Addr::LOCALHOST, port).into();
         Self { address, host: host.into(), fields: vec![], tls: Some(Arc::new(config)), http2: false }
@@ -134,13 +165,26 @@ impl Target {
         tcp.set_nodelay(true)?;
         let (host, fields) = (self.host.clone(), self.fields.clone());
         let Some(config) = &self.tls else {
-            return Ok(Connection { sender: self.handshake(tcp).await?, host, fields, certificate: None });
+            return Ok(Connection {
+                sender: self.handshake(tcp).await?,
+                host,
+                fields,
+                certificate: None,
+                agreed: None,
+            });
         };
         let name = ServerName::try_from(host.clone())?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
-        let certificate = tls.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
+        let session = tls.get_ref().1;
+        let certificate = session.peer_certificates().and_then(|chain| chain.first()).cloned();
+        let agreed = Agreed {
+            version: session.protocol_version().ok_or("no version")?,
+            cipher_suite: session.negotiated_cipher_suite().ok_or("no cipher suite")?.suite(),
+            alpn: String::from_utf8_lossy(session.alpn_protocol().unwrap_or_default()).into_owned(),
+            group: session.negotiated_key_exchange_group().ok_or("no group")?.name(),
+        };
         let certificate = certificate.map(CertificateDer::into_owned);
-        Ok(Connection { sender: self.handshake(tls).await?, host, fields, certificate })
+        Ok(Connection { sender: self.handshake(tls).await?, host, fields, certificate, agreed: Some(agreed) })
     }
 
     /// A request over a connection of its own.
@@ -217,6 +261,25 @@ impl Connection {
         let body = body.collect().await?.to_bytes();
         Ok(Answer { status: head.status.as_u16(), version: head.version, headers: head.headers, body })
     }
+}
+
+/// Writes `bytes` to a port of this machine, and reads until `enough` or until the other side has closed.
+///
+/// # Panics
+/// If there is no connection, or nothing comes for [`crate::PATIENCE`].
+pub async fn raw(port: u16, bytes: &[u8], enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("a connection");
+    stream.write_all(bytes).await.expect("bytes written");
+    let mut read = Vec::new();
+    while !enough(&read) {
+        let more = tokio::time::timeout(crate::PATIENCE, stream.read_buf(&mut read)).await;
+        match more.unwrap_or_else(|_| panic!("nothing more after {:?}", String::from_utf8_lossy(&read))) {
+            // A connection that is reset is closed as well.
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    read
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {

@@ -113,7 +113,7 @@ pub(super) fn field_of(text: &str) -> Result<JsonField, String> {
     let field = |name: &str, format: &str| JsonField { name: name.to_owned(), format: format.to_owned() };
     if let Some((name, format)) = text.split_once('=') {
         let plain = !name.is_empty() && !name.chars().any(char::is_control);
-        return match format_string::check(format) {
+        return match format_string::check_of_log(format) {
             _ if !plain => Err("expected a name before =".to_owned()),
             Ok(()) if format.chars().any(char::is_control) => Err("expected one line after =".to_owned()),
             Ok(()) => Ok(field(name, format)),
@@ -126,7 +126,7 @@ pub(super) fn field_of(text: &str) -> Result<JsonField, String> {
     let format = format!("%{text}%");
     let operator =
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || b"_0123456789".contains(&byte));
-    if operator && format_string::check(&format).is_ok() {
+    if operator && format_string::check_of_log(&format).is_ok() {
         return Ok(field(text, &format));
     }
     let near = super::nearest(text, JSON_FIELDS.iter().map(|(name, ..)| *name));

@@ -103,21 +103,34 @@ pub(super) const PLAIN_OPERATORS: &[&str] = &[
 const METADATA: [&str; 7] =
     ["CLUSTER", "DYNAMIC", "LISTENER", "LISTENER_FILTER_CHAIN", "ROUTE", "UPSTREAM_HOST", "VIRTUAL_HOST"];
 
-/// Whether Envoy takes `format`. Errors: which part it does not take, and what is allowed.
+/// Operators of formatters that an access log names and a header cannot.
+const OPERATORS_OF_LOGS: &[(&str, Parameter)] = &[("REQ_WITHOUT_QUERY", Parameter::Header)];
+
+/// Whether Envoy takes `format` for a header's value. Errors: which part it does not take, and what is allowed.
 pub fn check(format: &str) -> Result<(), String> {
+    check_with(format, &[])
+}
+
+/// Whether Envoy takes `format` for the access log. Errors: as above.
+pub fn check_of_log(format: &str) -> Result<(), String> {
+    check_with(format, OPERATORS_OF_LOGS)
+}
+
+fn check_with(format: &str, more: &[(&str, Parameter)]) -> Result<(), String> {
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         rest = &rest[at + 1..];
         rest = match rest.strip_prefix('%') {
             Some(rest) => rest,
-            None => operator(rest)?,
+            None => operator(rest, more)?,
         };
     }
     Ok(())
 }
 
-/// Checks the operator at the beginning of `text`, without its first `%`. Returns what comes after it.
-fn operator(text: &str) -> Result<&str, String> {
+/// Checks the operator at the beginning of `text`, without its first `%`. Returns what comes after it. There are `more`
+/// operators than the usual ones.
+fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, String> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let (name, rest) = text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()));
     if name.is_empty() {
@@ -139,7 +152,7 @@ fn operator(text: &str) -> Result<&str, String> {
         None => (None, rest),
     };
     let rest = rest.strip_prefix('%').ok_or_else(unclosed)?;
-    let takes = match OPERATORS_WITH_PARAMETER.iter().find(|(known, _)| *known == name) {
+    let takes = match OPERATORS_WITH_PARAMETER.iter().chain(more).find(|(known, _)| *known == name) {
         Some((_, takes)) => *takes,
         None if PLAIN_OPERATORS.contains(&name) => Parameter::None,
         None => {
@@ -240,6 +253,13 @@ mod tests {
         ] {
             assert_eq!(check(format), Ok(()), "{format}");
         }
+    }
+
+    #[test]
+    fn an_operator_of_a_formatter_is_for_the_log_alone() {
+        let format = "%REQ_WITHOUT_QUERY(X-ENVOY-ORIGINAL-PATH?:PATH):20%";
+        assert_eq!(check_of_log(format), Ok(()));
+        assert!(check(format).is_err() && check_of_log("%REQ_WITHOUT_QUERY()%").is_err());
     }
 
     #[test]

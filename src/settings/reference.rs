@@ -119,8 +119,8 @@ const INTRODUCTION: &str = "\
 Every key of the settings file, written by `make docs` from the program's own table; not to be edited by hand.
 
 The file is given by `lockgate serve --config FILE`; the Helm chart makes it from the value `settings` and mounts it. It
-is watched: a valid change holds without a restart, and no connection is closed for it. Of one that is not valid
-nothing is taken: the settings of before stay, and the log names each line with a fault. What cannot change without a
+is watched: a valid change holds without a restart, and no request fails for it (settings-live.md says what becomes of
+connections). Of one that is not valid nothing is taken: the settings of before stay, and the log names each line with a fault. What cannot change without a
 restart, such as the addresses on which the controller itself listens, is not in this file but a flag.
 
     lockgate config check FILE              # all faults, with line and column

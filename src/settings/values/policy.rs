@@ -98,7 +98,7 @@ impl Scalar for LogLine {
     const NAME: &'static str = "format string";
 
     fn parse(text: &str) -> Result<String, String> {
-        format_string::check(text)?;
+        format_string::check_of_log(text)?;
         match text.trim_end_matches('\n') {
             "" => Err("expected at least one character; the log is switched off by accessLog.format".to_owned()),
             line if line.chars().any(|c| c.is_control() && c != '\t') => Err("expected one line".to_owned()),

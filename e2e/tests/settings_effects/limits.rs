@@ -1,0 +1,89 @@
+//! Time limits, and bounds of what a client may take.
+
+use std::time::{Duration, Instant};
+
+use e2e::client::raw;
+use e2e::{Target, wait_until};
+
+use crate::{HOST, Site};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_time_limit_ends_what_it_is_about() {
+    let site = Site::with(
+        "timeouts:\n  request: 300ms\n  requestHeaders: 200ms\n  response: 400ms\n  connectionIdle: 500ms\n",
+    )
+    .await;
+    let late = site.plain().get("/?wait=10000").await.expect("an answer");
+    assert_eq!((late.status, late.text()), (504, "upstream request timeout".to_owned()));
+    // Headers that never end, and a body that never comes.
+    let headers = format!("GET / HTTP/1.1\r\nHost: {HOST}\r\n");
+    let answer = raw(site.lockgate.http, headers.as_bytes(), |_| false).await;
+    assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
+    let body = format!("POST / HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 9\r\n\r\nhalf");
+    let answer = raw(site.lockgate.http, body.as_bytes(), |_| false).await;
+    assert!(answer.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
+    // A connection without requests.
+    let start = Instant::now();
+    assert_eq!(raw(site.lockgate.http, b"", |_| false).await, b"");
+    assert!(start.elapsed() >= Duration::from_millis(450), "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_may_not_be_idle_for_longer() {
+    let site = Site::with("timeouts: { streamIdle: 300ms, response: off }\n").await;
+    let answer = site.plain().get("/?wait=10000").await.expect("an answer");
+    assert_eq!((answer.status, answer.text()), (504, "stream timeout".to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_gets_no_older() {
+    let site = Site::with("timeouts: { maxConnectionDuration: 300ms, drain: 100ms, connectionIdle: 1h }\n").await;
+    let mut connection = site.plain().connect().await.expect("a connection");
+    let mut answers = 0;
+    wait_until("the end of an old connection", async || {
+        let answer = connection.send(hyper::Method::GET, "/", bytes::Bytes::new()).await;
+        answers += u32::from(answer.is_ok_and(|answer| answer.status == 200));
+        !connection.usable().await
+    })
+    .await;
+    assert!(answers > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_headers_are_refused() {
+    let site = Site::with("http: { maxRequestHeaders: 8KiB }\n").await;
+    let with = async |length: usize| {
+        let value = "x".repeat(length);
+        site.plain().field("x-large", &value).get("/").await.expect("an answer").status
+    };
+    assert_eq!(with(6 * 1024).await, 200);
+    assert_eq!(with(9 * 1024).await, 431);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_are_limited_without_a_change_of_the_listener() {
+    let site = Site::with("").await;
+    let version = async || site.lockgate.resources().await;
+    let before = version().await;
+    site.config.write("lockgate.yaml", "listeners: { maxConnections: 2 }\nhttp: { maxRequestsPerIoCycle: 1 }\n");
+    let runtime = async || site.envoy.get("/runtime").await.text();
+    wait_until("the limits in Envoy's runtime", async || {
+        let flags = runtime().await;
+        flags.contains("envoy.resource_limits.listener.http.connection_limit")
+            && flags.contains("http.max_requests_per_io_cycle")
+    })
+    .await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut connection = site.plain().connect().await.expect("a connection");
+        let answer = connection.send(hyper::Method::GET, "/", bytes::Bytes::new()).await.expect("an answer");
+        assert_eq!(answer.status, 200);
+        held.push(connection);
+    }
+    assert!(site.plain().get("/").await.is_err(), "a third connection was served");
+    // Probes come through.
+    assert_eq!(Target::http(site.lockgate.stats, "localhost").get("/ready").await.expect("an answer").status, 200);
+    let after = version().await;
+    let changed: Vec<_> = after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).collect();
+    assert!(changed.iter().all(|(name, _)| name.starts_with("Runtime")) && changed.len() == 1, "{changed:?}");
+}

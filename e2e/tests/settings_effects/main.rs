@@ -1,0 +1,80 @@
+//! The settings whose effect a client can see, on the real program and a real Envoy.
+
+mod http;
+mod limits;
+mod live;
+mod log;
+mod tls;
+mod tracing;
+
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports};
+
+/// The host that is served, behind TLS too.
+const HOST: &str = "shop.test";
+
+/// A controller with a settings file, an Envoy, and a backend that answers with what it was asked.
+struct Site {
+    _manifests: Manifests,
+    config: Manifests,
+    authority: Authority,
+    lockgate: Lockgate,
+    envoy: Envoy,
+    _echo: Echo,
+}
+
+impl Site {
+    /// Starts all of it, and waits until it is served.
+    async fn with(settings: &str) -> Self {
+        Self::with_flags(settings, &[]).await
+    }
+
+    /// The same with flags for `lockgate bootstrap`.
+    async fn with_flags(settings: &str, flags: &[&str]) -> Self {
+        let (echo, authority) = (Echo::start().await, Authority::new());
+        let (manifests, config) = (Manifests::new(), Manifests::new());
+        let shop = [
+            ingress_class(),
+            authority.issue(&[HOST]).secret("default", "shop-tls"),
+            service("shop", "", &[echo.address]),
+            ingress("shop", HOST, "shop", Some("shop-tls")),
+        ];
+        manifests.write("shop.yaml", &documents(&shop));
+        config.write("lockgate.yaml", settings);
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
+        let admin = ports::free();
+        let (xds, admin_address) = (format!("127.0.0.1:{}", lockgate.xds), format!("127.0.0.1:{admin}"));
+        let bootstrap = ["bootstrap", "--xds-address", &xds, "--admin-address", &admin_address];
+        let bootstrap = lockgate::run(&[&bootstrap, flags].concat());
+        // Envoy keeps lines of the access log for 10 s unless told otherwise.
+        let mut envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--file-flush-interval-msec", "20"]);
+        envoy.wait_ready().await;
+        Self { _manifests: manifests, config, authority, lockgate, envoy, _echo: echo }
+    }
+
+    /// The shop in plain text.
+    fn plain(&self) -> Target {
+        Target::http(self.lockgate.http, HOST)
+    }
+
+    /// The shop behind TLS.
+    fn tls(&self) -> Target {
+        Target::https(self.lockgate.https, HOST, self.authority.der())
+    }
+
+    /// Waits until a line of the access log holds all of `parts`; gives that line.
+    async fn logged(&self, parts: &[&str]) -> String {
+        let what = format!("a line of Envoy's log with {parts:?}");
+        let log = || self.envoy.log();
+        let find = || log().lines().find(|line| parts.iter().all(|part| line.contains(part))).map(ToOwned::to_owned);
+        e2e::wait_for(&what, async || find()).await.0
+    }
+}
+
+/// What the backend was asked, with one of its headers: `x-forwarded-for: 127.0.0.1`.
+#[track_caller]
+fn assert_asked(answer: &e2e::client::Answer, line: &str) {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.text().lines().any(|one| one == line), "no line {line:?} in\n{}", answer.text());
+}
