@@ -38,6 +38,7 @@ spec:
         - --xds-tls=/certs
         - --node-id=$(POD_NAME)
         - --admin-address=unix:/run/envoy/admin.sock
+        - --config=/etc/lockgate/config/lockgate.yaml
         {{- if not (dig "overload" "maxHeap" "" .Values.settings) }}
         {{- with include "lockgate.maxHeap" . }}
         - --max-heap={{ . }}

@@ -75,6 +75,8 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
             "--set",
             "ingressClass.name=edge",
             "--set",
+            "settings.ingress.controllerName=edge.test/lockgate",
+            "--set",
             "envoy.drain.minSeconds=2",
             "--set",
             "envoy.drain.deadlineSeconds=20",
@@ -94,6 +96,8 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     assert!(first < Duration::from_secs(60), "{first:?}");
     assert!(notes.contains("kubectl --namespace edge rollout status deployment/edge-lockgate-envoy"), "{notes}");
 
+    // The status says it too, once Envoy has it.
+    assert_eq!(shop.ingress_address("echo").await, address);
     let [ca, server, envoy] = [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await];
     assert!(ca["ca.crt"].is_string() && server["tls.key"].is_string() && envoy["tls.key"].is_string());
 
@@ -103,6 +107,13 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     lab.until("two controllers", async || (pods(&lab, "controller").await.len() == 2).then_some(())).await;
     let controllers = pods(&lab, "controller").await;
     let envoys = pods(&lab, "envoy").await;
+    upgrade(&lab, &["--set", "settings.headers.response.set.x-edge=upgraded"])
+        .await
+        .unwrap_or_else(|error| panic!("{error}"));
+    let upgraded = async || target.get("/").await.ok()?.headers.get("x-edge").map(|value| value == "upgraded");
+    let (_, time) = lab.until("the new setting", upgraded).await;
+    println!("a setting, from the end of helm upgrade to a response: {:.1} s", time.as_secs_f64());
+    assert_eq!(pods(&lab, "envoy").await, envoys);
     upgrade(&lab, &["--set", "envoy.replicas=3"]).await.unwrap_or_else(|error| panic!("{error}"));
     let three = pods(&lab, "envoy").await;
     assert!(three.len() == 3 && three.is_superset(&envoys), "{envoys:?} became {three:?}");
@@ -116,7 +127,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     lab.until("two Envoys again", async || (pods(&lab, "envoy").await.len() == 2).then_some(())).await;
     assert_eq!(pods(&lab, "controller").await, controllers);
     let report = load.stop().await;
-    println!("two upgrades and a rollback: {report}");
+    println!("upgrades and a rollback: {report}");
     assert_eq!(report.failed(), 0, "{report}");
     // What the controller wrote is its own, whatever helm does.
     assert_eq!(
