@@ -146,13 +146,15 @@ impl Target {
         self
     }
 
-    /// The same with a header field in every request.
+    /// The same with a header field in every request, instead of one of that name that it had.
     ///
     /// # Panics
     /// If it is none.
     #[must_use]
     pub fn field(mut self, name: &str, value: &str) -> Self {
-        self.fields.push((name.parse().expect("a field's name"), value.parse().expect("a field's value")));
+        let name: HeaderName = name.parse().expect("a field's name");
+        self.fields.retain(|(other, _)| *other != name);
+        self.fields.push((name, value.parse().expect("a field's value")));
         self
     }
 

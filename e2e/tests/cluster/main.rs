@@ -3,7 +3,9 @@
 
 mod audit;
 mod certificates;
+mod conformance;
 mod first;
 mod helm;
 mod lab;
+mod rbac;
 mod zero_downtime;
