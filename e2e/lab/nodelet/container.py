@@ -11,6 +11,35 @@ from images import found, local_command
 from probes import Probe, act
 
 
+class Security:
+    """What is left to a process of root's powers, by the security contexts of its pod and container."""
+
+    def __init__(self, pod, container):
+        def first(field):
+            values = [getattr(context, field, None) for context in (container, pod) if context]
+            return next((value for value in values if value is not None), None)
+
+        self.user, self.group = first("run_as_user"), first("run_as_group")
+        self.groups = ([pod.fs_group] if pod and pod.fs_group is not None else []) + (pod and pod.supplemental_groups or [])
+        self.read_only = bool(container and container.read_only_root_filesystem)
+        capabilities = container and container.capabilities
+        self.powerless = bool(capabilities and "ALL" in (capabilities.drop or []) and not capabilities.add)
+        self.no_more = bool(container and container.allow_privilege_escalation is False)
+
+    def prefix(self):
+        """The command that gives them up and then runs another."""
+        flags = []
+        if self.user is not None:
+            group = self.group if self.group is not None else 0
+            groups = ",".join(map(str, self.groups))
+            flags += [f"--reuid={self.user}", f"--regid={group}", f"--groups={groups}" if groups else "--clear-groups"]
+        if self.powerless:
+            flags += ["--bounding-set=-all", "--inh-caps=-all"]
+        if self.no_more:
+            flags += ["--no-new-privs"]
+        return ["setpriv", *flags] if flags else []
+
+
 class Container:
     def __init__(self, pod, spec, sidecar=False):
         self.pod, self.spec, self.name, self.sidecar = pod, spec, spec.name, sidecar
@@ -23,7 +52,8 @@ class Container:
     def spawn(self):
         env = self.environment()
         command = local_command(self.spec)
-        script = ["set -e", *self.keep_program(command), f"cd {self.pod.volumes.root}"]
+        security = Security(self.pod.spec.security_context, self.spec.security_context)
+        script = ["set -e", *self.keep_program(command, security), f"cd {self.pod.volumes.root}"]
         # A container has shared memory of its own. Envoys of different pods would take each other's.
         script.append("mount -t tmpfs shm /dev/shm")
         # Parents before children. The source is relative to the working directory, and -c keeps mount from making
@@ -38,10 +68,13 @@ class Container:
             if m.read_only:
                 script.append(f"mount -c -o remount,bind,ro {target}")
         script.append(f"cd {shlex.quote(self.spec.working_dir or '/')} 2>/dev/null || cd /")
-        script.append("exec " + shlex.join(expand(word, env) for word in command))
+        if security.read_only:
+            script.append("mount -o remount,bind,ro /")  # volumes are mounts of their own
+        script.append("exec " + shlex.join(security.prefix() + [expand(word, env) for word in command]))
         self.spawned, self.started_at, self.restarts = time.monotonic(), now(), self.restarts + 1
         self.started = self.ready = False
         with open(f"{self.pod.root}/{self.name}.log", "ab") as out:
+            os.chmod(out.fileno(), 0o666)  # for those that open /dev/stdout, whoever they are
             # `ip netns exec` makes a mount namespace too. start_new_session: one process group to signal.
             self.process = subprocess.Popen(
                 ["ip", "netns", "exec", self.pod.netns, "sh", "-c", "\n".join(script)],
@@ -54,11 +87,12 @@ class Container:
         self.readiness = spec.readiness_probe and Probe(self, spec.readiness_probe, eager=0.3)
         self.post_start()
 
-    def keep_program(self, command):
-        """Shell lines by which a volume mounted over the program does not hide it: an emptyDir at /tmp, say."""
+    def keep_program(self, command, security):
+        """Shell lines by which the program is found although a volume is mounted over it, an emptyDir at /tmp, say, or it is
+        in a directory that the container's user may not enter."""
         program = found(command)
         mounts = [m.mount_path.rstrip("/") + "/" for m in self.spec.volume_mounts or []]
-        if not any(program.startswith(mount) for mount in mounts):
+        if security.user is None and not any(program.startswith(mount) for mount in mounts):
             return []
         index = next(i for i, word in enumerate(command) if found([word]) == program)
         command[index] = "/proc/self/fd/9"

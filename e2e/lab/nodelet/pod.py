@@ -93,6 +93,8 @@ class Pod:
         for command in ("link set lo up", "link set eth0 up", f"addr add {self.ip}/32 dev eth0",
                         f"route add {NODE_IP} dev eth0", f"route add default via {NODE_IP}"):
             run(f"ip -n {self.netns} {command}")
+        # As container runtimes have it: who is not root may bind port 80 of a pod.
+        run(f"ip netns exec {self.netns} sysctl -qw net.ipv4.ip_unprivileged_port_start=0")
 
     def retry(self, call, *args):
         """Waits, as the kubelet does, for what a pod refers to: a Secret that a Job makes, say."""

@@ -63,6 +63,10 @@ class Volumes:
             with open(target, "wb") as f:
                 f.write(content)
             os.chmod(target, mode)
+            context = self.pod.spec.security_context
+            if context and context.fs_group is not None:
+                os.chown(target, -1, context.fs_group)
+                os.chmod(target, mode | 0o040)
         os.makedirs(f"{path}/{directory}", exist_ok=True)
         old = os.path.lexists(f"{path}/..data") and os.readlink(f"{path}/..data")
         os.symlink(directory, f"{path}/..data_tmp")
