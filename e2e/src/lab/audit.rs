@@ -70,6 +70,7 @@ impl Lab {
         let requests = self.requests();
         let wrong = |request: &&Request| {
             request.status == 403
+                && !request.allowed
                 && request.is_from_lockgate()
                 && !starting(&request.time)
                 && !removed(request, &requests)
