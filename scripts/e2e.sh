@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests on real Envoy, gRPC and API server, and after them the specs in a lab: a cluster, brought up and taken down.
 # usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab)
-# env: LAB and BIN as in lab.sh; KEEP=1 leaves the lab of a failed run up
+# env: LAB and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 leaves the lab of a failed run up
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -41,11 +41,17 @@ cluster() {
     say "taking down the lab of a run that was broken off ..."
     e2e/lab/cluster.sh down
   fi
+  if [[ -z ${LOCKGATE:-} ]]; then
+    say "building the program as its image has it ..."
+    cargo build --release --locked --workspace --bin lockgate
+    LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
+  fi
+  export LOCKGATE
   trap 'finish $?' EXIT
   trap 'exit 130' INT TERM HUP
   say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."
   local start=$SECONDS
-  LOCKGATE=${LOCKGATE:-${CARGO_TARGET_DIR:-target}/debug/lockgate} e2e/lab/cluster.sh up 8>&-
+  e2e/lab/cluster.sh up 8>&-
   e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
   say "the lab is up after $((SECONDS - start)) s"
   # What the controller was refused shows at the end, when all specs have been run.
