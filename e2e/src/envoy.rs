@@ -65,6 +65,14 @@ impl Envoy {
         self.wait_status(|status| status == 200).await
     }
 
+    /// Waits until a route leads to this cluster.
+    pub async fn wait_routed_to(&self, cluster: &str) {
+        wait_until(&format!("a route to {cluster}"), async || {
+            self.get("/config_dump?resource=dynamic_route_configs").await.text().contains(cluster)
+        })
+        .await;
+    }
+
     /// Waits until its admin address answers, ready or not.
     pub async fn wait_answering(&mut self) -> Duration {
         self.wait_status(|_| true).await

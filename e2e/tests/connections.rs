@@ -36,11 +36,7 @@ async fn connections_end_under_load(mode: Mode, renaming: bool) {
         renames += 1;
         let name = format!("shop-{renames}");
         manifests.write("shop.yaml", &shop(&name, &backend));
-        let cluster = format!("default/{name}/http");
-        wait_until(&format!("a route to {cluster}"), async || {
-            envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
-        })
-        .await;
+        envoy.wait_routed_to(&format!("default/{name}/http")).await;
     }
     let report = load.stop().await;
     println!("{} ends of a connection, {renames} renames, {mode:?}: {report}", ended());

@@ -1,4 +1,4 @@
-//! What is wrong with an object, as data: it ends in the log today, in Events and status later.
+//! What is wrong with an object, as data: it ends in the log, on a debug page, and in an Event on the object.
 
 use std::fmt;
 

@@ -21,13 +21,6 @@ pub struct Acceptance {
     pub rejected: BTreeMap<Key, usize>,
 }
 
-impl Acceptance {
-    /// Whether there are clients, and none is behind.
-    pub fn by_all(&self) -> bool {
-        self.clients > 0 && self.accepted == self.clients
-    }
-}
-
 impl Registry {
     /// How far those clients that `counts` have come with the publication of number `generation` of the store whose
     /// newest snapshot is `newest`. Clients of other stores must not count. A response that was not answered in time

@@ -63,15 +63,32 @@ impl World {
     }
 }
 
+/// A controller whose connections end twice a second, and an Envoy that it serves, by the certificates of `world`.
+struct Served {
+    backend: Backend,
+    manifests: Manifests,
+    world: World,
+    lockgate: Lockgate,
+    envoy: Envoy,
+    _files: tempfile::TempDir,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let backend = Backend::start("a").await;
+        let manifests = manifests(&backend);
+        let world = World::new();
+        let flags = ["--xds-tls", world.server.text(), "--xds-max-connection-age", "500ms"];
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+        let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
+        envoy.wait_ready().await;
+        Self { backend, manifests, world, lockgate, envoy, _files }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_exchanged_under_load_while_connections_come_and_go() {
-    let backend = Backend::start("a").await;
-    let manifests = manifests(&backend);
-    let mut world = World::new();
-    let flags = ["--xds-tls", world.server.text(), "--xds-max-connection-age", "500ms"];
-    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
-    let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
-    envoy.wait_ready().await;
+    let Served { backend, manifests, mut world, lockgate, envoy, _files } = Served::start().await;
     let target = Target::http(lockgate.http, HOST);
     wait_until("the shop to be served", async || target.backend("/").await.is_some()).await;
     let load = Load::start(Plan::new(target, "/")).await;
@@ -88,11 +105,7 @@ async fn everything_is_exchanged_under_load_while_connections_come_and_go() {
                 renames += 1;
                 let name = format!("shop-{renames}");
                 manifests.write("shop.yaml", &shop(&name, &backend));
-                let cluster = format!("default/{name}/http");
-                wait_until(&format!("a route to {cluster}"), async || {
-                    envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains(&cluster)
-                })
-                .await;
+                envoy.wait_routed_to(&format!("default/{name}/http")).await;
             })
             .await;
     }
@@ -144,10 +157,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
 
     // Everything has been exchanged, and the first stream is still there, and served.
     manifests.write("shop.yaml", &shop("renamed", &backend));
-    wait_until("the change", async || {
-        envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains("default/renamed/http")
-    })
-    .await;
+    envoy.wait_routed_to("default/renamed/http").await;
     assert_eq!(lockgate.log().matches("stream opened").count(), 1, "{}", lockgate.log());
     // Another Envoy comes in by the certificates from before the bad ones.
     let (mut late, _late_files) = super::envoy(&lockgate, "127.0.0.1", world.envoy.text());
@@ -157,13 +167,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
 /// So that "no handshake failed" means something: the steps are needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_takes_over_without_notice_is_refused() {
-    let backend = Backend::start("a").await;
-    let manifests = manifests(&backend);
-    let mut world = World::new();
-    let flags = ["--xds-tls", world.server.text(), "--xds-max-connection-age", "500ms"];
-    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
-    let (mut envoy, _files) = envoy(&lockgate, "127.0.0.1", world.envoy.text());
-    envoy.wait_ready().await;
+    let Served { backend, manifests, mut world, lockgate: _lockgate, envoy, _files } = Served::start().await;
     let new = Authority::new();
     world.pairs = [new.issue(&["127.0.0.1"]), new.issue(&["envoy"])];
     world.authorities = vec![new];
@@ -174,8 +178,5 @@ async fn an_authority_that_takes_over_without_notice_is_refused() {
     // And back it comes, as soon as it has been told.
     world.envoy.swap(&files(&world.pairs[1], &world.trusted()));
     manifests.write("shop.yaml", &shop("renamed", &backend));
-    wait_until("the change", async || {
-        envoy.get("/config_dump?resource=dynamic_route_configs").await.text().contains("default/renamed/http")
-    })
-    .await;
+    envoy.wait_routed_to("default/renamed/http").await;
 }

@@ -300,6 +300,7 @@ async fn rotations_of_all_kinds_under_load_refuse_nobody() {
     let end = tokio::time::Instant::now() + PATIENCE * 4;
     while rotations < 2 || renewals < 3 {
         assert!(tokio::time::Instant::now() < end, "{rotations} rotations, {renewals} renewals\n{}", lockgate.log());
+        // The lateness of a kubelet, which this loop stands for; what is waited for is the condition above.
         tokio::time::sleep(late).await;
         let now = secret(&server, "envoy").await;
         if now == seen {

@@ -154,7 +154,6 @@ fn a_new_listener_is_warming_without_its_routes() {
     }
 }
 
-/// Resources of one type alone.
 #[test]
 fn a_stream_of_one_type_counts_that_type() {
     let world: [Resource; 2] = [endpoints("a"), endpoints("b")];
