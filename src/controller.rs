@@ -235,7 +235,7 @@ impl Controller {
         self.published(&changes);
         self.inspection.send_replace(Arc::new(Inspection {
             objects: self.objects.clone(),
-            problems: self.problems.clone().into(),
+            problems: self.problems.iter().cloned().map(Arc::new).collect(),
             ingresses: self.ingresses.clone(),
             complete: true,
         }));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::source::objects::{ObjectKey, Objects};
-use crate::translate::problem::Problem;
+use crate::translate::problem::Problems;
 
 /// What the controller's loop last worked on.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +13,7 @@ pub struct Inspection {
     /// All objects.
     pub objects: Objects,
     /// What is wrong with them.
-    pub problems: Arc<[Problem]>,
+    pub problems: Problems,
     /// The Ingresses that are ours, by class. Empty before the first lists are in.
     pub ingresses: OrdMap<ObjectKey, Published>,
     /// Whether all first lists are in, so that what is not here does not exist.

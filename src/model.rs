@@ -3,6 +3,8 @@
 //! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. Ordered collections only, so that equal models
 //! become equal bytes.
 
+mod touched;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -10,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::provenance::ObjectRef;
+
+pub use touched::Touched;
 
 /// Everything that is to be served at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]

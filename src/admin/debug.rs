@@ -67,7 +67,7 @@ async fn objects(State(state): State<Arc<AdminState>>) -> Response {
 
 async fn problems(State(state): State<Arc<AdminState>>) -> Response {
     let problems = state.inspection.borrow().problems.clone();
-    pretty(&json!(*problems))
+    pretty(&Value::from_iter(problems.iter().map(|problem| json!(**problem))))
 }
 
 async fn settings(State(state): State<Arc<AdminState>>) -> Response {

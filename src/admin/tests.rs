@@ -4,6 +4,7 @@ use axum::body::Body;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use http_body_util::BodyExt;
+use imbl::OrdSet;
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -127,7 +128,7 @@ async fn problems_and_streams_are_json() {
         message: "host \"a b\" is not a DNS name".to_owned(),
         consequence: "rule left out".to_owned(),
     };
-    let inspection = Inspection { problems: [problem].into(), ..Inspection::default() };
+    let inspection = Inspection { problems: OrdSet::unit(Arc::new(problem)), ..Inspection::default() };
     admin.inspection.send_replace(Arc::new(inspection));
     let problems = admin.json("/debug/problems").await;
     assert_eq!(problems[0]["reason"], "HostNotValid");

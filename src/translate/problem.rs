@@ -1,7 +1,9 @@
 //! What is wrong with an object, as data: it ends in the log, on a debug page, and in an Event on the object.
 
 use std::fmt;
+use std::sync::Arc;
 
+use imbl::OrdSet;
 use serde::Serialize;
 
 use crate::provenance::ObjectRef;
@@ -20,6 +22,9 @@ pub struct Problem {
     /// What was done instead: lower case, no full stop.
     pub consequence: String,
 }
+
+/// All that is wrong at one moment. A clone shares everything, and two of them differ cheaply where they share much.
+pub type Problems = OrdSet<Arc<Problem>>;
 
 /// Stable reasons of problems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -31,7 +31,7 @@ impl Ledger {
         }
         let is_new = std::mem::replace(&mut self.begun, true);
         let mut groups = BTreeMap::<(ObjectRef, Reason), Vec<_>>::new();
-        for problem in &*inspection.problems {
+        for problem in &inspection.problems {
             let group = groups.entry((problem.object.clone().at(0), problem.reason)).or_default();
             group.push((&*problem.field, &*problem.message, &*problem.consequence));
         }

@@ -21,7 +21,11 @@ fn problem(name: &str, field: &str, reason: Reason) -> Problem {
 
 /// Ingresses by name and uid, all ours, with these problems.
 fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Inspection {
-    let mut inspection = Inspection { complete: true, problems: problems.to_vec().into(), ..Inspection::default() };
+    let mut inspection = Inspection {
+        complete: true,
+        problems: problems.iter().cloned().map(Arc::new).collect(),
+        ..Inspection::default()
+    };
     for (name, uid) in ingresses {
         let key = ObjectKey::new("shop", name);
         let published = Published { uid: (*uid).into(), generation: 3, since: 1 };
