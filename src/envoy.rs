@@ -1,10 +1,11 @@
 //! Model → Envoy v3 resources. Plain functions: no I/O, no clock, and nothing here can fail.
 //!
-//! It knows what Envoy wants, not what Kubernetes said: the model is all that it reads. [`build`] makes everything;
-//! each part can be made alone, for an endpoint change must not pay for routes ([`endpoint::load_assignment`]).
+//! It knows what Envoy wants, not what Kubernetes said: the model is all that it reads. [`build`] makes everything,
+//! [`Builder`] what a change of the model has touched; both by the same code.
 
 pub mod access_log;
 pub mod api_listener;
+mod builder;
 pub mod cluster;
 pub mod compression;
 pub mod downstream_tls;
@@ -20,23 +21,32 @@ pub mod stats;
 pub mod tracing;
 pub(crate) mod wire;
 
-use crate::model::Model;
-use crate::settings::Settings;
-use crate::snapshot::Resource;
+use std::sync::Arc;
 
-/// Every resource that serves `model`: clusters, load assignments, secrets, route configurations, listeners, and the
-/// layer of runtime flags.
+use crate::model::{Model, Touched};
+use crate::settings::Settings;
+use crate::snapshot::{Resource, ResourceType};
+
+pub use builder::{Builder, Built, Forms};
+
+/// Every resource that serves `model`: clusters, load assignments, secrets, route configurations with all their hosts,
+/// listeners, and the layer of runtime flags.
 ///
-/// The list is in the order in which Envoy needs them, and by name within a type. Equal input, equal bytes.
+/// The list is in the order in which Envoy needs them. Equal input, equal bytes.
 pub fn build(model: &Model, settings: &Settings) -> Vec<Resource> {
-    let mut resources = Vec::new();
-    resources.extend(model.clusters.iter().map(|(name, cluster)| cluster::resource(name, cluster, settings)));
-    resources.extend(tracing::cluster_resource(&settings.tracing));
-    resources.extend(model.endpoints.iter().map(|(name, endpoints)| endpoint::load_assignment(name, endpoints)));
-    resources.extend(model.secrets.iter().map(|(name, secret)| secret::resource(name, secret)));
-    resources.extend(route::route_configurations(model, settings));
-    resources.extend(listener::listeners(model, settings));
-    resources.push(runtime::resource(settings));
+    const ORDER: [ResourceType; 5] = [
+        ResourceType::CLUSTER,
+        ResourceType::ENDPOINTS,
+        ResourceType::SECRET,
+        ResourceType::ROUTES,
+        ResourceType::LISTENER,
+    ];
+    let wanted = Forms { rds: true, ..Forms::default() };
+    let built = Builder::default().update(model, &Touched::all(model), settings, true, wanted);
+    let all = built.rds.set.into_iter().chain(built.shared.set);
+    let mut resources: Vec<Resource> = all.map(Arc::unwrap_or_clone).collect();
+    let place = |resource: &Resource| ORDER.iter().position(|kind| *kind == resource.kind()).unwrap_or(ORDER.len());
+    resources.sort_by_key(place);
     resources
 }
 

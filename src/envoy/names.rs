@@ -30,6 +30,11 @@ pub fn https_routes(host: &Host) -> String {
     format!("{HTTPS}/{host}")
 }
 
+/// A virtual host of the plain-text listener, by the first of its domains: `"http/shop.example.com"`.
+pub fn virtual_host(first: &Host) -> String {
+    format!("{HTTP}/{first}")
+}
+
 /// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
 /// routes of the plain-text listener.
 pub fn api_routes_of_host(listener: &str, host: &str) -> String {
@@ -68,6 +73,7 @@ mod tests {
         assert_eq!(https_routes(&Host::Exact("shop.example.com".into())), "https/shop.example.com");
         assert_eq!(https_routes(&Host::Wildcard("example.com".into())), "https/*.example.com");
         assert_eq!(https_routes(&Host::Any), "https/*");
+        assert_eq!(virtual_host(&Host::Exact("shop.example.com".into())), "http/shop.example.com");
         assert_eq!(api_routes_of_host(HTTPS, "shop.example.com"), "api/https/shop.example.com");
         assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
         let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];

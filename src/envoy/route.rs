@@ -3,39 +3,64 @@
 //! One per TLS host, so that a change of its routes costs a few hundred bytes and a millisecond however many hosts
 //! there are, and so that a connection for one host cannot reach another's routes.
 
+mod groups;
+mod hosts;
+
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use prost::Message;
 
 use super::{downstream_tls, headers, names, wire};
 use crate::model::{Action, Forward, Host, Model, PathMatch, Retry, Route, TlsHost, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::snapshot::Resource;
+use crate::snapshot::{Resource, ResourceType};
 
-/// All route configurations: the plain-text one first.
-pub fn route_configurations(model: &Model, settings: &Settings) -> Vec<Resource> {
-    let https = model.https.iter().map(|(host, tls)| https_routes(host, tls, &elsewhere(host, model), settings));
-    std::iter::once(http_routes(&model.http, settings)).chain(https).collect()
+pub use hosts::VirtualHosts;
+
+/// The route configuration of the plain-text listener with all virtual hosts in it: every host, and 404 for those that
+/// nobody named.
+pub fn http_routes(hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
+    let mut virtual_hosts = VirtualHosts::default();
+    virtual_hosts.update(hosts, hosts.keys());
+    http_routes_of(virtual_hosts.all(), settings)
 }
 
-/// The route configuration of the plain-text listener: every host, and 404 for those that nobody named.
-pub fn http_routes(hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
-    let mut virtual_hosts: Vec<_> = hosts.iter().map(|(host, routes)| virtual_host(host, routes)).collect();
-    if !hosts.contains_key(&Host::Any) {
-        virtual_hosts.push(answering_all(404));
+/// The same of virtual hosts that have been made.
+pub fn http_routes_of<'a>(
+    virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
+    settings: &Settings,
+) -> Resource {
+    /// Field `virtual_hosts` of `RouteConfiguration`.
+    const VIRTUAL_HOSTS: u32 = 2;
+    let mut message = Vec::with_capacity(virtual_hosts.clone().map(|one| one.size()).sum());
+    let name = route_v3::RouteConfiguration { name: names::HTTP.to_owned(), ..Default::default() };
+    let rest = headers::with_policies(route_configuration("", vec![]), &settings.headers);
+    // In the order of the fields' numbers, as prost would write it.
+    let _ = name.encode(&mut message);
+    for one in virtual_hosts.clone() {
+        prost::encoding::bytes::encode(VIRTUAL_HOSTS, &one.message(), &mut message);
     }
-    let origins = hosts.values().flat_map(origins).collect();
-    let routes = route_configuration(names::HTTP, virtual_hosts);
-    Resource::new(names::HTTP, &headers::with_policies(routes, &settings.headers), origins)
+    let _ = rest.encode(&mut message);
+    let origins = virtual_hosts.flat_map(|one| one.origins().iter().cloned()).collect();
+    Resource::from_encoded(ResourceType::ROUTES, names::HTTP, &message, origins)
+}
+
+/// The route configuration of the plain-text listener for clients that ask for its virtual hosts one by one.
+pub fn http_routes_by_host(settings: &Settings) -> Resource {
+    let routes = headers::with_policies(route_configuration(names::HTTP, vec![]), &settings.headers);
+    let vhds = route_v3::Vhds { config_source: Some(wire::ads()) };
+    Resource::new(names::HTTP, &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
 
 /// The names that the domain of the TLS host `host` takes too, though they have a chain of their own.
-fn elsewhere(host: &Host, model: &Model) -> Vec<Host> {
+pub(super) fn elsewhere(host: &Host, model: &Model) -> Vec<Host> {
     let Host::Wildcard(suffix) = host else { return vec![] };
     let below = |other: &&Host| match other {
         Host::Exact(name) | Host::Wildcard(name) => {

@@ -123,15 +123,19 @@ fn a_route_names_its_object() {
 
 #[test]
 fn plain_text_has_every_host_and_404_for_the_rest() {
-    let hosts = [(exact("shop.example.com"), VirtualHost::default()), (wildcard(), VirtualHost::default())];
+    let redirect = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let hosts = [
+        (exact("shop.example.com"), VirtualHost::default()),
+        (wildcard(), VirtualHost { routes: vec![redirect.clone(), redirect] }),
+    ];
     let resource = http_routes(&hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");
     assert_eq!(domains(&resource), ["shop.example.com", "*.example.com", "*"]);
     assert!(configuration(&resource).ignore_port_in_host_matching);
     let with_any =
         http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(), &Settings::default());
-    assert_eq!(domains(&with_any), ["shop.example.com", "*.example.com", "*"]);
-    assert!(configuration(&with_any).virtual_hosts[2].routes.is_empty());
+    assert_eq!(domains(&with_any), ["shop.example.com", "*", "*.example.com"]);
+    assert!(configuration(&with_any).virtual_hosts[0].routes.is_empty(), "equal routes, one virtual host");
 }
 
 #[test]
@@ -164,7 +168,7 @@ fn a_wildcard_host_refuses_the_names_that_have_a_chain_of_their_own() {
     let hosts =
         [exact("shop.example.com"), exact("example.com"), exact("notexample.com"), wildcard(), deeper, Host::Any];
     let model = Model { https: hosts.map(|host| (host, tls.clone())).into(), ..Model::default() };
-    let resources = route_configurations(&model, &Settings::default());
+    let resources = crate::envoy::build(&model, &Settings::default());
     let find = |name: &str| resources.iter().find(|resource| &**resource.name() == name).unwrap();
     assert_eq!(domains(find("https/*.example.com")), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
     assert_eq!(domains(find("https/*.deep.example.com")), ["*.deep.example.com", "*"]);

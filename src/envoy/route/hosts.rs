@@ -1,0 +1,134 @@
+//! The virtual hosts of the plain-text listener: hosts with equal routes are one, with several domains.
+//!
+//! Envoy's cost of a change is by virtual host and route, hardly by domain.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use prost::Message;
+
+use super::groups::{Group, Renamed};
+use crate::envoy::names;
+use crate::model::{Host, VirtualHost};
+use crate::protobuf;
+use crate::snapshot::{Resource, ResourceType, Update};
+
+/// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Table(Bytes);
+
+impl Table {
+    fn new(routes: Vec<route_v3::Route>) -> Self {
+        let alone = route_v3::VirtualHost { routes, ..Default::default() };
+        Self(protobuf::canonical(ResourceType::VIRTUAL_HOST.full_name(), &alone.encode_to_vec()).into())
+    }
+
+    /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
+    fn of(host: &Host, content: Option<&VirtualHost>) -> Option<Self> {
+        match (host, content) {
+            (_, Some(content)) => Some(Self::new(content.routes.iter().map(|one| super::route(host, one)).collect())),
+            (Host::Any, None) => Some(Self::new(super::answering_all(404).routes)),
+            (_, None) => None,
+        }
+    }
+}
+
+/// All virtual hosts, kept so that a change costs what it changes. What they are depends on the hosts alone, not on
+/// what they were before.
+#[derive(Debug, Default)]
+pub struct VirtualHosts {
+    tables: BTreeMap<Host, Table>,
+    groups: HashMap<Table, Group>,
+    /// By the first of their domains, after which they are called.
+    made: BTreeMap<Host, Arc<Resource>>,
+}
+
+impl VirtualHosts {
+    /// Takes in what `hosts` now says of the `touched` ones. Which virtual hosts have changed by that, and which went.
+    ///
+    /// A domain that moves is in both lists: they belong together.
+    pub fn update<'a>(
+        &mut self,
+        hosts: &BTreeMap<Host, VirtualHost>,
+        touched: impl IntoIterator<Item = &'a Host>,
+    ) -> Update<Arc<Resource>> {
+        let mut renamed = Renamed::default();
+        for host in touched {
+            self.touch(host, hosts.get(host), &mut renamed);
+        }
+        if !self.tables.contains_key(&Host::Any) {
+            self.touch(&Host::Any, hosts.get(&Host::Any), &mut renamed);
+        }
+        let mut update = Update::default();
+        let mut named = BTreeSet::new();
+        for host in renamed.after {
+            let Some((table, members)) = self.members(&host) else { continue };
+            let Some(first) = members.first().filter(|first| !named.contains(*first)) else { continue };
+            let resource = Arc::new(virtual_host(first, members, table, hosts));
+            named.insert(first.clone());
+            self.made.insert(first.clone(), resource.clone());
+            update.set.push(resource);
+        }
+        for gone in renamed.before.into_iter().filter(|before| !named.contains(before)) {
+            if let Some(gone) = self.made.remove(&gone) {
+                update.remove.push((gone.kind(), gone.name().clone()));
+            }
+        }
+        update
+    }
+
+    /// All of them, in the order of their first domains.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> + Clone {
+        self.made.values()
+    }
+
+    /// The hosts that there are.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.tables.keys()
+    }
+
+    fn touch(&mut self, host: &Host, content: Option<&VirtualHost>, renamed: &mut Renamed) {
+        let table = Table::of(host, content);
+        if let Some(old) = self.tables.get(host) {
+            if Some(old) == table.as_ref() {
+                // As it was, but perhaps for other objects.
+                renamed.after.insert(host.clone());
+                return;
+            }
+            let old = old.clone();
+            self.tables.remove(host);
+            if let Some(group) = self.groups.get_mut(&old) {
+                group.remove(host, renamed);
+                if group.is_empty() {
+                    self.groups.remove(&old);
+                }
+            }
+        }
+        if let Some(table) = table {
+            let known = self.groups.get_key_value(&table).map(|(known, _)| known.clone());
+            let table = known.unwrap_or(table);
+            self.tables.insert(host.clone(), table.clone());
+            self.groups.entry(table).or_default().insert(host, renamed);
+        }
+    }
+
+    /// The routes of `host`, and the hosts that are in one virtual host with it.
+    fn members(&self, host: &Host) -> Option<(&Table, &[Host])> {
+        let table = self.tables.get(host)?;
+        Some((table, self.groups.get(table)?.with(host)))
+    }
+}
+
+/// The resource of the virtual host with the domains `members`. Envoy removes it by the name in the message, which
+/// therefore is the resource's.
+fn virtual_host(first: &Host, members: &[Host], table: &Table, hosts: &BTreeMap<Host, VirtualHost>) -> Resource {
+    let name = names::virtual_host(first);
+    let domains = members.iter().map(Host::to_string).collect();
+    let head = route_v3::VirtualHost { name: name.clone(), domains, ..Default::default() };
+    let mut message = head.encode_to_vec();
+    message.extend_from_slice(&table.0);
+    let origins = members.iter().filter_map(|host| hosts.get(host)).flat_map(super::origins).collect();
+    Resource::from_encoded(ResourceType::VIRTUAL_HOST, &name, &message, origins)
+}
