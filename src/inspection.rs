@@ -1,10 +1,15 @@
 //! What the controller's loop last worked on, for those who look at it: the debug pages, and who writes status.
+//!
+//! All of it is persistent: two inspections share what is the same in both, so who follows them by [`changed`] pays for
+//! what has changed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
-use crate::source::objects::{ObjectKey, Objects};
+use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::translate::problem::Problems;
 
 /// What the controller's loop last worked on.
@@ -30,4 +35,66 @@ pub struct Published {
     /// The number of the publication ([`Snapshot::generation`](crate::snapshot::Snapshot::generation)) to Envoys that
     /// first had it in this generation.
     pub since: u64,
+}
+
+/// The keys under which two maps differ, sorted. Parts that both share are not looked at.
+pub fn changed<'a, K: Ord, V: PartialEq>(
+    before: &'a OrdMap<K, V>,
+    now: &'a OrdMap<K, V>,
+) -> impl Iterator<Item = &'a K> {
+    before.diff(now).map(|item| match item {
+        DiffItem::Add(key, _) | DiffItem::Update { new: (key, _), .. } | DiffItem::Remove(key, _) => key,
+    })
+}
+
+/// The objects of `kind` that differ. Parts that both share are not looked at.
+pub fn changed_objects(kind: Kind, before: &Objects, now: &Objects) -> BTreeSet<ObjectKey> {
+    match kind {
+        Kind::Ingress => changed(&before.ingresses, &now.ingresses).cloned().collect(),
+        Kind::IngressClass => changed(&before.ingress_classes, &now.ingress_classes).cloned().collect(),
+        Kind::Service => changed(&before.services, &now.services).cloned().collect(),
+        Kind::EndpointSlice => {
+            let mut slices = BTreeSet::new();
+            for service in changed(&before.endpoint_slices, &now.endpoint_slices) {
+                let of = |objects: &Objects| objects.endpoint_slices.get(service).cloned().unwrap_or_default();
+                let key = |name: &Arc<str>| ObjectKey { namespace: service.namespace.clone(), name: name.clone() };
+                slices.extend(changed(&of(before), &of(now)).map(key));
+            }
+            slices
+        }
+        Kind::Secret => changed(&before.secrets, &now.secrets).cloned().collect(),
+        Kind::ConfigMap => changed(&before.config_maps, &now.config_maps).cloned().collect(),
+        Kind::Namespace => changed(&before.namespaces, &now.namespaces).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A value that counts how often two of its kind were compared.
+    #[derive(Debug, Clone)]
+    struct Counting(usize, Arc<AtomicUsize>);
+
+    impl PartialEq for Counting {
+        fn eq(&self, other: &Self) -> bool {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0 == other.0
+        }
+    }
+
+    #[test]
+    fn what_both_share_is_not_looked_at() {
+        let compared = Arc::new(AtomicUsize::new(0));
+        let before: OrdMap<usize, Counting> = (0..50_000).map(|at| (at, Counting(at, compared.clone()))).collect();
+        let mut now = before.clone();
+        now.insert(700, Counting(0, compared.clone()));
+        now.remove(&30_000);
+        now.insert(70_000, Counting(0, compared.clone()));
+        assert_eq!(changed(&before, &now).copied().collect::<Vec<_>>(), [700, 30_000, 70_000]);
+        let compared = compared.load(Ordering::Relaxed);
+        assert!(compared < 500, "{compared} of 50,000");
+    }
 }

@@ -9,6 +9,7 @@ mod bucket;
 mod envoys;
 mod events;
 mod ingress;
+mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;

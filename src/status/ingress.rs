@@ -178,7 +178,7 @@ fn ask<E: Envoys>(
     envoys: &E,
     desk: &Desk,
 ) -> OptionFuture<futures::future::BoxFuture<'static, super::envoys::Accepted>> {
-    let waiting = desk.waiting();
+    let waiting = desk.waiting().clone();
     let envoys = envoys.clone();
     OptionFuture::from((!waiting.is_empty()).then(|| async move { envoys.accepted(waiting).await }.boxed()))
 }

@@ -1,21 +1,27 @@
-//! What is wrong with which object, and what to tell when that changes.
+//! What is wrong with which object, and what to tell when that changes. It follows by what differs, so that a change
+//! costs what it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use imbl::ordset::DiffItem;
+
 use super::notice::{HEALED, Notice, healed, note};
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, changed_objects};
 use crate::provenance::ObjectRef;
 use crate::source::objects::{Kind, ObjectKey, Objects};
-use crate::translate::problem::Reason;
+use crate::translate::problem::{Problem, Problems, Reason};
 
 /// What is wrong, by object and reason.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    open: BTreeMap<(ObjectRef, Reason), Open>,
-    /// Whether anything was ever looked at.
-    begun: bool,
+    open: BTreeMap<ObjectRef, ByReason>,
+    /// What was looked at last; incomplete if nothing was.
+    seen: Arc<Inspection>,
 }
+
+/// What is wrong with one object.
+type ByReason = BTreeMap<Reason, Open>;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Open {
@@ -25,44 +31,87 @@ struct Open {
 
 impl Ledger {
     /// Takes in what is wrong now; what is to be told of the difference.
-    pub fn look(&mut self, inspection: &Inspection) -> Vec<Notice> {
+    pub fn look(&mut self, inspection: &Arc<Inspection>) -> Vec<Notice> {
         if !inspection.complete {
             return Vec::new();
         }
-        let is_new = std::mem::replace(&mut self.begun, true);
-        let mut groups = BTreeMap::<(ObjectRef, Reason), Vec<_>>::new();
-        for problem in &inspection.problems {
-            let group = groups.entry((problem.object.clone().at(0), problem.reason)).or_default();
-            group.push((&*problem.field, &*problem.message, &*problem.consequence));
+        let seen = std::mem::replace(&mut self.seen, inspection.clone());
+        let is_new = seen.complete;
+        let (mut healings, mut warnings) = (Vec::new(), Vec::new());
+        for object in self.touched(&seen, inspection) {
+            let uid = uid(&inspection.objects, &object);
+            let now = by_reason(&inspection.problems, &object, uid.clone().unwrap_or_default());
+            let before = match now.is_empty() {
+                true => self.open.remove(&object),
+                false => self.open.insert(object.clone(), now.clone()),
+            };
+            let before = before.unwrap_or_default();
+            for (reason, was) in before.iter().filter(|(reason, _)| !now.contains_key(reason)) {
+                // Gone with its object, or no longer ours to judge.
+                if uid.as_ref() == Some(&was.uid) && is_served(inspection, &object) {
+                    let note = healed(reason.as_str(), &was.note);
+                    let healing = warning(&object, *reason, was, is_new);
+                    healings.push(Notice { note, reason: HEALED, is_warning: false, ..healing });
+                }
+            }
+            let changed = now.iter().filter(|(reason, now)| before.get(reason) != Some(*now));
+            warnings.extend(changed.map(|(reason, now)| warning(&object, *reason, now, is_new)));
         }
-        let open = groups.into_iter().map(|((object, reason), problems)| {
-            let uid = uid(&inspection.objects, &object).unwrap_or_default();
-            ((object, reason), Open { uid, note: note(problems.into_iter()) })
+        healings.extend(warnings);
+        healings
+    }
+
+    /// The objects of which something else may have to be told: those with other problems, and those at fault that
+    /// may be others of the same name. Of no particular generation.
+    fn touched(&self, seen: &Inspection, now: &Inspection) -> BTreeSet<ObjectRef> {
+        let problems = seen.problems.diff(&now.problems).map(|item| match item {
+            DiffItem::Add(problem) | DiffItem::Remove(problem) => problem.object.clone().at(0),
         });
-        let before = std::mem::replace(&mut self.open, open.collect());
-        let mut notices = Vec::new();
-        for ((object, reason), was) in before.iter().filter(|(key, _)| !self.open.contains_key(*key)) {
-            // Gone with its object, or no longer ours to judge.
-            let still_there = uid(&inspection.objects, object).is_some_and(|uid| uid == was.uid);
-            if still_there && is_served(inspection, object) {
-                let note = healed(reason.as_str(), &was.note);
-                notices.push(Notice {
-                    note,
-                    reason: HEALED,
-                    is_warning: false,
-                    ..warning(object, *reason, was, is_new)
+        let mut touched: BTreeSet<ObjectRef> = problems.collect();
+        for kind in Kind::ALL {
+            let first = ObjectRef::new(kind.as_str(), "", "");
+            if self.open.range(first..).next().is_some_and(|(object, _)| object.kind == kind.as_str()) {
+                let changed = changed_objects(kind, &seen.objects, &now.objects).into_iter();
+                let changed = changed.map(|ObjectKey { namespace, name }| ObjectRef {
+                    kind: kind.as_str(),
+                    namespace,
+                    name,
+                    generation: 0,
                 });
+                touched.extend(changed.filter(|object| self.open.contains_key(object)));
             }
         }
-        let changed = self.open.iter().filter(|(key, now)| before.get(*key) != Some(*now));
-        notices.extend(changed.map(|((object, reason), now)| warning(object, *reason, now, is_new)));
-        notices
+        touched
     }
 
     /// All that is wrong, for who cannot know what was told.
     pub fn all(&self) -> Vec<Notice> {
-        self.open.iter().map(|((object, reason), now)| warning(object, *reason, now, false)).collect()
+        let all = self.open.iter().flat_map(|(object, open)| open.iter().map(move |open| (object, open)));
+        all.map(|(object, (reason, now))| warning(object, *reason, now, false)).collect()
     }
+}
+
+/// What is wrong with this object, whose uid this is.
+fn by_reason(problems: &Problems, object: &ObjectRef, uid: Arc<str>) -> ByReason {
+    // Nothing is before it that is of this object.
+    let first = Problem {
+        object: object.clone().at(i64::MIN),
+        field: String::new(),
+        reason: Reason::PathMatchConditionsNotValid,
+        message: String::new(),
+        consequence: String::new(),
+    };
+    let is_of_it = |problem: &&Arc<Problem>| {
+        let of = &problem.object;
+        (of.kind, &of.namespace, &of.name) == (object.kind, &object.namespace, &object.name)
+    };
+    let mut groups = BTreeMap::<Reason, Vec<_>>::new();
+    for problem in problems.range(first..).take_while(is_of_it) {
+        let group = groups.entry(problem.reason).or_default();
+        group.push((&*problem.field, &*problem.message, &*problem.consequence));
+    }
+    let open = |group: Vec<_>| Open { uid: uid.clone(), note: note(group.into_iter()) };
+    groups.into_iter().map(|(reason, group)| (reason, open(group))).collect()
 }
 
 fn warning(object: &ObjectRef, reason: Reason, open: &Open, is_new: bool) -> Notice {

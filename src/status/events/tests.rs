@@ -20,7 +20,7 @@ fn problem(name: &str, field: &str, reason: Reason) -> Problem {
 }
 
 /// Ingresses by name and uid, all ours, with these problems.
-fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Inspection {
+fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspection> {
     let mut inspection = Inspection {
         complete: true,
         problems: problems.iter().cloned().map(Arc::new).collect(),
@@ -34,7 +34,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Inspection {
         let (spec, status) = (IngressSpec::default(), IngressStatus::default());
         inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec, status })));
     }
-    inspection
+    Arc::new(inspection)
 }
 
 fn told(notices: &[Notice]) -> Vec<String> {
@@ -68,7 +68,7 @@ fn a_fault_is_told_once_with_its_fields_and_healed_once() {
 fn what_is_gone_or_no_longer_ours_is_not_healed() {
     let faulty = inspection(CART, &[problem("cart", "a", UNRESOLVED)]);
     let mut other_class = inspection(CART, &[]);
-    other_class.ingresses.clear();
+    Arc::make_mut(&mut other_class).ingresses.clear();
     for now in [inspection(&[], &[]), inspection(&[("cart", "another")], &[]), other_class] {
         let mut ledger = Ledger::default();
         ledger.look(&faulty);
@@ -80,7 +80,7 @@ fn what_is_gone_or_no_longer_ours_is_not_healed() {
 fn before_all_lists_are_in_nothing_is_judged() {
     let mut ledger = Ledger::default();
     ledger.look(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]));
-    assert_eq!(told(&ledger.look(&Inspection::default())), [""; 0]);
+    assert_eq!(told(&ledger.look(&Arc::default())), [""; 0]);
     assert_eq!(ledger.all().len(), 1);
 }
 
@@ -154,3 +154,5 @@ fn a_programmed_ingress_says_by_how_many_and_where() {
     assert_eq!((event.type_.as_deref(), event.reason.as_deref()), (Some("Normal"), Some("Programmed")));
     assert_eq!(event.action.as_deref(), Some("Program"));
 }
+
+mod following;

@@ -1,14 +1,15 @@
 //! What is to be written to which Ingress, and when: all of the judgement, and no I/O. Time comes as an argument.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
 use tokio::time::Instant;
 
-use crate::inspection::{Inspection, Published};
+use crate::inspection::{Inspection, Published, changed};
 use crate::source::objects::{Ingress, ObjectKey};
+use crate::status::waiting::Waiting;
 
 /// An address in the status of an Ingress.
 pub(crate) type Address = IngressLoadBalancerIngress;
@@ -59,9 +60,11 @@ pub(super) struct Desk {
     left: BTreeSet<ObjectKey>,
     /// How often in a row each was written, and when last: somebody else may write what we write over.
     written: BTreeMap<ObjectKey, (u32, Instant)>,
-    /// When old entries of `written` were thrown away last.
-    swept: Option<Instant>,
+    /// The entries of `written` by age, and such as no longer hold.
+    aging: VecDeque<(Instant, ObjectKey)>,
     open: BTreeMap<ObjectKey, Task>,
+    /// Those of `open` that wait for Envoys.
+    waiting: Waiting,
     /// When to look at which of `open`; entries that no longer hold are skipped.
     agenda: BTreeSet<(Instant, ObjectKey)>,
     /// Counts what came to wait for Envoys.
@@ -103,8 +106,9 @@ impl Desk {
             addresses: Arc::default(),
             left: BTreeSet::new(),
             written: BTreeMap::new(),
-            swept: None,
+            aging: VecDeque::new(),
             open: BTreeMap::new(),
+            waiting: Waiting::default(),
             agenda: BTreeSet::new(),
             arrivals: 0,
         }
@@ -113,30 +117,46 @@ impl Desk {
     /// Takes in what is known now: the objects, and our addresses. Without any address nothing is written anew, and
     /// what is written stays.
     pub fn look(&mut self, inspection: Arc<Inspection>, addresses: Arc<[Address]>, now: Instant) {
-        if !inspection.complete {
-            return;
+        if inspection.complete {
+            let all = *addresses != *self.addresses;
+            self.take_in(inspection, addresses, all, now);
         }
-        let same = inspection.objects.ingresses.ptr_eq(&self.inspection.objects.ingresses)
-            && inspection.ingresses.ptr_eq(&self.inspection.ingresses)
-            && *addresses == *self.addresses;
+    }
+
+    /// Looks at the Ingresses that have changed, or at all.
+    fn take_in(&mut self, inspection: Arc<Inspection>, addresses: Arc<[Address]>, all: bool, now: Instant) {
         let before = std::mem::replace(&mut self.inspection, inspection.clone());
         self.addresses = addresses;
-        if same {
-            return;
+        while self.aging.front().is_some_and(|(at, _)| now >= *at + FIGHT) {
+            if let Some((at, key)) = self.aging.pop_front()
+                && self.written.get(&key).is_some_and(|(_, last)| *last == at)
+            {
+                self.written.remove(&key);
+            }
         }
-        let exists = |key: &ObjectKey| inspection.objects.ingresses.contains_key(key);
-        if !inspection.ingresses.ptr_eq(&before.ingresses) {
-            self.left.retain(|key| exists(key) && !inspection.ingresses.contains_key(key));
-            let left = before.ingresses.keys().filter(|key| exists(key) && !inspection.ingresses.contains_key(*key));
-            self.left.extend(left.cloned());
+        let mut keys: BTreeSet<&ObjectKey> =
+            changed(&before.objects.ingresses, &inspection.objects.ingresses).collect();
+        keys.extend(changed(&before.ingresses, &inspection.ingresses));
+        if all {
+            keys.extend(inspection.objects.ingresses.keys());
         }
-        self.open.retain(|key, _| exists(key));
-        if self.swept.is_none_or(|swept| now >= swept + FIGHT) {
-            self.written.retain(|_, (_, at)| now < *at + FIGHT);
-            self.swept = Some(now);
-        }
-        for (key, ingress) in &inspection.objects.ingresses {
-            self.look_at(key, ingress, inspection.ingresses.get(key), now);
+        for key in keys {
+            let ours = inspection.ingresses.get(key);
+            match inspection.objects.ingresses.get(key) {
+                Some(ingress) => {
+                    if ours.is_some() {
+                        self.left.remove(key);
+                    } else if before.ingresses.contains_key(key) {
+                        self.left.insert(key.clone());
+                    }
+                    self.look_at(key, ingress, ours, now);
+                }
+                None => {
+                    self.left.remove(key);
+                    self.open.remove(key);
+                }
+            }
+            self.file(key);
         }
     }
 
@@ -150,6 +170,12 @@ impl Desk {
                 }
             }
         }
+    }
+
+    /// Notes whether this one waits for Envoys; to be called after every change of its task.
+    fn file(&mut self, key: &ObjectKey) {
+        let waits = self.open.get(key).filter(|task| task.state == State::Waiting);
+        self.waiting.set(key, waits.and_then(|task| task.goal.needs.clone()));
     }
 
     /// What the status should be; `None` if that is what it is, or nothing of our business.
@@ -210,9 +236,8 @@ impl Desk {
     }
 
     /// What waits for Envoys.
-    pub fn waiting(&self) -> Vec<(ObjectKey, Published)> {
-        let waiting = self.open.iter().filter(|(_, task)| task.state == State::Waiting);
-        waiting.filter_map(|(key, task)| Some((key.clone(), task.goal.needs.clone()?))).collect()
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// So many Envoys, which is all of them, have accepted what serves an Ingress.
@@ -223,6 +248,7 @@ impl Desk {
             let at = now + wait(task.failures.max(again), BACKOFF);
             task.state = State::Due(at, envoys);
             self.agenda.insert((at, key.clone()));
+            self.file(key);
         }
     }
 
@@ -244,6 +270,7 @@ impl Desk {
                 State::Written(over) if *over == version => {
                     task.state = State::Waiting;
                     self.arrivals += 1;
+                    self.file(&key);
                     continue;
                 }
                 _ => continue,
@@ -263,6 +290,7 @@ impl Desk {
         }
         let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
         let at = match outcome {
+            // The watch will say so too, or bring another of this name.
             Outcome::Gone => {
                 self.open.remove(&write.key);
                 return;
@@ -273,6 +301,7 @@ impl Desk {
                     Some(_) => {
                         let written = self.written.entry(write.key.clone()).or_insert((0, now));
                         *written = (if now < written.1 + FIGHT { written.0 + 1 } else { 1 }, now);
+                        self.aging.push_back((now, write.key.clone()));
                     }
                     // Once: if it comes back, then by the hand of its new owner.
                     None => drop(self.left.remove(&write.key)),
@@ -300,13 +329,12 @@ impl Desk {
             }
         };
         self.agenda.insert((at, write.key.clone()));
-        // The watch may have been quicker than the answer.
+        // The watch may have been quicker than the answer, and what was withdrawn is withdrawn once.
         let inspection = self.inspection.clone();
-        if let Some(ingress) = inspection.objects.ingresses.get(&write.key)
-            && ingress.status.version != write.version
-        {
+        if let Some(ingress) = inspection.objects.ingresses.get(&write.key) {
             self.look_at(&write.key, ingress, inspection.ingresses.get(&write.key), now);
         }
+        self.file(&write.key);
     }
 
     /// How often in a row writes to this Ingress have failed.

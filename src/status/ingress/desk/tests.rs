@@ -73,10 +73,14 @@ fn desk() -> Desk {
     Desk::new(US.into())
 }
 
+fn waiting(desk: &Desk) -> Vec<(ObjectKey, Published)> {
+    desk.waiting().some(None, usize::MAX)
+}
+
 /// The write that follows when Envoys have accepted the Ingress.
 #[track_caller]
 fn accepted_and_started(desk: &mut Desk, given: &Given, now: Instant) -> Write {
-    assert_eq!(desk.waiting(), [(given.key(), given.published())]);
+    assert_eq!(waiting(desk), [(given.key(), given.published())]);
     assert_eq!(desk.start(now), None, "before the ACK");
     desk.accepted(&given.key(), &given.published(), 2, now);
     desk.start(now).expect("a write")
@@ -90,7 +94,7 @@ fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
     assert_eq!((&*write.addresses, &*write.version), (&[ip("192.0.2.1")][..], "1"));
     assert_eq!(write.programmed, Some((cart.published(), 2)));
     desk.finished(&write, Outcome::Done, now);
-    assert_eq!((desk.start(now + TOGETHER), desk.waiting()), (None, vec![]));
+    assert_eq!((desk.start(now + TOGETHER), waiting(&desk)), (None, vec![]));
     desk.look(inspection(&[cart.written(&write)]), ours(), now);
     assert_eq!((desk.len(), desk.start(now + ECHO)), (0, None));
 }
@@ -266,3 +270,5 @@ fn a_new_address_is_written_to_all() {
     desk.look(inspection, [ip("192.0.2.2")].into(), now);
     assert_eq!(accepted_and_started(&mut desk, &cart, now).addresses, [ip("192.0.2.2")]);
 }
+
+mod following;

@@ -1,0 +1,107 @@
+//! A ledger that follows what differs, against one that begins with everything.
+
+use std::collections::BTreeSet;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+const REASONS: [Reason; 3] = [Reason::ServiceUnresolvedReference, Reason::Conflicted, Reason::Ambiguous];
+
+/// What may happen to the Ingress of a number.
+#[derive(Debug, Clone)]
+enum Step {
+    /// It is there with this uid, ours or not.
+    Applied(usize, &'static str, bool),
+    Deleted(usize),
+    /// Something is wrong, or no longer.
+    Wrong {
+        at: usize,
+        field: &'static str,
+        reason: usize,
+        generation: i64,
+        is: bool,
+    },
+    /// What has changed is told.
+    Look,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (at, uid) = (0..NAMES.len(), prop_oneof![Just("u"), Just("v")]);
+    let field = prop_oneof![Just(""), Just("spec.a"), Just("spec.b")];
+    prop_oneof![
+        2 => (at.clone(), uid, any::<bool>()).prop_map(|(at, uid, ours)| Step::Applied(at, uid, ours)),
+        1 => at.clone().prop_map(Step::Deleted),
+        5 => (at, field, 0..REASONS.len(), 0..3_i64, any::<bool>())
+            .prop_map(|(at, field, reason, generation, is)| Step::Wrong { at, field, reason, generation, is }),
+        3 => Just(Step::Look),
+    ]
+}
+
+/// What is wrong, by object, reason and uid, without order.
+fn open(ledger: &Ledger) -> BTreeMap<(String, &'static str), Notice> {
+    let key = |notice: &Notice| (notice.object.to_string(), notice.reason);
+    ledger.all().into_iter().map(|notice| (key(&notice), notice)).collect()
+}
+
+proptest! {
+    #[test]
+    fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
+        let mut ledger = Ledger::default();
+        let mut seen = Inspection { complete: true, ..Inspection::default() };
+        ledger.look(&Arc::new(seen.clone()));
+        for step in steps {
+            match step {
+                Step::Applied(at, uid, ours) => {
+                    let other = inspection(&[(NAMES[at], uid)], &[]);
+                    other.objects.ingresses.values().for_each(|ingress| {
+                        seen.objects.apply(Object::Ingress(ingress.clone()));
+                    });
+                    match ours {
+                        true => seen.ingresses.extend(other.ingresses.clone()),
+                        false => drop(seen.ingresses.remove(&ObjectKey::new("shop", NAMES[at]))),
+                    }
+                }
+                Step::Deleted(at) => {
+                    seen.objects.delete(Kind::Ingress, &ObjectKey::new("shop", NAMES[at]));
+                    seen.ingresses.remove(&ObjectKey::new("shop", NAMES[at]));
+                }
+                Step::Wrong { at, field, reason, generation, is } => {
+                    let mut problem = problem(NAMES[at], field, REASONS[reason]);
+                    problem.object = problem.object.at(generation);
+                    match is {
+                        true => drop(seen.problems.insert(Arc::new(problem))),
+                        false => drop(seen.problems.remove(&problem)),
+                    }
+                }
+                Step::Look => {
+                    let now = Arc::new(seen.clone());
+                    let before = open(&ledger);
+                    let notices = ledger.look(&now);
+                    let mut anew = Ledger::default();
+                    anew.look(&now);
+                    let after = open(&anew);
+                    prop_assert_eq!(&open(&ledger), &after);
+                    // Told is what is other than before, and healed is what is gone of an object that is still there.
+                    let key = |notice: &Notice| (notice.object.to_string(), notice.subject);
+                    let mut warnings: Vec<Notice> = notices.iter().filter(|told| told.is_warning).cloned().collect();
+                    warnings.sort_by_key(key);
+                    let others = after.iter().filter(|(key, now)| before.get(*key) != Some(*now));
+                    let others = others.map(|(_, now)| Notice { is_new: true, ..now.clone() });
+                    prop_assert_eq!(warnings, others.collect::<Vec<_>>());
+                    let gone = before.iter().filter(|(key, _)| !after.contains_key(*key)).map(|(_, was)| was);
+                    let there = |was: &&Notice| {
+                        let key = ObjectKey { namespace: was.object.namespace.clone(), name: was.object.name.clone() };
+                        let uid = now.objects.meta(Kind::Ingress, &key).map(|meta| meta.uid.clone());
+                        uid.as_ref() == Some(&was.uid) && now.ingresses.contains_key(&key)
+                    };
+                    let healed: Vec<&Notice> = notices.iter().filter(|told| told.reason == HEALED).collect();
+                    let healed: BTreeSet<_> = healed.into_iter().map(key).collect();
+                    prop_assert_eq!(healed, gone.filter(there).map(key).collect::<BTreeSet<_>>());
+                }
+            }
+        }
+    }
+}

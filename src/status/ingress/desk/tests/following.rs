@@ -1,0 +1,133 @@
+//! A desk that looks at what has changed, against one that looks at everything each time.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+/// What may happen, to the Ingress of a number or to both desks.
+#[derive(Debug, Clone)]
+enum Step {
+    /// The Ingress is there with this generation, ours or not, with our address, another, or none.
+    Applied {
+        at: usize,
+        ours: bool,
+        generation: i64,
+        addresses: u8,
+    },
+    Deleted(usize),
+    /// All Envoys have accepted it.
+    Accepted(usize),
+    /// What is due is begun, and what was begun first ends.
+    Start,
+    Finish(Outcome),
+    /// Our addresses change.
+    Ours(u8),
+    /// So many milliseconds go by.
+    Time(u64),
+    /// What has changed is told.
+    Look,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = 0..NAMES.len();
+    let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Gone), Just(Outcome::Conflict), Just(Outcome::Failed)];
+    prop_oneof![
+        4 => (at.clone(), any::<bool>(), 1..4_i64, 0..3_u8)
+            .prop_map(|(at, ours, generation, addresses)| Step::Applied { at, ours, generation, addresses }),
+        1 => at.clone().prop_map(Step::Deleted),
+        3 => at.prop_map(Step::Accepted),
+        3 => Just(Step::Start),
+        3 => outcome.prop_map(Step::Finish),
+        1 => (0..3_u8).prop_map(Step::Ours),
+        2 => (0..200_000_u64).prop_map(Step::Time),
+        5 => Just(Step::Look),
+    ]
+}
+
+fn addresses(number: u8) -> Vec<Address> {
+    match number {
+        0 => vec![],
+        1 => vec![ip("192.0.2.1")],
+        _ => vec![ip("192.0.2.2")],
+    }
+}
+
+/// All that decides what comes next. Desks differ in what they have looked at in between, and in nothing else.
+fn state(desk: &Desk) -> String {
+    let Desk { left, written, open, waiting, agenda, .. } = desk;
+    format!("{left:?}\n{written:?}\n{open:?}\n{waiting:?}\n{agenda:?}")
+}
+
+proptest! {
+    #[test]
+    fn looking_at_changes_is_as_good_as_looking_at_everything(steps in vec(step(), 1..80)) {
+        let (mut follows, mut looks) = (desk(), desk());
+        let mut now = Instant::now();
+        let mut inspection = Inspection { complete: true, ..Inspection::default() };
+        let mut our_addresses: Arc<[Address]> = ours();
+        let mut busy = VecDeque::<Write>::new();
+        let mut version = 0;
+        for step in steps {
+            match step {
+                Step::Applied { at, ours, generation, addresses: number } => {
+                    version += 1;
+                    let given = Given {
+                        ours,
+                        generation,
+                        version,
+                        addresses: addresses(number),
+                        writers: if number == 1 { vec![US] } else { vec![] },
+                        ..given(NAMES[at])
+                    };
+                    let other = super::inspection(std::slice::from_ref(&given));
+                    for ingress in other.objects.ingresses.values() {
+                        inspection.objects.apply(Object::Ingress(ingress.clone()));
+                    }
+                    match ours {
+                        true => drop(inspection.ingresses.insert(given.key(), given.published())),
+                        false => drop(inspection.ingresses.remove(&given.key())),
+                    }
+                }
+                Step::Deleted(at) => {
+                    let key = given(NAMES[at]).key();
+                    inspection.objects.ingresses.remove(&key);
+                    inspection.ingresses.remove(&key);
+                }
+                Step::Accepted(at) => {
+                    let key = given(NAMES[at]).key();
+                    let waits = waiting(&follows).into_iter().find(|(waits, _)| *waits == key);
+                    if let Some((key, what)) = waits {
+                        follows.accepted(&key, &what, 1, now);
+                        looks.accepted(&key, &what, 1, now);
+                    }
+                }
+                Step::Start => {
+                    let write = follows.start(now);
+                    prop_assert_eq!(&write, &looks.start(now));
+                    busy.extend(write);
+                }
+                Step::Finish(outcome) => {
+                    if let Some(write) = busy.pop_front() {
+                        follows.finished(&write, outcome, now);
+                        looks.finished(&write, outcome, now);
+                        if outcome == Outcome::Gone {
+                            inspection.objects.ingresses.remove(&write.key);
+                            inspection.ingresses.remove(&write.key);
+                        }
+                    }
+                }
+                Step::Ours(number) => our_addresses = addresses(number).into(),
+                Step::Time(ms) => now += Duration::from_millis(ms),
+                Step::Look => {
+                    let inspection = Arc::new(inspection.clone());
+                    follows.look(inspection.clone(), our_addresses.clone(), now);
+                    looks.take_in(inspection, our_addresses.clone(), true, now);
+                    prop_assert_eq!(state(&follows), state(&looks));
+                }
+            }
+        }
+    }
+}
