@@ -30,7 +30,7 @@ const ANNOTATIONS: [&str; 6] = [
 ];
 
 /// The label of an EndpointSlice with the name of its Service.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// A manifest that the API server would not take either.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,10 +232,15 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
     ObjectKey::new(namespace, name)
 }
 
+/// Whether some translation reads an annotation of this name.
+pub fn is_read(annotation: &str) -> bool {
+    ANNOTATIONS.iter().any(|prefix| annotation.starts_with(prefix))
+}
+
 /// The metadata, without what translation does not read.
 pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
-    annotations.retain(|name, _| ANNOTATIONS.iter().any(|prefix| name.starts_with(prefix)));
+    annotations.retain(|name, _| is_read(name));
     Meta {
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
         uid: metadata.uid.unwrap_or_default().into(),

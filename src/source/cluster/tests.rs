@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,7 +11,7 @@ use tokio::sync::mpsc;
 use tower::service_fn;
 
 use super::*;
-use crate::source::objects::Meta;
+use crate::source::objects::{Meta, Object, ObjectKey};
 use watcher::Event as Told;
 
 fn object(name: &str) -> (ObjectKey, Option<Object>) {

@@ -1,0 +1,83 @@
+//! What a real API server (1.35) answers in both forms.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use prost::bytes::BytesMut;
+
+use super::super::read::{ListReader, Next};
+use super::*;
+
+macro_rules! answer {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("tests/", $name, ".pb")), include_bytes!(concat!("tests/", $name, ".json")))
+    };
+}
+
+type Answer = (&'static str, &'static [u8], &'static [u8]);
+
+fn answers() -> Vec<(Answer, Form)> {
+    fn with<const A: usize, const B: usize>(
+        (name, proto, json): (&'static str, &'static [u8; A], &'static [u8; B]),
+        form: Form,
+    ) -> (Answer, Form) {
+        ((name, proto, json), form)
+    }
+    vec![
+        with(answer!("ingresses"), Form::whole::<networking::Ingress>()),
+        with(answer!("ingress_classes"), Form::whole::<networking::IngressClass>()),
+        with(answer!("services"), Form::whole::<core::Service>()),
+        with(answer!("endpoint_slices"), Form::whole::<discovery::EndpointSlice>()),
+        with(answer!("secrets"), Form::whole::<core::Secret>()),
+        with(answer!("config_maps"), Form::config_maps()),
+        with(answer!("namespaces"), Form::namespaces()),
+    ]
+}
+
+fn protobuf(bytes: &[u8], form: &Form) -> (ListMeta, Vec<Item>) {
+    let (mut reader, mut buffer, mut items) = (ListReader::default(), BytesMut::from(bytes), Vec::new());
+    loop {
+        match reader.next(&mut buffer, true).unwrap() {
+            Next::Item(item) => items.push((form.proto)(item).unwrap()),
+            Next::End(meta) => return (meta, items),
+            Next::More => panic!("the list is cut off"),
+        }
+    }
+}
+
+#[test]
+fn protobuf_and_json_give_the_same_objects() {
+    for ((name, proto, json), form) in answers() {
+        let (meta, items) = protobuf(proto, &form);
+        assert_eq!((&meta, &items), (&(form.json_list)(json).unwrap().0, &(form.json_list)(json).unwrap().1), "{name}");
+        assert!(!items.is_empty() && !meta.version.is_empty(), "{name}");
+        assert!(items.iter().all(|item| !item.version.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn what_nothing_reads_is_not_kept() {
+    let text = |items: &[Item]| format!("{:?}", items.iter().filter_map(|i| i.object.as_ref()).collect::<Vec<_>>());
+    let mut kept = String::new();
+    for ((name, proto, _), form) in answers() {
+        let bytes = String::from_utf8_lossy(proto);
+        assert!(name == "secrets" || bytes.contains("kubectl.kubernetes.io/last-applied-configuration"), "{name}");
+        kept += &text(&protobuf(proto, &form).1);
+    }
+    for unread in
+        ["unread", "last-applied", "f:spec", "Update", "node", "forZones", "10.96.", "team", "clusterIP", "password"]
+    {
+        assert!(!kept.contains(unread), "\"{unread}\" in {kept}");
+    }
+    for read in ["num-retries", "is-default-class", "192.0.2.7", "\"lockgate\"", "z1", "shop/cart-1", "Bucket", "h2c"] {
+        assert!(kept.contains(read), "no \"{read}\" in {kept}");
+    }
+}
+
+#[test]
+fn an_object_without_anything_is_decoded_too() {
+    for ((name, ..), form) in answers() {
+        let item = (form.proto)(Bytes::new()).unwrap();
+        assert_eq!((&*item.key.name, item.version.as_str()), ("", ""), "{name}");
+        assert!((form.proto)(Bytes::from_static(b"\x0a\xff")).is_err(), "{name}");
+    }
+}
