@@ -17,15 +17,15 @@ use crate::admin::Readiness;
 use crate::envoy;
 use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
-use crate::model::{ClusterName, Discovery, Model};
+use crate::model::Touched;
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
 use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::source::resources::FILE;
-use crate::translate::problem::Problem;
-use crate::translate::{self, Translation};
+use crate::translate::problem::Problems;
+use crate::translate::{Dirty, Translator};
 
 pub use views::Views;
 
@@ -41,8 +41,10 @@ pub struct Controller {
     inspection: watch::Sender<Arc<Inspection>>,
     objects: Objects,
     unlisted: BTreeSet<Kind>,
-    model: Model,
-    problems: Vec<Problem>,
+    translator: Translator,
+    /// What has changed and is not translated yet, as long as lists are missing.
+    dirty: Dirty,
+    problems: Problems,
     ingresses: OrdMap<ObjectKey, Published>,
     faults: BTreeSet<ObjectRef>,
 }
@@ -52,12 +54,8 @@ pub struct Controller {
 struct Pass {
     /// The objects that changed, for the log.
     changed: Vec<ObjectRef>,
-    /// Services with new endpoints.
-    endpoints: BTreeSet<ObjectKey>,
     /// The status of Ingresses may have changed, which is nothing to translate.
     status: bool,
-    /// Something other than endpoints changed.
-    routes: bool,
     /// A directory of resources: nothing to translate.
     resources: Option<Resources>,
 }
@@ -84,8 +82,9 @@ impl Controller {
             inspection,
             objects: Objects::default(),
             unlisted: Kind::ALL.into_iter().collect(),
-            model: Model::default(),
-            problems: Vec::new(),
+            translator: Translator::default(),
+            dirty: Dirty::everything(),
+            problems: Problems::new(),
             ingresses: OrdMap::new(),
             faults: BTreeSet::new(),
         }
@@ -109,19 +108,20 @@ impl Controller {
         match event {
             Event::Together(events) => events.into_iter().for_each(|event| self.take(event, pass)),
             Event::Listed(kind, objects) => {
+                // Which Services lost slices is not told: those of before and after may have.
                 let services = |objects: &Objects| objects.endpoint_slices.keys().cloned().collect::<Vec<_>>();
-                let before = services(&self.objects);
+                let before = if kind == Kind::EndpointSlice { services(&self.objects) } else { Vec::new() };
                 let changed = self.objects.replace(kind, objects);
                 pass.status |= kind == Kind::Ingress;
-                if kind == Kind::EndpointSlice {
-                    pass.endpoints.extend(before);
-                    pass.endpoints.extend(services(&self.objects));
-                }
-                pass.routes |= kind != Kind::EndpointSlice && !changed.is_empty();
+                let keys = match kind {
+                    _ if changed.is_empty() => Vec::new(),
+                    Kind::EndpointSlice => before.into_iter().chain(services(&self.objects)).collect(),
+                    _ => changed.iter().map(key_of).collect(),
+                };
+                keys.into_iter().for_each(|key| self.dirty.note(kind, key));
                 if self.unlisted.remove(&kind) {
                     self.readiness.listed(kind.as_str());
                     self.metrics.set_listed(kind.as_str(), true);
-                    pass.routes = true;
                 } else {
                     pass.changed.extend(changed);
                 }
@@ -130,25 +130,25 @@ impl Controller {
             Event::Applied(object) => {
                 let (kind, reference) = (object.kind(), object.object_ref());
                 let key = object.meta().key.clone();
-                let mut services: Vec<ObjectKey> = self.objects.service_of(&key).into_iter().collect();
+                let mut keys = self.translated_by(kind, &key);
                 if let Object::EndpointSlice(slice) = &object {
-                    services.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
+                    keys.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
                 }
                 pass.status |= kind == Kind::Ingress;
                 if self.objects.apply(object) {
-                    self.changed(kind, reference, services, pass);
+                    self.changed(kind, reference, keys, pass);
                 }
             }
             Event::Deleted(kind, key) => {
-                let services = self.objects.service_of(&key).into_iter().collect();
+                let keys = self.translated_by(kind, &key);
                 if self.objects.delete(kind, &key) {
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
-                    self.changed(kind, reference, services, pass);
+                    self.changed(kind, reference, keys, pass);
                 }
             }
             Event::Settings(settings) => {
                 self.settings = *settings;
-                pass.routes = true;
+                self.dirty = Dirty::everything();
             }
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
@@ -183,15 +183,18 @@ impl Controller {
         }
     }
 
-    fn changed(&mut self, kind: Kind, reference: ObjectRef, services: Vec<ObjectKey>, pass: &mut Pass) {
+    /// The keys under which translation knows an object: an EndpointSlice by its Service.
+    fn translated_by(&self, kind: Kind, key: &ObjectKey) -> Vec<ObjectKey> {
+        match kind {
+            Kind::EndpointSlice => self.objects.service_of(key).into_iter().collect(),
+            _ => vec![key.clone()],
+        }
+    }
+
+    fn changed(&mut self, kind: Kind, reference: ObjectRef, keys: Vec<ObjectKey>, pass: &mut Pass) {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
         pass.changed.push(reference);
-        match kind {
-            Kind::EndpointSlice => pass.endpoints.extend(services),
-            // Nothing of these is read yet.
-            Kind::ConfigMap => {}
-            Kind::Ingress | Kind::IngressClass | Kind::Service | Kind::Secret | Kind::Namespace => pass.routes = true,
-        }
+        keys.into_iter().for_each(|key| self.dirty.note(kind, key));
     }
 
     /// Brings what is published up to date.
@@ -207,76 +210,67 @@ impl Controller {
             return;
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
-        if !self.unlisted.is_empty() || (!pass.routes && pass.endpoints.is_empty()) {
-            if self.unlisted.is_empty() && pass.status {
+        if !self.unlisted.is_empty() {
+            return;
+        }
+        if self.dirty.is_empty() {
+            if pass.status {
                 let objects = self.objects.clone();
                 self.inspection.send_modify(|inspection| Arc::make_mut(inspection).objects = objects);
             }
             return;
         }
         let start = Instant::now();
-        let changes = match self.endpoints_only(&pass) {
-            Some(update) => self.views.update_endpoints(update, start),
-            None => {
-                let Translation { model, problems, ingresses } = translate::translate(&self.objects, &self.settings);
-                self.model = model;
-                self.metrics.translated(start.elapsed());
-                let resources = envoy::build(&self.model, &self.settings);
-                let changes = self.views.replace(&self.model, resources, start);
-                report::problems(&self.problems, &problems);
-                self.problems = problems;
-                self.note_ingresses(&ingresses);
-                changes
-            }
-        };
-        let mut reasons = std::collections::BTreeMap::<_, usize>::new();
-        self.problems.iter().for_each(|problem| *reasons.entry(problem.reason.as_str()).or_default() += 1);
-        self.metrics.set_problems(reasons);
+        let dirty = std::mem::take(&mut self.dirty);
+        let update = self.translator.update(&self.objects, &self.settings, &dirty);
+        self.metrics.translated(start.elapsed());
+        let changes = self.publish(&update.touched, start);
+        self.note_problems();
+        self.note_ingresses(&update.ingresses);
         self.published(&changes);
         self.inspection.send_replace(Arc::new(Inspection {
             objects: self.objects.clone(),
-            problems: self.problems.iter().cloned().map(Arc::new).collect(),
+            problems: self.problems.clone(),
             ingresses: self.ingresses.clone(),
             complete: true,
         }));
     }
 
-    /// Notes since when these Ingresses, which are all of ours, are a part of what is published.
-    fn note_ingresses(&mut self, ours: &BTreeSet<ObjectKey>) {
+    /// Publishes what is touched.
+    fn publish(&self, touched: &Touched, start: Instant) -> Arc<Changes> {
+        let model = self.translator.model();
+        let Touched { endpoints, .. } = touched;
+        if *touched != (Touched { endpoints: endpoints.clone(), ..Touched::default() })
+            || self.views.envoy.newest().is_none()
+        {
+            return self.views.replace(model, envoy::build(model, &self.settings), start);
+        }
+        let set = endpoints.iter().filter_map(|name| Some((name, model.endpoints.get(name)?)));
+        let set = set.map(|(name, endpoints)| Arc::new(envoy::endpoint::load_assignment(name, endpoints))).collect();
+        self.views.update_endpoints(Update { set, remove: Vec::new() }, start)
+    }
+
+    /// Tells the log and the metrics what is newly wrong, and what no longer is.
+    fn note_problems(&mut self) {
+        let now = self.translator.problems().clone();
+        report::problems(&self.problems, &now, &self.metrics);
+        self.problems = now;
+    }
+
+    /// Notes since when those of these Ingresses that are ours are a part of what is published.
+    fn note_ingresses(&mut self, ingresses: &BTreeSet<ObjectKey>) {
         let since = self.views.envoy.newest().map_or(0, |newest| newest.generation());
-        let gone: Vec<ObjectKey> = self.ingresses.keys().filter(|key| !ours.contains(key)).cloned().collect();
-        gone.iter().for_each(|key| drop(self.ingresses.remove(key)));
-        for key in ours {
-            let Some(ingress) = self.objects.ingresses.get(key) else { continue };
+        for key in ingresses {
+            let ours = self.objects.ingresses.get(key).filter(|_| self.translator.serves(key));
+            let Some(ingress) = ours else {
+                self.ingresses.remove(key);
+                continue;
+            };
             let (uid, generation) = (&ingress.meta.uid, ingress.meta.generation);
             if !self.ingresses.get(key).is_some_and(|known| known.uid == *uid && known.generation == generation) {
                 self.ingresses.insert(key.clone(), Published { uid: uid.clone(), generation, since });
             }
         }
-    }
-
-    /// Endpoints are the hot path: if nothing else changed, no route is looked at. `None` if a full pass is needed.
-    fn endpoints_only(&mut self, pass: &Pass) -> Option<Update<Arc<Resource>>> {
-        let faulty = self.problems.iter().any(|problem| problem.object.kind == Kind::EndpointSlice.as_str());
-        if pass.routes || faulty {
-            return None;
-        }
-        let mut update = Update { set: Vec::new(), remove: Vec::new() };
-        for service in &pass.endpoints {
-            let first = ClusterName(format!("{}/{}/", service.namespace, service.name).into());
-            let of_service = self.model.clusters.range(first.clone()..);
-            let of_service = of_service.take_while(|(name, _)| name.0.starts_with(&*first.0));
-            let eds = of_service.filter(|(_, cluster)| cluster.discovery == Discovery::Eds).map(|(name, _)| name);
-            for name in eds.cloned().collect::<Vec<_>>() {
-                let (endpoints, problems) = translate::endpoints_of(&self.objects, &name).unwrap_or_default();
-                if !problems.is_empty() {
-                    return None;
-                }
-                update.set.push(Arc::new(envoy::endpoint::load_assignment(&name, &endpoints)));
-                self.model.endpoints.insert(name, endpoints);
-            }
-        }
-        Some(update)
     }
 
     fn published(&self, changes: &Changes) {
@@ -290,6 +284,10 @@ impl Controller {
             }
         }
     }
+}
+
+fn key_of(object: &ObjectRef) -> ObjectKey {
+    ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() }
 }
 
 #[cfg(test)]

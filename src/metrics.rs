@@ -160,11 +160,16 @@ impl Metrics {
         self.0.listed.get_or_create(&Kind { kind }).set(i64::from(listed));
     }
 
-    /// How many problems there are for each reason; a reason that is not among `counts` has no series.
-    pub fn set_problems(&self, counts: impl IntoIterator<Item = (&'static str, usize)>) {
-        self.0.problems.clear();
-        for (reason, count) in counts {
-            self.0.problems.get_or_create(&Reason { reason }).inc_by(gauge(count));
+    /// A problem with this reason was found.
+    pub fn problem_found(&self, reason: &'static str) {
+        self.0.problems.get_or_create(&Reason { reason }).inc();
+    }
+
+    /// One that was found before is no more. A reason without problems has no series.
+    pub fn problem_healed(&self, reason: &'static str) {
+        let left = self.0.problems.get_or_create(&Reason { reason }).dec() - 1;
+        if left <= 0 {
+            self.0.problems.remove(&Reason { reason });
         }
     }
 
@@ -383,7 +388,7 @@ mod tests {
         let metrics = Metrics::new("abc1234");
         metrics.set_objects("Ingress", 3);
         metrics.set_listed("Ingress", true);
-        metrics.set_problems([("Conflicted", 2)]);
+        ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problem_found(reason));
         metrics.source_fault();
         metrics.set_source_faulty(1);
         metrics.translated(Duration::from_millis(1));
@@ -436,9 +441,9 @@ mod tests {
     #[test]
     fn a_problem_that_is_gone_is_no_longer_counted() {
         let metrics = Metrics::default();
-        metrics.set_problems([("Conflicted", 1), ("Conflicted", 1), ("HostNotValid", 1)]);
+        ["Conflicted", "Conflicted", "HostNotValid"].into_iter().for_each(|reason| metrics.problem_found(reason));
         assert_has(&metrics.encode(), &["lockgate_problems{reason=\"Conflicted\"} 2"]);
-        metrics.set_problems([("HostNotValid", 1)]);
+        ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problem_healed(reason));
         let text = metrics.encode();
         assert_has(&text, &["lockgate_problems{reason=\"HostNotValid\"} 1"]);
         assert!(!text.contains("Conflicted"), "{text}");

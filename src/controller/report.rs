@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use imbl::ordset::DiffItem;
+
+use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Changes, Resource};
-use crate::translate::problem::Problem;
+use crate::translate::problem::{Problem, Problems};
 
 /// More objects or resources than this in one pass are counted, not named.
 const NAMED: usize = 10;
@@ -22,18 +25,26 @@ pub(super) fn changed(objects: &[ObjectRef]) {
 }
 
 /// The problems that are new, and those that are healed.
-pub(super) fn problems(before: &[Problem], now: &[Problem]) {
-    // Both are sorted.
-    for problem in now.iter().filter(|problem| before.binary_search(problem).is_err()) {
+pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics) {
+    let (mut new, mut healed) = (Vec::new(), Vec::new());
+    for item in before.diff(now) {
+        match item {
+            DiffItem::Add(problem) => new.push(problem),
+            DiffItem::Remove(problem) => healed.push(problem),
+        }
+    }
+    for problem in new {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
-        let Problem { field, message, consequence, .. } = problem;
+        let Problem { field, message, consequence, .. } = &**problem;
         let reason = problem.reason.as_str();
         let separator = if field.is_empty() { "" } else { ": " };
         tracing::warn!(kind, %namespace, %name, reason, "{field}{separator}{message}; {consequence}");
+        metrics.problem_found(reason);
     }
-    for problem in before.iter().filter(|problem| now.binary_search(problem).is_err()) {
+    for problem in healed {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
         tracing::info!(kind, %namespace, %name, reason = problem.reason.as_str(), "healed: {}", problem.message);
+        metrics.problem_healed(problem.reason.as_str());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Backends of Ingresses to clusters: one cluster for a Service port, however a path writes it.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
 
@@ -34,126 +34,157 @@ pub struct Fault {
     pub message: String,
 }
 
-/// The clusters of all backends seen so far.
-pub struct Backends<'a> {
-    objects: &'a Objects,
-    settings: &'a Settings,
+/// What clusters are made of beside their Service.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Read: Services, and Namespaces for external names.
+    pub objects: &'a Objects,
+    /// The settings.
+    pub settings: &'a Settings,
     /// As [`super::tls::client_certificate`] gives it.
-    client_certificate: Option<Option<SecretName>>,
-    /// By name.
-    pub clusters: BTreeMap<ClusterName, Cluster>,
-    /// What is wrong with the Services that are used.
-    pub problems: Vec<Problem>,
+    pub client_certificate: Option<&'a Option<SecretName>>,
 }
 
-impl<'a> Backends<'a> {
-    /// No clusters yet.
-    pub fn new(objects: &'a Objects, settings: &'a Settings, client_certificate: Option<Option<SecretName>>) -> Self {
-        Self { objects, settings, client_certificate, clusters: BTreeMap::new(), problems: Vec::new() }
-    }
+/// A cluster, made of a port of a Service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The cluster, or why backends that name it cannot be built.
+    pub cluster: Result<Cluster, Fault>,
+    /// What is wrong with the Service's annotations.
+    pub problems: Vec<Arc<Problem>>,
+    /// Whether Namespaces were read for it.
+    pub reads_namespaces: bool,
+}
 
-    /// The cluster of a backend that stands in an object of `namespace`.
-    pub fn resolve(&mut self, namespace: &str, backend: &IngressBackend) -> Result<ClusterName, Fault> {
-        let fault = |reason, field, message| Fault { reason, field, message };
-        let service = match (&backend.service, &backend.resource) {
-            (Some(service), None) => service,
-            (None, Some(resource)) => {
-                let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
-                return Err(fault(Reason::UnsupportedBackend, ".resource", what));
-            }
-            (Some(_), Some(_)) => {
-                let what = "backend has both a Service and a resource".to_owned();
-                return Err(fault(Reason::UnsupportedBackend, "", what));
-            }
-            (None, None) => {
-                let what = "backend has neither a Service nor a resource".to_owned();
-                return Err(fault(Reason::UnsupportedBackend, "", what));
-            }
-        };
-        let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
-        let key = ObjectKey::new(namespace, &service.name);
-        let id = format!("{namespace}/{}", service.name);
-        let Some(object) = self.objects.services.get(&key) else {
-            return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));
-        };
-        let (port, number) = match find_port(object, service.port.as_ref()) {
-            Found::Port(port) => (canonical_name(port), port.port),
-            Found::Number(number) => (number.to_string(), number),
-            Found::Unspecified => {
-                return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
-            }
-            Found::Nothing(port) => {
-                return Err(unresolved(".service.port", format!("Service {id:?} has no port {port}")));
-            }
-            Found::OtherProtocol(port) => {
-                let what =
-                    format!("port {:?} of Service {id:?} has protocol {:?}", canonical_name(port), &*port.protocol);
-                return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
-            }
-        };
-        let name = ClusterName(format!("{id}/{port}").into());
-        if self.clusters.contains_key(&name) {
-            return Ok(name);
+/// A port of a Service that exists.
+pub struct Located<'a> {
+    /// The name of its cluster.
+    pub name: ClusterName,
+    service: &'a Service,
+    number: u16,
+}
+
+/// The port that a backend names which stands in an object of `namespace`. `read` is told of the Service looked for.
+pub fn locate<'a>(
+    objects: &'a Objects,
+    namespace: &str,
+    backend: &IngressBackend,
+    read: impl FnOnce(ObjectKey),
+) -> Result<Located<'a>, Fault> {
+    let fault = |reason, field, message| Fault { reason, field, message };
+    let service = match (&backend.service, &backend.resource) {
+        (Some(service), None) => service,
+        (None, Some(resource)) => {
+            let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
+            return Err(fault(Reason::UnsupportedBackend, ".resource", what));
         }
-        let discovery = match &object.external_name {
+        (Some(_), Some(_)) => {
+            let what = "backend has both a Service and a resource".to_owned();
+            return Err(fault(Reason::UnsupportedBackend, "", what));
+        }
+        (None, None) => {
+            let what = "backend has neither a Service nor a resource".to_owned();
+            return Err(fault(Reason::UnsupportedBackend, "", what));
+        }
+    };
+    let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
+    let key = ObjectKey::new(namespace, &service.name);
+    let found = objects.services.get(&key);
+    read(key);
+    let id = format!("{namespace}/{}", service.name);
+    let Some(object) = found else {
+        return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));
+    };
+    let (port, number) = match find_port(object, service.port.as_ref()) {
+        Found::Port(port) => (canonical_name(port), port.port),
+        Found::Number(number) => (number.to_string(), number),
+        Found::Unspecified => {
+            return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
+        }
+        Found::Nothing(port) => {
+            return Err(unresolved(".service.port", format!("Service {id:?} has no port {port}")));
+        }
+        Found::OtherProtocol(port) => {
+            let what = format!("port {:?} of Service {id:?} has protocol {:?}", canonical_name(port), &*port.protocol);
+            return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
+        }
+    };
+    Ok(Located { name: ClusterName(format!("{id}/{port}").into()), service: object, number })
+}
+
+impl Located<'_> {
+    /// Its cluster.
+    pub fn make(&self, context: Context) -> Made {
+        let Self { service, number, .. } = *self;
+        let fault = |reason, message| Fault { reason, field: ".service.name", message };
+        let ObjectKey { namespace, name } = &service.meta.key;
+        let id = format!("{namespace}/{name}");
+        let discovery = match &service.external_name {
             None => Discovery::Eds,
-            Some(external) => match external_name::target(external, self.objects, self.settings) {
+            Some(external) => match external_name::target(external, context.objects, context.settings) {
                 Ok(Target::Name(hostname)) => Discovery::Dns { hostname, port: number },
                 Ok(Target::Address(address)) => Discovery::Static { address, port: number },
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
-                    return Err(fault(Reason::ExternalNameNotAllowed, ".service.name", what));
+                    let cluster = Err(fault(Reason::ExternalNameNotAllowed, what));
+                    return Made { cluster, problems: Vec::new(), reads_namespaces: true };
                 }
             },
         };
-        let mut cluster = self.cluster(object, number, discovery);
-        if let (UpstreamProtocol::Tls | UpstreamProtocol::H2, Some(pair)) = (cluster.protocol, &self.client_certificate)
+        let (mut cluster, problems) = cluster(service, number, discovery, context.settings);
+        let mut made = Ok(());
+        if let (UpstreamProtocol::Tls | UpstreamProtocol::H2, Some(pair)) =
+            (cluster.protocol, context.client_certificate)
         {
             // Fails closed: a backend that wants no certificate might not be the right one.
-            let Some(pair) = pair else {
+            if pair.is_none() {
                 let what = format!("Service {id:?} wants TLS, and there is no client certificate");
-                return Err(fault(Reason::SecretNotValid, ".service.name", what));
-            };
-            cluster.client_certificate = Some(pair.clone());
-        }
-        self.clusters.insert(name.clone(), cluster);
-        Ok(name)
-    }
-
-    /// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
-    fn cluster(&mut self, service: &Service, number: u16, discovery: Discovery) -> Cluster {
-        let mut reader = Reader::new(&service.meta, Kind::Service);
-        let protocol = protocol(&mut reader, service, number);
-        let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
-            Some(Limit::After(limit)) => limit,
-            None => self.settings.timeouts.connect,
-            Some(Limit::Default | Limit::Infinite) => {
-                let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
-                reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
-                self.settings.timeouts.connect
+                made = Err(fault(Reason::SecretNotValid, what));
             }
-        };
-        let default = self.settings.upstream.circuit_breakers;
-        let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
-        let limits = CircuitBreakers {
-            max_connections: limit("max-connections", default.max_connections),
-            max_pending_requests: limit("max-pending-requests", default.max_pending_requests),
-            max_requests: limit("max-requests", default.max_requests),
-            max_retries: limit("max-retries", default.max_retries),
-            per_host_max_connections: limit("per-host-max-connections", default.per_host_max_connections),
-        };
-        self.problems.append(&mut reader.problems);
-        self.problems.extend(annotations::unknown_of_service(&service.meta));
-        Cluster {
-            discovery,
-            port: number,
-            protocol,
-            connect_timeout,
-            limits,
-            client_certificate: None,
-            origin: service.meta.object_ref(Kind::Service),
+            cluster.client_certificate = pair.clone();
+        }
+        Made {
+            cluster: made.map(|()| cluster),
+            problems: problems.into_iter().map(Arc::new).collect(),
+            reads_namespaces: service.external_name.is_some(),
         }
     }
+}
+
+/// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
+fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Settings) -> (Cluster, Vec<Problem>) {
+    let mut reader = Reader::new(&service.meta, Kind::Service);
+    let protocol = protocol(&mut reader, service, number);
+    let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
+        Some(Limit::After(limit)) => limit,
+        None => settings.timeouts.connect,
+        Some(Limit::Default | Limit::Infinite) => {
+            let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
+            reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
+            settings.timeouts.connect
+        }
+    };
+    let default = settings.upstream.circuit_breakers;
+    let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
+    let limits = CircuitBreakers {
+        max_connections: limit("max-connections", default.max_connections),
+        max_pending_requests: limit("max-pending-requests", default.max_pending_requests),
+        max_requests: limit("max-requests", default.max_requests),
+        max_retries: limit("max-retries", default.max_retries),
+        per_host_max_connections: limit("per-host-max-connections", default.per_host_max_connections),
+    };
+    let mut problems = reader.problems;
+    problems.extend(annotations::unknown_of_service(&service.meta));
+    let cluster = Cluster {
+        discovery,
+        port: number,
+        protocol,
+        connect_timeout,
+        limits,
+        client_certificate: None,
+        origin: service.meta.object_ref(Kind::Service),
+    };
+    (cluster, problems)
 }
 
 /// What looking for a port found.

@@ -15,7 +15,7 @@ const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];
 
 /// The classes that are ours.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Classes {
     names: BTreeSet<Arc<str>>,
     classless: bool,

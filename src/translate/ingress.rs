@@ -1,41 +1,84 @@
-//! One Ingress by itself: its rules as routes, before they meet those of other Ingresses.
+//! One Ingress by itself: its rules as routes and its TLS entries, before they meet those of other Ingresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 
-use crate::model::{Action, Forward, Host, PathMatch, WeightedCluster};
+use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
 use crate::provenance::ObjectRef;
-use crate::settings::Settings;
-use crate::source::objects::{Ingress, Kind};
+use crate::source::objects::{Ingress, Kind, ObjectKey};
 
 use super::annotations::{self, Annotations, PlainText};
-use super::backend::Backends;
+use super::backend::{self, Context, Fault, Located};
 use super::problem::{Problem, Reason};
-use super::{host, path};
+use super::{host, path, tls};
 
 /// An Ingress, read.
-#[derive(Debug)]
-pub struct Parsed<'a> {
-    /// The object.
-    pub ingress: &'a Ingress,
+#[derive(Debug, PartialEq)]
+pub struct Parsed {
+    /// When it was made, as [`Meta::created`](crate::source::objects::Meta::created): the older wins a conflict.
+    pub created: i64,
     /// A reference to it.
     pub origin: ObjectRef,
+    /// Whether its spec has no rules, so that its default backend is meant for every host.
+    pub rule_less: bool,
     /// What its annotations say.
     pub annotations: Annotations,
     /// Its hosts in the order of its rules, each with the paths that can be served; a host may come twice.
     pub rules: Vec<(Host, Vec<PathRule>)>,
+    /// Its TLS entries.
+    pub entries: Vec<tls::Entry>,
     /// Where requests go that no rule takes.
     pub default_backend: Option<Target>,
+    /// Where each of its hosts occurs.
+    pub hosts: BTreeMap<Host, Places>,
+    /// What it was read from beside the Ingress.
+    pub reads: Reads,
+    /// What is wrong with it by itself.
+    pub problems: Vec<Arc<Problem>>,
+}
+
+/// Where a host occurs in an Ingress.
+#[derive(Debug, Default, PartialEq)]
+pub struct Places {
+    /// In [`Parsed::rules`].
+    pub rules: Vec<usize>,
+    /// In [`Parsed::entries`].
+    pub entries: Vec<usize>,
+}
+
+/// What an Ingress was read from beside itself.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reads {
+    /// Services, whether they exist or not.
+    pub services: BTreeSet<ObjectKey>,
+    /// Clusters that were looked at.
+    pub clusters: BTreeSet<ClusterName>,
+    /// Secrets, whether they exist or not.
+    pub secrets: BTreeSet<ObjectKey>,
 }
 
 /// A path of a rule.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct PathRule {
-    /// The field: `spec.rules[0].http.paths[2]`.
-    pub field: String,
+    /// Which path of which rule.
+    pub at: (usize, usize),
     /// What it matches.
     pub path: PathMatch,
     /// Where its requests go.
     pub target: Target,
+}
+
+impl PathRule {
+    /// `spec.rules[0].http.paths[2]`
+    pub fn field(&self) -> String {
+        field(self.at)
+    }
+}
+
+fn field((rule, path): (usize, usize)) -> String {
+    format!("spec.rules[{rule}].http.paths[{path}]")
 }
 
 /// Where requests go, on both ports.
@@ -49,24 +92,37 @@ pub struct Target {
     pub origin: ObjectRef,
 }
 
-/// Reads `ingress`. What is wrong goes to `problems` and costs only itself.
-pub fn parse<'a>(
-    ingress: &'a Ingress,
-    settings: &Settings,
-    backends: &mut Backends,
-    problems: &mut Vec<Problem>,
-) -> Parsed<'a> {
-    let (annotations, faults) = annotations::of_ingress(ingress, settings);
-    problems.extend(faults);
+/// What reading an Ingress needs beside it.
+pub struct Reading<'a, F> {
+    /// The objects and settings.
+    pub context: Context<'a>,
+    /// The default certificate, if there is one.
+    pub default_secret: Option<&'a SecretName>,
+    /// Why a cluster cannot be built, if it cannot.
+    pub fault_of: F,
+}
+
+/// Reads `ingress`. What is wrong with it costs only itself.
+pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
+    let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
     let origin = ingress.meta.object_ref(Kind::Ingress);
-    let mut reader = Reader { ingress, origin: &origin, annotations: &annotations, backends, problems };
+    let Reading { context, default_secret, fault_of } = reading;
+    let mut reader = Reader {
+        ingress,
+        origin: &origin,
+        annotations: &annotations,
+        context,
+        fault_of,
+        reads: Reads::default(),
+        problems,
+    };
     let mut rules = Vec::new();
     for (i, rule) in ingress.spec.rules.iter().flatten().enumerate() {
         let text = rule.host.as_deref().unwrap_or_default();
         match host::parse(text) {
             Ok(host) => {
                 let paths = rule.http.iter().flat_map(|http| &http.paths).enumerate();
-                let paths = paths.filter_map(|(j, path)| reader.path(i, j, path)).collect();
+                let paths = paths.filter_map(|(j, path)| reader.path((i, j), path)).collect();
                 rules.push((host, paths));
             }
             Err(fault) => {
@@ -77,34 +133,51 @@ pub fn parse<'a>(
     }
     let default_backend =
         ingress.spec.default_backend.as_ref().map(|backend| reader.target("spec.defaultBackend", backend));
-    Parsed { ingress, origin, annotations, rules, default_backend }
+    let Reader { mut reads, mut problems, .. } = reader;
+    let entries = tls::entries(ingress, &annotations, context.objects, &mut reads, &mut problems);
+    let mut hosts = BTreeMap::<Host, Places>::new();
+    for (at, (host, _)) in rules.iter().enumerate() {
+        hosts.entry(host.clone()).or_default().rules.push(at);
+    }
+    for (at, entry) in entries.iter().enumerate() {
+        for host in &entry.hosts {
+            hosts.entry(host.clone()).or_default().entries.push(at);
+        }
+    }
+    let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, default_secret));
+    problems.extend(own);
+    let problems = problems.into_iter().map(Arc::new).collect();
+    let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
+    let created = ingress.meta.created;
+    Parsed { created, origin, rule_less, annotations, rules, entries, default_backend, hosts, reads, problems }
 }
 
-struct Reader<'r, 'o> {
+struct Reader<'r, F> {
     ingress: &'r Ingress,
     origin: &'r ObjectRef,
     annotations: &'r Annotations,
-    backends: &'r mut Backends<'o>,
-    problems: &'r mut Vec<Problem>,
+    context: Context<'r>,
+    fault_of: F,
+    reads: Reads,
+    problems: Vec<Problem>,
 }
 
-impl Reader<'_, '_> {
-    fn path(&mut self, i: usize, j: usize, path: &HTTPIngressPath) -> Option<PathRule> {
-        let field = format!("spec.rules[{i}].http.paths[{j}]");
+impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
+    fn path(&mut self, at: (usize, usize), path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
-        let target = self.target(&format!("{field}.backend"), &path.backend);
+        let target = self.target(&format!("{}.backend", field(at)), &path.backend);
         match path::parse(&path.path_type, text) {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
                     let message = format!("path {text:?} {doubt}");
-                    self.problem(format!("{field}.path"), Reason::Ambiguous, message, "taken as a string prefix");
+                    self.problem(format!("{}.path", field(at)), Reason::Ambiguous, message, "taken as a string prefix");
                 }
-                Some(PathRule { field, path: parsed.path, target })
+                Some(PathRule { at, path: parsed.path, target })
             }
             Err(fault) => {
                 let message = format!("path {text:?} {fault}");
                 let reason = Reason::PathMatchConditionsNotValid;
-                self.problem(format!("{field}.path"), reason, message, "path left out");
+                self.problem(format!("{}.path", field(at)), reason, message, "path left out");
                 None
             }
         }
@@ -112,7 +185,7 @@ impl Reader<'_, '_> {
 
     /// Where a backend leads. One that cannot be built answers 503: its requests must not fall to a shorter path.
     fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
-        let action = match self.backends.resolve(&self.ingress.meta.key.namespace, backend) {
+        let action = match self.cluster(backend) {
             Ok(cluster) => Action::Forward(Forward {
                 clusters: vec![WeightedCluster { cluster, weight: 1 }],
                 timeout: self.annotations.timeout,
@@ -125,6 +198,16 @@ impl Reader<'_, '_> {
             }
         };
         Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
+    }
+
+    fn cluster(&mut self, backend: &IngressBackend) -> Result<ClusterName, Fault> {
+        let Self { ingress, context, reads, .. } = self;
+        let read = |service| {
+            reads.services.insert(service);
+        };
+        let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
+        self.reads.clusters.insert(located.name.clone());
+        (self.fault_of)(&located).map_or(Ok(located.name), Err)
     }
 
     fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {

@@ -5,6 +5,7 @@
 mod envoy;
 pub(crate) mod fixtures;
 mod fuzz;
+mod incremental;
 mod rules;
 mod services;
 mod tls;

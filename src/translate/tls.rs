@@ -1,17 +1,16 @@
 //! TLS: which names are served behind it, with which Secret.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Host, KeyPair, Secret, SecretName, TlsVersion};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::source::objects::{Kind, ObjectKey, Objects};
+use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
 
+use super::annotations::Annotations;
 use super::host;
-use super::ingress::Parsed;
+use super::ingress::{Parsed, PathRule, Reads};
 use super::problem::{Problem, Reason};
-use super::virtual_host::Rules;
 
 /// What a name is served with behind TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,18 +26,19 @@ pub struct Chain {
 }
 
 /// An element of `spec.tls`.
-struct Entry<'a> {
-    parsed: &'a Parsed<'a>,
-    /// `spec.tls[1]`
-    field: String,
+#[derive(Debug, PartialEq)]
+pub struct Entry {
+    /// Which one.
+    at: usize,
     /// The valid hosts that it lists.
-    hosts: Vec<Host>,
+    pub hosts: Vec<Host>,
     /// Whether it lists none at all, so that its certificate says what it is for.
     hostless: bool,
     material: Material,
 }
 
 /// What the Secret of an entry has.
+#[derive(Debug, PartialEq)]
 enum Material {
     /// A usable key pair.
     Pair(SecretName, Arc<KeyPair>),
@@ -61,7 +61,7 @@ impl Material {
 
 /// What became of a host whose entry has no usable key pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Instead {
+pub enum Instead {
     /// The default certificate is presented.
     Default,
     /// Another Secret is presented.
@@ -121,7 +121,7 @@ fn chosen_secret(
 const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// The Secret's name in the model.
-fn secret_name(namespace: &str, name: &str) -> SecretName {
+pub fn secret_name(namespace: &str, name: &str) -> SecretName {
     SecretName(format!("{namespace}/{name}").into())
 }
 
@@ -132,81 +132,55 @@ pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
     Some(Secret { pair: secret.pair.clone()?, origin: secret.meta.object_ref(Kind::Secret) })
 }
 
-/// What each name is served with behind TLS. Names without a usable key pair are left out.
-///
-/// For a name, in this order: an entry that names it, the oldest usable one; what the wildcard above it is served
-/// with; an entry of an Ingress that has the name in a rule, and whose certificate covers it; the default certificate.
-/// A name under a served wildcard is always served: else its clients would reach the wildcard's routes.
-pub fn chains(
-    ingresses: &[Parsed],
-    rules: &Rules,
+/// The elements of `spec.tls`, and what is wrong with them.
+pub fn entries(
+    ingress: &Ingress,
+    annotations: &Annotations,
     objects: &Objects,
-    default: Option<&SecretName>,
+    reads: &mut Reads,
     problems: &mut Vec<Problem>,
-) -> BTreeMap<Host, Chain> {
-    let entries = entries(ingresses, objects, problems);
-    let mut resolver = Resolver::new(&entries, rules, default);
-    let names: BTreeSet<Host> = rules.hosts.keys().chain(resolver.naming.keys()).cloned().collect();
-    let (wildcards, exact): (Vec<_>, Vec<_>) =
-        names.into_iter().filter(|host| *host != Host::Any).partition(|host| matches!(host, Host::Wildcard(_)));
-    let mut chains = BTreeMap::new();
-    for host in wildcards.into_iter().chain(exact) {
-        let above = host::parent(&host).and_then(|parent| chains.get(&parent));
-        if let Some(chain) = resolver.chain(&host, above) {
-            chains.insert(host, chain);
-        }
-    }
-    problems.extend(resolver.finish(&entries));
-    chains
-}
-
-/// The elements of `spec.tls` of all Ingresses, in their order.
-fn entries<'a>(ingresses: &'a [Parsed<'a>], objects: &Objects, problems: &mut Vec<Problem>) -> Vec<Entry<'a>> {
+) -> Vec<Entry> {
     let mut entries = Vec::new();
-    for parsed in ingresses {
-        for (i, tls) in parsed.ingress.spec.tls.iter().flatten().enumerate() {
-            let field = format!("spec.tls[{i}]");
-            let mut hosts = Vec::new();
-            let texts = tls.hosts.as_deref().unwrap_or_default();
-            for (j, text) in texts.iter().enumerate() {
-                let fault = match host::parse(text) {
-                    Ok(Host::Any) => "is empty",
-                    Ok(host) if hosts.contains(&host) => continue,
-                    Ok(host) => {
-                        hosts.push(host);
-                        continue;
-                    }
-                    Err(fault) => fault,
-                };
-                problems.push(Problem {
-                    object: parsed.origin.clone(),
-                    field: format!("{field}.hosts[{j}]"),
-                    reason: Reason::HostNotValid,
-                    message: format!("host {text:?} {fault}"),
-                    consequence: "host left out".to_owned(),
-                });
-            }
-            let material = material(parsed, &field, tls.secret_name.as_deref(), objects, problems);
-            entries.push(Entry { parsed, field, hosts, hostless: texts.is_empty(), material });
+    for (at, tls) in ingress.spec.tls.iter().flatten().enumerate() {
+        let mut hosts = Vec::new();
+        let texts = tls.hosts.as_deref().unwrap_or_default();
+        for (j, text) in texts.iter().enumerate() {
+            let fault = match host::parse(text) {
+                Ok(Host::Any) => "is empty",
+                Ok(host) if hosts.contains(&host) => continue,
+                Ok(host) => {
+                    hosts.push(host);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            problems.push(Problem {
+                object: ingress.meta.object_ref(Kind::Ingress),
+                field: format!("spec.tls[{at}].hosts[{j}]"),
+                reason: Reason::HostNotValid,
+                message: format!("host {text:?} {fault}"),
+                consequence: "host left out".to_owned(),
+            });
         }
+        let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
+            None => Material::Default,
+            Some(_) if annotations.foreign_secrets => Material::Foreign,
+            Some(name) => {
+                let key = ObjectKey::new(&ingress.meta.key.namespace, name);
+                let material = material(ingress, at, &key, objects, problems);
+                reads.secrets.insert(key);
+                material
+            }
+        };
+        entries.push(Entry { at, hosts, hostless: texts.is_empty(), material });
     }
     entries
 }
 
 /// What the Secret of an entry has; a problem if that is its last good pair.
-fn material(
-    parsed: &Parsed,
-    field: &str,
-    name: Option<&str>,
-    objects: &Objects,
-    problems: &mut Vec<Problem>,
-) -> Material {
-    let Some(name) = name.filter(|name| !name.is_empty()) else { return Material::Default };
-    if parsed.annotations.foreign_secrets {
-        return Material::Foreign;
-    }
-    let namespace = &parsed.ingress.meta.key.namespace;
-    let Some(secret) = objects.secrets.get(&ObjectKey::new(namespace, name)) else {
+fn material(ingress: &Ingress, at: usize, key: &ObjectKey, objects: &Objects, problems: &mut Vec<Problem>) -> Material {
+    let ObjectKey { namespace, name } = key;
+    let Some(secret) = objects.secrets.get(key) else {
         return Material::Unusable(format!("Secret \"{namespace}/{name}\" {MISSING}"));
     };
     let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{namespace}/{name}\": {fault}"));
@@ -216,8 +190,8 @@ fn material(
     };
     if let Some(message) = fault {
         problems.push(Problem {
-            object: parsed.origin.clone(),
-            field: format!("{field}.secretName"),
+            object: ingress.meta.object_ref(Kind::Ingress),
+            field: format!("spec.tls[{at}].secretName"),
             reason: Reason::SecretNotValid,
             message,
             consequence: "last good key pair kept".to_owned(),
@@ -226,84 +200,110 @@ fn material(
     Material::Pair(secret_name(namespace, name), pair.clone())
 }
 
-struct Resolver<'e> {
-    rules: &'e Rules<'e>,
-    default: Option<&'e SecretName>,
-    /// The entries that name a host, in the order of precedence.
-    naming: BTreeMap<Host, Vec<&'e Entry<'e>>>,
-    /// The entries of an Ingress.
-    of_ingress: BTreeMap<&'e ObjectRef, Vec<&'e Entry<'e>>>,
-    /// By object, field and what is wrong: the hosts whose entry has no usable key pair, by what became of them.
-    missed: BTreeMap<(&'e ObjectRef, &'e str, &'e str), BTreeMap<Instead, Vec<Host>>>,
-    problems: Vec<Problem>,
+/// An entry and its Ingress.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// The Ingress.
+    pub parsed: &'a Parsed,
+    /// The entry.
+    pub entry: &'a Entry,
 }
 
-impl<'e> Resolver<'e> {
-    fn new(entries: &'e [Entry<'e>], rules: &'e Rules<'e>, default: Option<&'e SecretName>) -> Self {
-        let mut naming: BTreeMap<Host, Vec<&Entry>> = BTreeMap::new();
-        let mut of_ingress: BTreeMap<&ObjectRef, Vec<&Entry>> = BTreeMap::new();
-        for entry in entries {
-            of_ingress.entry(&entry.parsed.origin).or_default().push(entry);
-            for host in &entry.hosts {
-                naming.entry(host.clone()).or_default().push(entry);
-            }
+/// What came of looking for what a host is served with.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What it is served with.
+    pub chain: Option<Chain>,
+    /// What is wrong with entries for it alone.
+    pub problems: Vec<Problem>,
+    /// The entries for it without a usable key pair.
+    pub missed: Vec<Missed>,
+}
+
+/// An entry without a usable key pair, and what a host of it is served with instead.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missed {
+    /// The Ingress.
+    pub object: ObjectRef,
+    /// The field of the entry.
+    pub field: String,
+    /// What is wrong.
+    pub fault: String,
+    /// What became of the host.
+    pub instead: Instead,
+}
+
+/// What `host` is served with behind TLS.
+///
+/// In this order: an entry that names it, the oldest usable one; what the wildcard above it is served with; an entry of
+/// an Ingress that has the name in a rule, and whose certificate covers it; the default certificate. A name under a served
+/// wildcard is always served: else its clients would reach the wildcard's routes.
+///
+/// `naming`: the entries that name the host. `beside`: all entries of those Ingresses that name it in a rule. Both are in
+/// the order of precedence. `above`: what the wildcard above is served with.
+pub fn chain(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
+) -> Found {
+    let mut found = Found::default();
+    // Entries without hosts whose certificate cannot say what they are for ask for all hosts of their Ingress.
+    let is_blind = |asking: &&Asking| asking.entry.hostless && asking.entry.material.pair().is_none();
+    let asking: Vec<Asking> = naming.iter().chain(beside.iter().filter(is_blind)).copied().collect();
+    let mut usable = naming.iter().filter_map(|asking| Some((asking, asking.entry.material.pair()?)));
+    let mut covering = beside.iter().filter_map(|asking| {
+        let (secret, pair) = asking.entry.material.pair()?;
+        host::covered(host, &pair.names).then_some((asking, secret))
+    });
+    let mut chain = if let Some((asking, (secret, pair))) = usable.next() {
+        if !host::covered(host, &pair.names) {
+            found.problems.push(asking.uncovered(secret, host));
         }
-        Self { rules, default, naming, of_ingress, missed: BTreeMap::new(), problems: Vec::new() }
+        Some(asking.chain(secret))
+    } else if let Some(above) = above.filter(|above| Some(&above.secret) != default) {
+        Some(above.clone())
+    } else if let Some((asking, secret)) = covering.next() {
+        Some(asking.chain(secret))
+    } else if let (Some(asking), Some(secret)) = (asking.first(), default) {
+        Some(asking.chain(secret))
+    } else {
+        above.cloned()
+    };
+    if let Some(chain) = &mut chain {
+        chain.origins.extend(asking.iter().map(|asking| asking.parsed.origin.clone()));
+        chain.origins.sort();
+        chain.origins.dedup();
+    }
+    for asking in asking {
+        asking.note(host, chain.as_ref(), default, &mut found);
+    }
+    found.chain = chain;
+    found
+}
+
+impl Asking<'_> {
+    /// The chain that the entry gives with `secret`.
+    fn chain(&self, secret: &SecretName) -> Chain {
+        Chain {
+            secret: secret.clone(),
+            minimum: self.parsed.annotations.tls_minimum,
+            maximum: self.parsed.annotations.tls_maximum,
+            origins: vec![self.parsed.origin.clone()],
+        }
     }
 
-    /// What `host` is served with; `above` is what the wildcard above it is served with.
-    fn chain(&mut self, host: &Host, above: Option<&Chain>) -> Option<Chain> {
-        let naming = self.naming.get(host).cloned().unwrap_or_default();
-        let beside = self.beside(host);
-        // Entries without hosts whose certificate cannot say what they are for ask for all hosts of their Ingress.
-        let blind = beside.iter().copied().filter(|entry| entry.hostless && entry.material.pair().is_none());
-        let asking: Vec<&Entry> = naming.iter().copied().chain(blind).collect();
-        let mut usable = naming.iter().filter_map(|entry| Some((*entry, entry.material.pair()?)));
-        let mut covering = beside.iter().filter_map(|entry| {
-            let (secret, pair) = entry.material.pair()?;
-            host::covered(host, &pair.names).then_some((*entry, secret))
-        });
-        let mut chain = if let Some((entry, (secret, pair))) = usable.next() {
-            if !host::covered(host, &pair.names) {
-                self.uncovered(entry, secret, host);
-            }
-            Some(entry.chain(secret))
-        } else if let Some(above) = above.filter(|above| Some(&above.secret) != self.default) {
-            Some(above.clone())
-        } else if let Some((entry, secret)) = covering.next() {
-            Some(entry.chain(secret))
-        } else if let (Some(entry), Some(secret)) = (asking.first(), self.default) {
-            Some(entry.chain(secret))
-        } else {
-            above.cloned()
-        };
-        if let Some(chain) = &mut chain {
-            chain.origins.extend(asking.iter().map(|entry| entry.parsed.origin.clone()));
-            chain.origins.sort();
-            chain.origins.dedup();
-        }
-        for entry in asking {
-            self.note(entry, host, chain.as_ref());
-        }
-        chain
-    }
-
-    /// The entries of the Ingresses that name `host` in a rule, in the order of precedence.
-    fn beside(&self, host: &Host) -> Vec<&'e Entry<'e>> {
-        let ingresses = self.rules.hosts.get(host).into_iter().flat_map(|rules| &rules.ingresses);
-        ingresses.filter_map(|ingress| self.of_ingress.get(ingress)).flatten().copied().collect()
-    }
-
-    /// Notes what became of an entry that asks for `host`.
-    fn note(&mut self, entry: &'e Entry<'e>, host: &Host, chain: Option<&Chain>) {
+    /// Notes what became of the entry, which asks for `host`.
+    fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretName>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
-        let fault = match &entry.material {
+        let fault = match &self.entry.material {
             Material::Foreign => return,
             Material::Pair(wanted, _) => {
                 if let Some(other) = secret.filter(|other| *other != wanted) {
-                    self.problems.push(Problem {
-                        object: entry.parsed.origin.clone(),
-                        field: format!("{}.secretName", entry.field),
+                    found.problems.push(Problem {
+                        object: self.parsed.origin.clone(),
+                        field: format!("{}.secretName", self.entry.field()),
                         reason: Reason::Conflicted,
                         message: format!("host \"{host}\" is served with Secret \"{other}\" of an older TLS entry"),
                         consequence: format!("Secret \"{wanted}\" not used for \"{host}\""),
@@ -317,91 +317,65 @@ impl<'e> Resolver<'e> {
         };
         let instead = match secret {
             None => Instead::Nothing,
-            Some(name) if Some(name) == self.default => Instead::Default,
+            Some(name) if Some(name) == default => Instead::Default,
             Some(name) => Instead::Other(name.clone()),
         };
-        let key = (&entry.parsed.origin, entry.field.as_str(), fault);
-        self.missed.entry(key).or_default().entry(instead).or_default().push(host.clone());
+        let (object, field) = (self.parsed.origin.clone(), self.entry.field());
+        found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
     }
 
-    /// Notes that a certificate does not cover a host that its entry names.
-    fn uncovered(&mut self, entry: &Entry, secret: &SecretName, host: &Host) {
-        self.problems.push(Problem {
-            object: entry.parsed.origin.clone(),
-            field: format!("{}.secretName", entry.field),
+    /// That a certificate does not cover a host which its entry names.
+    fn uncovered(&self, secret: &SecretName, host: &Host) -> Problem {
+        Problem {
+            object: self.parsed.origin.clone(),
+            field: format!("{}.secretName", self.entry.field()),
             reason: Reason::Ambiguous,
             message: format!("the certificate of Secret \"{secret}\" does not cover host \"{host}\""),
             consequence: "presented all the same".to_owned(),
-        });
+        }
+    }
+}
+
+impl Entry {
+    /// `spec.tls[1]`
+    fn field(&self) -> String {
+        format!("spec.tls[{}]", self.at)
     }
 
-    /// What is wrong with the entries.
-    fn finish(mut self, entries: &'e [Entry<'e>]) -> Vec<Problem> {
-        for entry in entries.iter().filter(|entry| entry.hostless) {
-            self.finish_hostless(entry);
-        }
-        for ((object, field, fault), outcomes) in self.missed {
-            let outcomes = outcomes.into_iter().map(|(instead, hosts)| {
-                let hosts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
-                let hosts = hosts.join(", ");
-                match instead {
-                    Instead::Default => format!("default certificate for {hosts}"),
-                    Instead::Other(secret) => format!("Secret \"{secret}\" for {hosts}"),
-                    Instead::Nothing if hosts.is_empty() => "left out".to_owned(),
-                    Instead::Nothing => format!("no TLS for {hosts}"),
-                }
-            });
-            self.problems.push(Problem {
-                object: object.clone(),
-                field: format!("{field}.secretName"),
-                reason: Reason::SecretNotValid,
-                message: fault.to_owned(),
-                consequence: outcomes.collect::<Vec<_>>().join("; "),
-            });
-        }
-        self.problems
-    }
-
-    /// Notes an entry without hosts that is good for nothing.
-    fn finish_hostless(&mut self, entry: &'e Entry<'e>) {
-        let mut hosts = entry.parsed.rules.iter().map(|(host, _)| host).filter(|host| **host != Host::Any);
-        let fault = match &entry.material {
+    /// That an entry without hosts is good for nothing, whatever other Ingresses say.
+    pub fn problem_of_its_own(
+        &self,
+        object: &ObjectRef,
+        rules: &[(Host, Vec<PathRule>)],
+        default: Option<&SecretName>,
+    ) -> Option<Problem> {
+        let mut hosts = rules.iter().map(|(host, _)| host).filter(|host| **host != Host::Any);
+        let fault = match &self.material {
+            _ if !self.hostless => return None,
             Material::Pair(secret, pair) => {
-                if !hosts.any(|host| host::covered(host, &pair.names)) {
-                    self.problems.push(Problem {
-                        object: entry.parsed.origin.clone(),
-                        field: entry.field.clone(),
-                        reason: Reason::TLSConfigNotValid,
-                        message: format!(
-                            "lists no hosts, and the certificate of Secret \"{secret}\" covers no host of the rules"
-                        ),
-                        consequence: "left out".to_owned(),
-                    });
-                }
-                return;
+                return (!hosts.any(|host| host::covered(host, &pair.names))).then(|| Problem {
+                    object: object.clone(),
+                    field: self.field(),
+                    reason: Reason::TLSConfigNotValid,
+                    message: format!(
+                        "lists no hosts, and the certificate of Secret \"{secret}\" covers no host of the rules"
+                    ),
+                    consequence: "left out".to_owned(),
+                });
             }
             Material::Unusable(fault) => fault,
-            Material::Default if self.default.is_none() => NO_DEFAULT,
-            Material::Default | Material::Foreign => return,
+            Material::Default if default.is_none() => NO_DEFAULT,
+            Material::Default | Material::Foreign => return None,
         };
-        if hosts.next().is_none() {
-            let key = (&entry.parsed.origin, entry.field.as_str(), fault);
-            self.missed.entry(key).or_default().entry(Instead::Nothing).or_default();
-        }
+        hosts.next().is_none().then(|| Problem {
+            object: object.clone(),
+            field: format!("{}.secretName", self.field()),
+            reason: Reason::SecretNotValid,
+            message: fault.to_owned(),
+            consequence: "left out".to_owned(),
+        })
     }
 }
 
 /// What is wrong with an entry that means a default certificate which there is not.
 const NO_DEFAULT: &str = "no Secret is named, and there is no default certificate";
-
-impl Entry<'_> {
-    /// The chain that the entry gives with `secret`.
-    fn chain(&self, secret: &SecretName) -> Chain {
-        Chain {
-            secret: secret.clone(),
-            minimum: self.parsed.annotations.tls_minimum,
-            maximum: self.parsed.annotations.tls_maximum,
-            origins: vec![self.parsed.origin.clone()],
-        }
-    }
-}

@@ -14,7 +14,7 @@ const PATHS: [&str; 13] =
     ["", "/", "/a", "/a/", "/a/b", "/a.*", "/[", "/a?b", "a", "/a//b", "/(a|b)", "/\u{0}", "/(?=a)*"];
 const TYPES: [&str; 5] = ["Exact", "Prefix", "ImplementationSpecific", "", "Nonsense"];
 const BACKENDS: [&str; 10] = ["a:80", "a:http", "b:80", "e:443", "l:80", "gone:80", "a:1", "u:53", "Bucket/b", ""];
-const SECRETS: [&str; 5] = ["", "good", "wild", "bad", "gone"];
+pub const SECRETS: [&str; 5] = ["", "good", "wild", "bad", "gone"];
 const VALUES: [&str; 10] = ["", "true", "false", "1.2", "1.3", "5xx", "-1", "99999999999999", "1s", "infinity"];
 const KEYS: [&str; 12] = [
     "ingress.kubernetes.io/force-ssl-redirect",
@@ -31,12 +31,12 @@ const KEYS: [&str; 12] = [
     "lockgate.dev/connect-timeout",
 ];
 
-fn annotations() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
+pub fn annotations() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
     prop::collection::vec((select(&KEYS[..]), select(&VALUES[..])), 0..3)
 }
 
 prop_compose! {
-    fn any_ingress()(
+    pub fn any_ingress()(
         name in select(vec!["i1", "i2", "i3", "other/i1"]),
         created in 0i64..3,
         class in select(vec![Some("ours"), Some("ours"), Some("foreign"), None]),
@@ -69,7 +69,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_slice()(
+    pub fn any_slice()(
         name in select(vec!["s1", "s2", "s3"]),
         family in select(vec![AddressType::Ipv4, AddressType::Ipv6, AddressType::Fqdn]),
         port in select(vec!["http", ""]),
@@ -85,7 +85,7 @@ prop_compose! {
     }
 }
 
-fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
+pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
     let a =
         annotations.iter().fold(service("a").port("http", 80), |builder, (key, value)| builder.annotation(key, value));
     vec![

@@ -1,0 +1,191 @@
+//! Any sequence of changes, translated one by one, gives what one translation of its end gives, and says what it touched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::fixtures::*;
+use super::fuzz::{SECRETS, annotations, any_ingress, any_slice, fixed};
+use crate::model::{Model, Touched};
+use crate::settings::{ExternalNames, Settings, Tls};
+use crate::source::objects::{Kind, Meta, Object, ObjectKey, Objects};
+use crate::translate::{Dirty, Translator, translate};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Object),
+    Delete(Kind, ObjectKey),
+    Settings(Box<Settings>),
+}
+
+/// A Service or Secret that is there from the start, in another form, or one that is not there yet.
+fn any_service() -> impl Strategy<Value = Object> {
+    let port = select(vec![("http", 80), ("web", 80), ("", 80), ("http", 81), ("", 443)]);
+    let external =
+        select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
+    let protocol = select(vec![None, None, Some("https"), Some("kubernetes.io/h2c")]);
+    (select(vec!["a", "b", "e", "gone"]), port, external, protocol, annotations()).prop_map(
+        |(name, (port, number), external, protocol, annotations)| {
+            let builder = service(name).port(port, number);
+            let builder = external.into_iter().fold(builder, |builder, external| builder.external(external));
+            let builder = protocol.into_iter().fold(builder, |builder, protocol| builder.app_protocol(protocol));
+            annotations.into_iter().fold(builder, |builder, (key, value)| builder.annotation(key, value)).into()
+        },
+    )
+}
+
+fn any_secret() -> impl Strategy<Value = Object> {
+    let names = select(vec![vec!["x.com"], vec!["*.x.com"], vec!["a.x.com", "b.x.com"], vec![]]);
+    (select(vec!["good", "wild", "bad", "gone"]), names, 0..4).prop_map(|(name, names, form)| {
+        let builder = secret(name, &names);
+        match form {
+            0 => builder.fault("expired").into(),
+            1 => builder.fault("no key").without_pair().into(),
+            _ => builder.into(),
+        }
+    })
+}
+
+fn any_class() -> impl Strategy<Value = Object> {
+    (select(vec!["ours", "foreign", "third"]), any::<bool>(), any::<bool>()).prop_map(|(name, ours, default)| {
+        let builder = class(name);
+        let builder = if ours { builder } else { builder.controller("x") };
+        if default { builder.default_class().into() } else { builder.into() }
+    })
+}
+
+fn any_namespace() -> impl Strategy<Value = Object> {
+    select(vec!["shop", "new"]).prop_map(|name| {
+        let key = ObjectKey::new("", name);
+        let meta = Meta { key, uid: "".into(), generation: 0, created: 0, annotations: Default::default() };
+        Object::Namespace(Arc::new(meta))
+    })
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let object = prop_oneof![
+        8 => any_ingress(),
+        4 => any_service(),
+        4 => any_slice(),
+        3 => any_secret(),
+        1 => any_class(),
+        1 => any_namespace(),
+    ];
+    (object, 1i64..3).prop_map(|(mut object, generation)| {
+        match &mut object {
+            Object::Ingress(object) => Arc::make_mut(object).meta.generation = generation,
+            Object::EndpointSlice(object) => Arc::make_mut(object).meta.generation = generation,
+            _ => {}
+        }
+        object
+    })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
+    (secret(), secret(), any::<bool>(), any::<bool>()).prop_map(
+        |(default_secret, client_certificate, allow, classless)| {
+            let mut settings = Settings {
+                tls: Tls { default_secret, ..Tls::default() },
+                external_names: ExternalNames { allow, cluster_local: false },
+                ingress: crate::settings::Ingress { classless, ..Default::default() },
+                ..Settings::default()
+            };
+            settings.upstream.client_certificate = client_certificate;
+            settings
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        24 => any_object().prop_map(Step::Apply),
+        8 => any_object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),
+        1 => any_settings().prop_map(|settings| Step::Settings(Box::new(settings))),
+    ]
+}
+
+/// Notes what `step` changes in `objects`, as the loop does.
+fn take(step: Step, objects: &mut Objects, settings: &mut Settings, dirty: &mut Dirty) {
+    let (kind, key) = match &step {
+        Step::Apply(object) => (object.kind(), object.meta().key.clone()),
+        Step::Delete(kind, key) => (*kind, key.clone()),
+        Step::Settings(other) => {
+            *settings = Settings::clone(other);
+            *dirty = Dirty::everything();
+            return;
+        }
+    };
+    let mut keys = match kind {
+        Kind::EndpointSlice => objects.service_of(&key).into_iter().collect(),
+        _ => vec![key.clone()],
+    };
+    match step {
+        Step::Apply(object) => {
+            if let Object::EndpointSlice(slice) = &object {
+                keys.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
+            }
+            objects.apply(object);
+        }
+        Step::Delete(..) => drop(objects.delete(kind, &key)),
+        Step::Settings(_) => {}
+    }
+    keys.into_iter().for_each(|key| dirty.note(kind, key));
+}
+
+/// The keys whose entries differ.
+fn differing<K: Ord + Clone, V: PartialEq>(
+    before: &std::collections::BTreeMap<K, V>,
+    now: &std::collections::BTreeMap<K, V>,
+) -> BTreeSet<K> {
+    before.keys().chain(now.keys()).filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
+}
+
+fn difference(before: &Model, now: &Model) -> Touched {
+    Touched {
+        http: differing(&before.http, &now.http),
+        https: differing(&before.https, &now.https),
+        clusters: differing(&before.clusters, &now.clusters),
+        endpoints: differing(&before.endpoints, &now.endpoints),
+        secrets: differing(&before.secrets, &now.secrets),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn step_by_step_is_what_all_at_once_is(
+        settings in any_settings(),
+        first in prop::collection::vec(any_object(), 0..10),
+        passes in prop::collection::vec(prop::collection::vec(any_step(), 1..4), 1..20),
+    ) {
+        let mut settings = settings;
+        let mut objects = objects(&fixed(&[]));
+        for object in first {
+            objects.apply(object);
+        }
+        let mut translator = Translator::default();
+        translator.update(&objects, &settings, &Dirty::everything());
+        for steps in passes {
+            let (mut dirty, before) = (Dirty::default(), translator.model().clone());
+            for step in steps.clone() {
+                let mut one = Dirty::default();
+                take(step, &mut objects, &mut settings, &mut one);
+                dirty.extend(one);
+            }
+            let update = translator.update(&objects, &settings, &dirty);
+            let whole = translate(&objects, &settings);
+            prop_assert_eq!(translator.model(), &whole.model, "after {:?}", steps);
+            let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
+            prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
+            prop_assert!(translator.ingresses().eq(&whole.ingresses));
+            let changed = difference(&before, translator.model());
+            let mut both = update.touched.clone();
+            both.extend(changed);
+            prop_assert_eq!(&both, &update.touched, "something changed untold after {:?}", steps);
+        }
+    }
+}

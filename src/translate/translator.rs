@@ -1,0 +1,452 @@
+//! The translation that remembers: a change costs what it touches, and not what there is.
+//!
+//! What was read of an Ingress is kept, and for each Service, Secret and host who depends on it. A changed object leads to
+//! the Ingresses that read it, these to the hosts that they name, and these to the entries of the model. Starting with
+//! [`Dirty::everything`] is the translation from scratch, so there is one way to translate and not two; a property test
+//! compares the two ends.
+
+mod clusters;
+mod dirty;
+mod hosts;
+mod ledger;
+mod missed;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{ClusterName, Discovery, Host, Model, SecretName, TlsHost, Touched, VirtualHost};
+use crate::provenance::ObjectRef;
+use crate::settings::Settings;
+use crate::source::objects::{Kind, ObjectKey, Objects};
+
+use super::backend::{Context, Located};
+use super::class::{self, Classes};
+use super::ingress::{self, Parsed, Reading, Target};
+use super::problem::{Problem, Problems};
+use super::tls::{self, Asking, Chain};
+use super::virtual_host::{Around, HostRules, Side, catch_all};
+use super::{endpoints_of, host};
+
+use clusters::{Clusters, led_to, names_of};
+pub use dirty::Dirty;
+use hosts::{Precedence, Sites, precedence};
+use ledger::Ledger;
+use missed::Outcomes;
+
+/// What a translation depends on as a whole: when it changes, everything is translated again.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Ground {
+    default_secret: Option<SecretName>,
+    client_certificate: Option<Option<SecretName>>,
+}
+
+/// What one update changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    /// The entries of the model that are not as they were.
+    pub touched: Touched,
+    /// Ingresses that are ours and were read again, and those that are ours no more.
+    pub ingresses: BTreeSet<ObjectKey>,
+}
+
+/// The translation and all that it is made of.
+#[derive(Debug, Default)]
+pub struct Translator {
+    model: Model,
+    ledger: Ledger,
+    ground: Ground,
+    /// What is wrong with classes, and with Secrets that the settings name.
+    general: Vec<Arc<Problem>>,
+    classes: Classes,
+    /// The Ingresses that are ours.
+    ingresses: BTreeMap<ObjectKey, Arc<Parsed>>,
+    readers_of_services: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    readers_of_secrets: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// The Ingresses with a default backend.
+    with_default: BTreeSet<Precedence>,
+    catch_all: Option<Target>,
+    /// What is wrong with default backends for every host.
+    catch_all_problems: Vec<Arc<Problem>>,
+    sites: Sites,
+    outcomes: Outcomes,
+    clusters: Clusters,
+    endpoint_problems: BTreeMap<ClusterName, Vec<Arc<Problem>>>,
+    /// How many TLS hosts and clusters use a Secret.
+    uses_of_secrets: BTreeMap<SecretName, usize>,
+}
+
+impl Translator {
+    /// What is to be served.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What is wrong.
+    pub fn problems(&self) -> &Problems {
+        self.ledger.found()
+    }
+
+    /// Whether an Ingress is ours, by class.
+    pub fn serves(&self, ingress: &ObjectKey) -> bool {
+        self.ingresses.contains_key(ingress)
+    }
+
+    /// The Ingresses that are ours, by class.
+    pub fn ingresses(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.ingresses.keys()
+    }
+
+    /// The model, and what is wrong.
+    pub fn into_parts(self) -> (Model, Problems, BTreeSet<ObjectKey>) {
+        (self.model, self.ledger.found().clone(), self.ingresses.into_keys().collect())
+    }
+
+    /// Brings all of it up to date with `objects` and `settings`, which differ from those of the last time by `dirty` alone.
+    pub fn update(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
+        let (ground, general) = if dirty.everything || dirty.classes || !dirty.secrets.is_empty() {
+            ground(objects, settings)
+        } else {
+            (self.ground.clone(), self.general.clone())
+        };
+        if dirty.everything || dirty.classes || ground != self.ground {
+            return self.begin_anew(objects, settings, ground, general);
+        }
+        self.ledger.replace(&self.general, &general);
+        self.general = general;
+        self.follow(objects, settings, dirty)
+    }
+
+    /// Translates everything.
+    fn begin_anew(
+        &mut self,
+        objects: &Objects,
+        settings: &Settings,
+        ground: Ground,
+        general: Vec<Arc<Problem>>,
+    ) -> Update {
+        let before = std::mem::take(self);
+        self.classes = Classes::new(objects, settings);
+        self.ledger.add(&general);
+        (self.ground, self.general) = (ground, general);
+        let ingresses = objects.ingresses.keys().cloned().collect();
+        let mut update = self.follow(objects, settings, &Dirty { ingresses, ..Dirty::everything() });
+        update.touched.extend(Touched::all(&before.model));
+        update.ingresses.extend(before.ingresses.into_keys());
+        update
+    }
+
+    /// Follows changes that leave the ground as it is.
+    fn follow(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
+        let mut services = dirty.services.clone();
+        if dirty.namespaces {
+            services.extend(self.clusters.readers_of_namespaces());
+        }
+        services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
+        let mut ingresses = dirty.ingresses.clone();
+        let readers = services.iter().filter_map(|key| self.readers_of_services.get(key));
+        let readers = readers.chain(dirty.secrets.iter().filter_map(|key| self.readers_of_secrets.get(key)));
+        ingresses.extend(readers.flatten().cloned());
+
+        let mut update = Update::default();
+        let mut hosts = BTreeSet::new();
+        let mut defaults = false;
+        for key in ingresses {
+            let before = self.ingresses.get(&key).cloned();
+            let now = self.read(&key, objects, settings).map(Arc::new);
+            if before.is_some() || now.is_some() {
+                update.ingresses.insert(key.clone());
+            }
+            // Who reads what is noted anew in any case: a cluster that was forgotten has been made again.
+            self.exchange(&key, before.as_deref(), now.clone());
+            if before != now {
+                let both = || before.iter().chain(&now);
+                hosts.extend(both().flat_map(|parsed| parsed.hosts.keys().cloned()));
+                defaults |= both().any(|parsed| parsed.default_backend.is_some());
+            }
+        }
+        if defaults && self.find_catch_all() {
+            hosts.extend(self.sites.all().cloned());
+            hosts.insert(Host::Any);
+        }
+        self.sites.close(&mut hosts);
+        // Hosts below a wildcard are made of what that is served with.
+        let (wildcards, others): (Vec<_>, Vec<_>) =
+            hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
+        for host in wildcards.into_iter().chain(others) {
+            self.remake(&host, objects, settings, &mut update.touched);
+        }
+        // The default certificate is presented for every host, whoever names it.
+        if self.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
+            self.remake(&Host::Any, objects, settings, &mut update.touched);
+        }
+        self.outcomes.tell(&mut self.ledger);
+        self.update_clusters(objects, dirty, &services, &mut update.touched);
+        self.update_secrets(objects, dirty, &mut update.touched);
+        update
+    }
+
+    /// Reads an Ingress, if there is one and it is ours.
+    fn read(&mut self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<Parsed> {
+        let ingress = objects.ingresses.get(key).filter(|ingress| self.classes.serve(ingress))?;
+        let Self { ground, clusters, ledger, .. } = self;
+        let context = Context { objects, settings, client_certificate: ground.client_certificate.as_ref() };
+        let fault_of = |located: &Located<'_>| clusters.fault_of(located, context, ledger);
+        let default_secret = ground.default_secret.as_ref();
+        Some(ingress::parse(ingress, Reading { context, default_secret, fault_of }))
+    }
+
+    /// Puts `now` in the place of `before` wherever an Ingress is noted.
+    fn exchange(&mut self, key: &ObjectKey, before: Option<&Parsed>, now: Option<Arc<Parsed>>) {
+        let (none, nothing) = (ingress::Reads::default(), Vec::new());
+        let (old, new) =
+            (before.map_or(&none, |parsed| &parsed.reads), now.as_deref().map_or(&none, |parsed| &parsed.reads));
+        change_readers(&mut self.readers_of_services, key, &old.services, &new.services);
+        change_readers(&mut self.readers_of_secrets, key, &old.secrets, &new.secrets);
+        self.clusters.read(&old.clusters, &new.clusters, &mut self.ledger);
+        let problems = |parsed: Option<&Parsed>| parsed.map_or(nothing.clone(), |parsed| parsed.problems.clone());
+        self.ledger.replace(&problems(before), &problems(now.as_deref()));
+        if let Some(parsed) = before {
+            self.with_default.remove(&precedence(parsed));
+            self.sites.leave(parsed);
+        }
+        let Some(parsed) = now else { return drop(self.ingresses.remove(key)) };
+        if parsed.default_backend.is_some() {
+            self.with_default.insert(precedence(&parsed));
+        }
+        self.sites.enter(&parsed);
+        self.ingresses.insert(key.clone(), parsed);
+    }
+
+    /// Finds the default backend of all hosts; whether it is another one.
+    fn find_catch_all(&mut self) -> bool {
+        let ingresses = self.with_default.iter().filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed);
+        let (found, problems) = catch_all(ingresses);
+        let found = found.cloned();
+        let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
+        self.ledger.replace(&self.catch_all_problems, &problems);
+        self.catch_all_problems = problems;
+        let changed = found != self.catch_all;
+        self.catch_all = found;
+        changed
+    }
+
+    /// The Ingresses that name a host, in the order of precedence.
+    fn naming(&self, host: &Host) -> Vec<&Parsed> {
+        let ingresses = self.sites.get(host).into_iter().flat_map(|site| &site.ingresses);
+        ingresses.filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed).collect()
+    }
+
+    /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
+    fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
+        let Made { http, https, chain, problems, missed, in_rules } = self.make(host, objects, settings);
+        if let Some(site) = self.sites.forget_unnamed(host) {
+            self.ledger.remove(&site.problems);
+            self.outcomes.replace(host, &site.missed, &[]);
+        } else if let Some(site) = self.sites.get_mut(host) {
+            self.ledger.replace(&site.problems, &problems);
+            self.outcomes.replace(host, &site.missed, &missed);
+            (site.problems, site.missed, site.chain) = (problems, missed, chain);
+            self.sites.set_in_rules(host, in_rules);
+        }
+        if self.model.http.get(host) != http.as_ref() {
+            self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
+            set(&mut self.model.http, host, http);
+            touched.http.insert(host.clone());
+        }
+        if self.model.https.get(host) != https.as_ref() {
+            let before = self.model.https.get(host);
+            let routes = |tls: Option<&TlsHost>| led_to(tls.map(|tls| &tls.virtual_host));
+            self.clusters.lead(&routes(before), &routes(https.as_ref()));
+            let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
+            self.use_secret(secrets.0, secrets.1, touched);
+            set(&mut self.model.https, host, https);
+            touched.https.insert(host.clone());
+        }
+    }
+
+    /// What is to be of a host.
+    fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
+        let naming = self.naming(host);
+        if naming.is_empty() && *host != Host::Any {
+            return Made::default();
+        }
+        let mut problems = Vec::new();
+        let own = HostRules::merge(host, &naming, &mut problems);
+        let in_rules = own.named();
+        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &mut Vec::new());
+        let parent = host::parent(host);
+        let above = (!in_rules).then(|| (parent.as_ref().map(rules_of).unwrap_or_default(), rules_of(&Host::Any)));
+        let around = Around { own, above, catch_all: self.catch_all.as_ref() };
+        let everywhere = *host == Host::Any && self.catch_all.is_some();
+        let http = (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText, &nobody()));
+        if *host == Host::Any {
+            let https = self.default_host(&around, objects, settings);
+            let problems = problems.into_iter().map(Arc::new).collect();
+            return Made { http, https, chain: None, problems, missed: Vec::new(), in_rules };
+        }
+        let above = parent.as_ref().and_then(|parent| self.sites.get(parent)).and_then(|site| site.chain.as_ref());
+        let (naming, beside) = asking(host, &naming);
+        let found = tls::chain(host, &naming, &beside, above, self.ground.default_secret.as_ref());
+        problems.extend(found.problems);
+        let https = found.chain.as_ref().map(|chain| {
+            let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
+            let virtual_host = around.virtual_host(host, Side::Tls, &origin);
+            let Chain { secret, minimum, maximum, origins } = chain.clone();
+            TlsHost { secret, minimum, maximum, virtual_host, origins }
+        });
+        let problems = problems.into_iter().map(Arc::new).collect();
+        Made { http, https, chain: found.chain, problems, missed: found.missed, in_rules }
+    }
+
+    /// What clients without a known server name are served, if there is a default certificate.
+    fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
+        let name = self.ground.default_secret.clone()?;
+        let secret = tls::secret(objects, &name)?;
+        let virtual_host = around.virtual_host(&Host::Any, Side::Tls, &secret.origin);
+        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
+    }
+
+    /// Brings clusters and endpoints up to date.
+    fn update_clusters(
+        &mut self,
+        objects: &Objects,
+        dirty: &Dirty,
+        services: &BTreeSet<ObjectKey>,
+        touched: &mut Touched,
+    ) {
+        // A Service is also the origin of its endpoints, and names their port.
+        let moved = dirty.endpoints.iter().chain(services);
+        let mut endpoints: BTreeSet<ClusterName> =
+            moved.flat_map(|service| names_of(service, &self.model.clusters)).collect();
+        for (name, now) in self.clusters.take_changed() {
+            let before = self.model.clusters.get(&name);
+            if before == now.as_ref() {
+                continue;
+            }
+            let certificate = |cluster: Option<&crate::model::Cluster>| cluster?.client_certificate.clone();
+            let secrets = (certificate(before), certificate(now.as_ref()));
+            self.use_secret(secrets.0, secrets.1, touched);
+            set(&mut self.model.clusters, &name, now);
+            touched.clusters.insert(name.clone());
+            endpoints.insert(name);
+        }
+        for name in endpoints {
+            let discovery = self.model.clusters.get(&name).map(|cluster| &cluster.discovery);
+            let now = (discovery == Some(&Discovery::Eds)).then(|| endpoints_of(objects, &name).unwrap_or_default());
+            let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
+            let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
+            let before = self.endpoint_problems.remove(&name).unwrap_or_default();
+            self.ledger.replace(&before, &problems);
+            if !problems.is_empty() {
+                self.endpoint_problems.insert(name.clone(), problems);
+            }
+            if self.model.endpoints.get(&name) != now.as_ref() {
+                set(&mut self.model.endpoints, &name, now);
+                touched.endpoints.insert(name);
+            }
+        }
+    }
+
+    /// Brings key pairs up to date. Those that came into use or went out of it are touched already.
+    fn update_secrets(&mut self, objects: &Objects, dirty: &Dirty, touched: &mut Touched) {
+        let names = dirty.secrets.iter().map(|key| tls::secret_name(&key.namespace, &key.name));
+        let changed: BTreeSet<SecretName> = names
+            .filter(|name| self.uses_of_secrets.contains_key(name))
+            .chain(touched.secrets.iter().cloned())
+            .collect();
+        for name in changed {
+            let used = self.uses_of_secrets.contains_key(&name);
+            let now = used.then(|| tls::secret(objects, &name)).flatten();
+            if self.model.secrets.get(&name) != now.as_ref() {
+                set(&mut self.model.secrets, &name, now);
+                touched.secrets.insert(name);
+            }
+        }
+    }
+
+    /// One that used the Secret `before` now uses `now`.
+    fn use_secret(&mut self, before: Option<SecretName>, now: Option<SecretName>, touched: &mut Touched) {
+        if before == now {
+            return;
+        }
+        if let Some(name) = now {
+            *self.uses_of_secrets.entry(name.clone()).or_default() += 1;
+            touched.secrets.insert(name);
+        }
+        if let Some(name) = before {
+            let uses = self.uses_of_secrets.entry(name.clone()).or_default();
+            *uses = uses.saturating_sub(1);
+            if *uses == 0 {
+                self.uses_of_secrets.remove(&name);
+            }
+            touched.secrets.insert(name);
+        }
+    }
+}
+
+/// All that is made of a host.
+#[derive(Default)]
+struct Made {
+    http: Option<VirtualHost>,
+    https: Option<TlsHost>,
+    chain: Option<Chain>,
+    problems: Vec<Arc<Problem>>,
+    missed: Vec<tls::Missed>,
+    in_rules: bool,
+}
+
+/// Stands where an origin is asked for and never needed: what has no object behind it is not served.
+fn nobody() -> ObjectRef {
+    ObjectRef::new(Kind::Ingress.as_str(), "", "")
+}
+
+/// What everything depends on, and what is wrong with it.
+fn ground(objects: &Objects, settings: &Settings) -> (Ground, Vec<Arc<Problem>>) {
+    let mut problems = class::problems(objects, settings);
+    let client_certificate = tls::client_certificate(objects, settings, &mut problems);
+    let default_secret = tls::default_secret(objects, settings, &mut problems);
+    (Ground { default_secret, client_certificate }, problems.into_iter().map(Arc::new).collect())
+}
+
+/// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
+fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
+    let (mut naming, mut beside) = (Vec::new(), Vec::new());
+    for &parsed in ingresses {
+        let Some(places) = parsed.hosts.get(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at));
+        naming.extend(named.map(|entry| Asking { parsed, entry }));
+        if !places.rules.is_empty() {
+            beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
+        }
+    }
+    (naming, beside)
+}
+
+/// Notes that `reader`, which read `before`, now reads `now`.
+fn change_readers(
+    readers: &mut BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    reader: &ObjectKey,
+    before: &BTreeSet<ObjectKey>,
+    now: &BTreeSet<ObjectKey>,
+) {
+    for key in now.difference(before) {
+        readers.entry(key.clone()).or_default().insert(reader.clone());
+    }
+    for key in before.difference(now) {
+        if let Some(of_key) = readers.get_mut(key) {
+            of_key.remove(reader);
+            if of_key.is_empty() {
+                readers.remove(key);
+            }
+        }
+    }
+}
+
+/// Sets the entry at `key`, or takes it out.
+fn set<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key.clone(), value)),
+        None => drop(map.remove(key)),
+    }
+}

@@ -1,0 +1,122 @@
+//! The clusters that Ingresses look at, and which of them routes lead to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ledger::Ledger;
+use crate::model::{Action, Cluster, ClusterName, VirtualHost};
+use crate::source::objects::ObjectKey;
+use crate::translate::backend::{Context, Fault, Located, Made};
+
+/// The clusters that Ingresses look at.
+#[derive(Debug, Default)]
+pub struct Clusters {
+    made: BTreeMap<ClusterName, Made>,
+    /// How many Ingresses look at each.
+    readers: BTreeMap<ClusterName, usize>,
+    /// How many virtual hosts lead to each.
+    uses: BTreeMap<ClusterName, usize>,
+    /// Those that may not be as the model has them.
+    changed: BTreeSet<ClusterName>,
+}
+
+impl Clusters {
+    /// Why the cluster of a port cannot be built, if it cannot. It is made if it is not known.
+    pub fn fault_of(&mut self, located: &Located, context: Context, ledger: &mut Ledger) -> Option<Fault> {
+        let made = self.made.entry(located.name.clone()).or_insert_with(|| {
+            let made = located.make(context);
+            ledger.add(&made.problems);
+            self.changed.insert(located.name.clone());
+            made
+        });
+        made.cluster.as_ref().err().cloned()
+    }
+
+    /// An Ingress that looked at `before` now looks at `now`. Those that nobody looks at go.
+    pub fn read(&mut self, before: &BTreeSet<ClusterName>, now: &BTreeSet<ClusterName>, ledger: &mut Ledger) {
+        for name in now.difference(before) {
+            *self.readers.entry(name.clone()).or_default() += 1;
+        }
+        for name in before.difference(now) {
+            if released(&mut self.readers, name) {
+                self.forget(name, ledger);
+            }
+        }
+    }
+
+    /// A Service has changed: its clusters are made anew by those who look at them.
+    pub fn forget_service(&mut self, service: &ObjectKey, ledger: &mut Ledger) {
+        for name in names_of(service, &self.made) {
+            self.forget(&name, ledger);
+        }
+    }
+
+    fn forget(&mut self, name: &ClusterName, ledger: &mut Ledger) {
+        if let Some(made) = self.made.remove(name) {
+            ledger.remove(&made.problems);
+            self.changed.insert(name.clone());
+        }
+    }
+
+    /// The Services whose clusters were made by looking at Namespaces.
+    pub fn readers_of_namespaces(&self) -> impl Iterator<Item = ObjectKey> {
+        let read = self.made.iter().filter(|(_, made)| made.reads_namespaces);
+        read.filter_map(|(name, _)| {
+            let mut parts = name.0.split('/');
+            Some(ObjectKey::new(parts.next()?, parts.next()?))
+        })
+    }
+
+    /// A virtual host that led to `before` now leads to `now`.
+    pub fn lead(&mut self, before: &BTreeSet<ClusterName>, now: &BTreeSet<ClusterName>) {
+        for name in now.difference(before) {
+            let uses = self.uses.entry(name.clone()).or_default();
+            *uses += 1;
+            if *uses == 1 {
+                self.changed.insert(name.clone());
+            }
+        }
+        for name in before.difference(now) {
+            if released(&mut self.uses, name) {
+                self.changed.insert(name.clone());
+            }
+        }
+    }
+
+    /// Those that may not be as the model has them, each as it should be: `None` if no route leads there.
+    pub fn take_changed(&mut self) -> Vec<(ClusterName, Option<Cluster>)> {
+        let changed = std::mem::take(&mut self.changed);
+        let now = |name: &ClusterName| {
+            self.uses.get(name)?;
+            self.made.get(name)?.cluster.clone().ok()
+        };
+        changed.into_iter().map(|name| (name.clone(), now(&name))).collect()
+    }
+}
+
+/// Counts down; whether that was the last.
+fn released(counts: &mut BTreeMap<ClusterName, usize>, name: &ClusterName) -> bool {
+    match counts.get_mut(name) {
+        Some(count) if *count > 1 => {
+            *count -= 1;
+            false
+        }
+        _ => counts.remove(name).is_some(),
+    }
+}
+
+/// The clusters of a Service among `clusters`.
+pub fn names_of<T>(service: &ObjectKey, clusters: &BTreeMap<ClusterName, T>) -> Vec<ClusterName> {
+    let first = ClusterName(format!("{}/{}/", service.namespace, service.name).into());
+    let from = clusters.range(first.clone()..).map(|(name, _)| name);
+    from.take_while(|name| name.0.starts_with(&*first.0)).cloned().collect()
+}
+
+/// The clusters that a virtual host leads to.
+pub fn led_to(host: Option<&VirtualHost>) -> BTreeSet<ClusterName> {
+    let actions = host.into_iter().flat_map(|host| &host.routes).map(|route| &route.action);
+    let forwards = actions.filter_map(|action| match action {
+        Action::Forward(forward) => Some(forward),
+        Action::RedirectToHttps { .. } | Action::Respond { .. } => None,
+    });
+    forwards.flat_map(|forward| forward.clusters.iter().map(|weighted| weighted.cluster.clone())).collect()
+}

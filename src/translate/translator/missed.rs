@@ -1,0 +1,93 @@
+//! TLS entries without a usable key pair: one problem for each, that tells of all hosts which ask for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::ledger::Ledger;
+use crate::model::Host;
+use crate::provenance::ObjectRef;
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::tls::{Instead, Missed};
+
+/// The Ingress, the field, and what is wrong.
+type Key = (ObjectRef, String, String);
+
+/// What became of the hosts of entries without a usable key pair.
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    open: BTreeMap<Key, Outcome>,
+    /// Those whose problem is not up to date.
+    changed: BTreeSet<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    /// Wildcards first, then by name.
+    hosts: BTreeMap<Instead, BTreeSet<(bool, Host)>>,
+    told: Option<Arc<Problem>>,
+}
+
+fn place(host: &Host) -> (bool, Host) {
+    (!matches!(host, Host::Wildcard(_)), host.clone())
+}
+
+impl Outcomes {
+    /// What became of `host` is `now`, and was `before`.
+    pub fn replace(&mut self, host: &Host, before: &[Missed], now: &[Missed]) {
+        if before == now {
+            return;
+        }
+        for missed in before {
+            let key = key(missed);
+            if let Some(hosts) = self.open.get_mut(&key).and_then(|one| one.hosts.get_mut(&missed.instead)) {
+                hosts.remove(&place(host));
+            }
+            self.changed.insert(key);
+        }
+        for missed in now {
+            let key = key(missed);
+            let hosts = self.open.entry(key.clone()).or_default().hosts.entry(missed.instead.clone()).or_default();
+            hosts.insert(place(host));
+            self.changed.insert(key);
+        }
+    }
+
+    /// Brings the problems in `ledger` up to date.
+    pub fn tell(&mut self, ledger: &mut Ledger) {
+        for key in std::mem::take(&mut self.changed) {
+            let Some(outcome) = self.open.get_mut(&key) else { continue };
+            outcome.hosts.retain(|_, hosts| !hosts.is_empty());
+            let before = outcome.told.take();
+            if outcome.hosts.is_empty() {
+                self.open.remove(&key);
+            } else {
+                outcome.told = Some(Arc::new(problem(&key, &outcome.hosts)));
+                ledger.add(outcome.told.as_slice());
+            }
+            ledger.remove(before.as_slice());
+        }
+    }
+}
+
+fn key(missed: &Missed) -> Key {
+    (missed.object.clone(), missed.field.clone(), missed.fault.clone())
+}
+
+fn problem((object, field, fault): &Key, outcomes: &BTreeMap<Instead, BTreeSet<(bool, Host)>>) -> Problem {
+    let outcomes = outcomes.iter().map(|(instead, hosts)| {
+        let hosts: Vec<String> = hosts.iter().map(|(_, host)| format!("\"{host}\"")).collect();
+        let hosts = hosts.join(", ");
+        match instead {
+            Instead::Default => format!("default certificate for {hosts}"),
+            Instead::Other(secret) => format!("Secret \"{secret}\" for {hosts}"),
+            Instead::Nothing => format!("no TLS for {hosts}"),
+        }
+    });
+    Problem {
+        object: object.clone(),
+        field: format!("{field}.secretName"),
+        reason: Reason::SecretNotValid,
+        message: fault.clone(),
+        consequence: outcomes.collect::<Vec<_>>().join("; "),
+    }
+}
