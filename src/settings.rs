@@ -12,6 +12,7 @@ mod format_string;
 mod keys;
 mod print;
 mod reference;
+mod routes;
 mod tracing;
 mod upstream;
 mod values;
@@ -32,6 +33,7 @@ pub use downstream::{
 pub use file::{Fault, Faults, Origin, Override, Resolved, resolve};
 pub use print::print;
 pub use reference::{reference, schema};
+pub use routes::{Discovery, Routes};
 pub use tracing::{Endpoint, Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
 pub use values::names::{is_label, is_subdomain};
@@ -147,6 +149,8 @@ pub struct Settings {
     pub compression: Compression,
     /// Headers set and removed on all routes.
     pub headers: HeaderPolicies,
+    /// How Envoys get their routes.
+    pub routes: Routes,
     /// Time limits.
     pub timeouts: Timeouts,
     /// TLS towards clients.

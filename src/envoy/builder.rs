@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::route::{self, VirtualHosts};
+use super::route::{self, Buckets, VirtualHosts};
 use super::{cluster, endpoint, listener, names, runtime, secret, tracing};
 use crate::model::{Host, Model, Touched};
-use crate::settings::Settings;
+use crate::settings::{Discovery, Settings};
 use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// In which forms the routes of the plain-text listener are wanted.
@@ -32,8 +32,29 @@ pub struct Built {
 /// Makes the resources of a model that changes. What they are depends on the model alone, not on what it was before.
 #[derive(Debug, Default)]
 pub struct Builder {
-    virtual_hosts: VirtualHosts,
+    plain: Plain,
     listeners: BTreeSet<Arc<str>>,
+    started: bool,
+}
+
+/// The routes of the plain-text listener.
+#[derive(Debug)]
+enum Plain {
+    /// By virtual hosts, in the forms that are wanted.
+    Hosts(Hosts),
+    /// In buckets, for everybody.
+    Buckets(Buckets),
+}
+
+impl Default for Plain {
+    fn default() -> Self {
+        Self::Hosts(Hosts::default())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Hosts {
+    virtual_hosts: VirtualHosts,
     /// Whether everything of the form by VHDS has been given out.
     vhds_given: bool,
     /// Whether what was given out of the form by RDS is what there is.
@@ -59,7 +80,6 @@ impl Builder {
         if everything {
             all = Touched::all(model);
             all.extend(touched.clone());
-            all.http.extend(self.virtual_hosts.hosts().cloned());
         }
         let touched = if everything { &all } else { touched };
         self.started = true;
@@ -74,37 +94,32 @@ impl Builder {
             built.shared.set.push(Arc::new(runtime::resource(settings)));
         }
         self.https(model, touched, settings, everything, &mut built.shared);
-        self.http(model, touched, settings, everything, wanted, &mut built);
+        self.in_form(settings, &mut built);
+        match &mut self.plain {
+            Plain::Hosts(hosts) => hosts.update(model, touched, settings, everything, wanted, &mut built),
+            Plain::Buckets(buckets) => {
+                let changed = buckets.update(&model.http, &touched.http, settings, everything);
+                built.shared.set.extend(changed.set);
+            }
+        }
         built
     }
 
-    /// The routes of the plain-text listener.
-    fn http(
-        &mut self,
-        model: &Model,
-        touched: &Touched,
-        settings: &Settings,
-        everything: bool,
-        wanted: Forms,
-        built: &mut Built,
-    ) {
-        let changed = self.virtual_hosts.update(&model.http, &touched.http);
-        self.rds_given &= !everything && changed.set.is_empty() && changed.remove.is_empty();
-        if wanted.vhds {
-            if everything || !self.vhds_given {
-                built.vhds.set.push(Arc::new(route::http_routes_by_host(settings)));
+    /// Takes leave of what the settings no longer ask for.
+    fn in_form(&mut self, settings: &Settings, built: &mut Built) {
+        let buckets = settings.routes.discovery == Discovery::Buckets;
+        match &self.plain {
+            Plain::Hosts(hosts) if buckets => {
+                let routes: Key = (ResourceType::ROUTES, names::HTTP.into());
+                built.vhds.remove = hosts.virtual_hosts.removal().chain([routes.clone()]).collect();
+                built.rds.remove = vec![routes];
+                self.plain = Plain::Buckets(Buckets::default());
             }
-            if self.vhds_given {
-                built.vhds.set.extend(changed.set);
-                built.vhds.remove = changed.remove;
-            } else {
-                built.vhds.set.extend(self.virtual_hosts.all().cloned());
+            Plain::Buckets(_) if !buckets => {
+                built.shared.remove.extend(Buckets::removal());
+                self.plain = Plain::default();
             }
-        }
-        self.vhds_given = wanted.vhds;
-        if wanted.rds && !self.rds_given {
-            built.rds.set.push(Arc::new(route::http_routes_of(self.virtual_hosts.all(), settings)));
-            self.rds_given = true;
+            Plain::Hosts(_) | Plain::Buckets(_) => {}
         }
     }
 
@@ -145,6 +160,39 @@ impl Builder {
         update.remove.extend(gone);
         update.set.extend(listeners.into_iter().map(Arc::new));
         self.listeners = now;
+    }
+}
+
+impl Hosts {
+    fn update(
+        &mut self,
+        model: &Model,
+        touched: &Touched,
+        settings: &Settings,
+        everything: bool,
+        wanted: Forms,
+        built: &mut Built,
+    ) {
+        let first = !std::mem::replace(&mut self.started, true);
+        let default = first.then_some(&Host::Any);
+        let changed = self.virtual_hosts.update(&model.http, touched.http.iter().chain(default));
+        self.rds_given &= !everything && changed.set.is_empty() && changed.remove.is_empty();
+        if wanted.vhds {
+            if everything || !self.vhds_given {
+                built.vhds.set.push(Arc::new(route::http_routes_by_host(settings)));
+            }
+            if self.vhds_given {
+                built.vhds.set.extend(changed.set);
+                built.vhds.remove = changed.remove;
+            } else {
+                built.vhds.set.extend(self.virtual_hosts.all().cloned());
+            }
+        }
+        self.vhds_given = wanted.vhds;
+        if wanted.rds && !self.rds_given {
+            built.rds.set.push(Arc::new(route::http_routes_of(self.virtual_hosts.all(), settings)));
+            self.rds_given = true;
+        }
     }
 }
 

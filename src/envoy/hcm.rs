@@ -1,18 +1,25 @@
 //! The HTTP connection manager with the defaults of an edge proxy.
 
+use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3 as router_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 
-use super::{access_log, compression, tracing, wire};
+use super::route::buckets;
+use super::{access_log, compression, headers, names, tracing, wire};
 use crate::settings::{HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
 pub enum Routes {
     /// By RDS, under this name.
     Rds(String),
+    /// By SRDS, in the scope of the server name for which a connection was opened.
+    ByServerName,
+    /// By SRDS, in the scope of the bucket that the host is in.
+    ByBucket,
     /// In the message itself.
     Inline(Box<route_v3::RouteConfiguration>),
 }
@@ -53,10 +60,17 @@ pub fn http_connection_manager(
     use hcm_v3::http_connection_manager::{
         InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, UpgradeConfig,
     };
+    let early_header_mutation_extensions = match routes {
+        Routes::ByServerName => vec![early_header(names::SERVER_NAME, "%REQUESTED_SERVER_NAME%")],
+        Routes::ByBucket => vec![early_header(names::BUCKET, &buckets::key())],
+        Routes::Rds(_) | Routes::Inline(_) => vec![],
+    };
     let route_specifier = match routes {
         Routes::Rds(name) => {
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
         }
+        Routes::ByServerName => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
+        Routes::ByBucket => RouteSpecifier::ScopedRoutes(scopes_by(names::BUCKET)),
         Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
     let Settings { http, timeouts, .. } = settings;
@@ -64,6 +78,7 @@ pub fn http_connection_manager(
         stat_prefix: stat_prefix.to_owned(),
         codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
+        early_header_mutation_extensions,
         http_filters: compression::filters(&settings.compression).into_iter().chain([router()]).collect(),
         common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
@@ -102,6 +117,40 @@ pub fn http_connection_manager(
     listener_v3::Filter {
         name: "envoy.filters.network.http_connection_manager".to_owned(),
         config_type: Some(listener_v3::filter::ConfigType::TypedConfig(wire::any(&manager))),
+    }
+}
+
+/// Scopes by SRDS, of which a request has the one whose key is the value of a header.
+pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
+    use fragment_builder::header_value_extractor::ExtractType;
+    use hcm_v3::scoped_routes::scope_key_builder::{FragmentBuilder, fragment_builder};
+    use hcm_v3::scoped_routes::{ConfigSpecifier, ScopeKeyBuilder};
+    let value = fragment_builder::HeaderValueExtractor {
+        name: header.to_owned(),
+        extract_type: Some(ExtractType::Index(0)),
+        ..Default::default()
+    };
+    let fragment = FragmentBuilder { r#type: Some(fragment_builder::Type::HeaderValueExtractor(value)) };
+    hcm_v3::ScopedRoutes {
+        name: names::SCOPES.to_owned(),
+        scope_key_builder: Some(ScopeKeyBuilder { fragments: vec![fragment] }),
+        config_specifier: Some(ConfigSpecifier::ScopedRds(hcm_v3::ScopedRds {
+            scoped_rds_config_source: Some(wire::ads()),
+            ..Default::default()
+        })),
+        ..Default::default()
+    }
+}
+
+/// Writes `value`, which is in Envoy's format, into the header `name`, in place of whatever the client sent, before routes
+/// are looked for.
+fn early_header(name: &str, value: &str) -> core_v3::TypedExtensionConfig {
+    use mutation_rules_v3::header_mutation::Action;
+    let mutation = Action::Append(headers::set(name, value));
+    let mutations = vec![mutation_rules_v3::HeaderMutation { action: Some(mutation) }];
+    core_v3::TypedExtensionConfig {
+        name: "envoy.http.early_header_mutation.header_mutation".to_owned(),
+        typed_config: Some(wire::any(&header_mutation_v3::HeaderMutation { mutations })),
     }
 }
 

@@ -36,7 +36,7 @@ fn to_set(policy: &HeaderPolicy) -> impl Iterator<Item = core_v3::HeaderValueOpt
 }
 
 /// A header that replaces those of its name. `value` is in Envoy's format, where `%%` is a per cent sign.
-fn set(name: &str, value: &str) -> core_v3::HeaderValueOption {
+pub(super) fn set(name: &str, value: &str) -> core_v3::HeaderValueOption {
     core_v3::HeaderValueOption {
         header: Some(core_v3::HeaderValue { key: name.to_owned(), value: value.to_owned(), ..Default::default() }),
         append_action: core_v3::header_value_option::HeaderAppendAction::OverwriteIfExistsOrAdd as i32,

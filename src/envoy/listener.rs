@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as
 use super::hcm::{self, Codec, Routes};
 use super::{downstream_tls, names, stats, wire};
 use crate::model::{Host, Model, TlsHost};
-use crate::settings::{ConnectionBalancer, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
+use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
 use crate::snapshot::Resource;
 
 /// All listeners. There are those for TLS only if there is a TLS host, and one for statistics only if it has a port.
@@ -28,7 +28,10 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
 
 /// The plain-text listener: one chain, all hosts in one route configuration.
 pub fn http(settings: &Settings) -> listener_v3::Listener {
-    let routes = Routes::Rds(names::HTTP.to_owned());
+    let routes = match settings.routes.discovery {
+        Discovery::Auto | Discovery::Rds | Discovery::Vhds => Routes::Rds(names::HTTP.to_owned()),
+        Discovery::Buckets => Routes::ByBucket,
+    };
     let manager = hcm::http_connection_manager("ingress_http", routes, Codec::Tcp, settings);
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),

@@ -9,6 +9,13 @@ pub const HTTP: &str = "http";
 pub const HTTPS: &str = "https";
 /// The listener for HTTP/3, on the TLS listener's port.
 pub const HTTP3: &str = "http3";
+/// The set of scopes: those of TLS hosts, and whatever else is found by a key. Envoys share one subscription for it.
+pub const SCOPES: &str = "lockgate";
+/// The header by which Envoy finds the scope of a request: the server name for which the connection was opened. Whatever
+/// clients send in it is replaced, and it goes no further.
+pub const SERVER_NAME: &str = "x-lockgate-server-name";
+/// The same for plain text: the bucket that the host is in.
+pub const BUCKET: &str = "x-lockgate-bucket";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
 /// The bootstrap's static cluster that is Envoy's own admin interface.
@@ -24,6 +31,9 @@ pub const DRAINING: &str = "lockgate.draining";
 /// Key of our metadata on a route: `kind`, `namespace` and `name` of the object behind it.
 pub const METADATA: &str = "dev.lockgate";
 
+/// The name of routes that redirect to https.
+pub const REDIRECT: &str = "https-redirect";
+
 /// The route configuration, and the filter chain, of a TLS host: `"https/shop.example.com"`, `"https/*.example.com"`,
 /// and `"https/*"` for clients without a known server name.
 pub fn https_routes(host: &Host) -> String {
@@ -33,6 +43,11 @@ pub fn https_routes(host: &Host) -> String {
 /// A virtual host of the plain-text listener, by the first of its domains: `"http/shop.example.com"`.
 pub fn virtual_host(first: &Host) -> String {
     format!("{HTTP}/{first}")
+}
+
+/// The scope, its key, and the route configuration of a bucket of hosts of the plain-text listener: `"http/13"`.
+pub fn bucket(number: impl std::fmt::Display) -> String {
+    format!("{HTTP}/{number}")
 }
 
 /// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
@@ -74,6 +89,7 @@ mod tests {
         assert_eq!(https_routes(&Host::Wildcard("example.com".into())), "https/*.example.com");
         assert_eq!(https_routes(&Host::Any), "https/*");
         assert_eq!(virtual_host(&Host::Exact("shop.example.com".into())), "http/shop.example.com");
+        assert_eq!(bucket(13), "http/13");
         assert_eq!(api_routes_of_host(HTTPS, "shop.example.com"), "api/https/shop.example.com");
         assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
         let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];

@@ -3,6 +3,7 @@
 //! One per TLS host, so that a change of its routes costs a few hundred bytes and a millisecond however many hosts
 //! there are, and so that a connection for one host cannot reach another's routes.
 
+pub(super) mod buckets;
 mod groups;
 mod hosts;
 
@@ -22,13 +23,14 @@ use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Resource, ResourceType};
 
+pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
 
 /// The route configuration of the plain-text listener with all virtual hosts in it: every host, and 404 for those that
 /// nobody named.
 pub fn http_routes(hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
     let mut virtual_hosts = VirtualHosts::default();
-    virtual_hosts.update(hosts, hosts.keys());
+    virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]));
     http_routes_of(virtual_hosts.all(), settings)
 }
 
@@ -37,19 +39,28 @@ pub fn http_routes_of<'a>(
     virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
     settings: &Settings,
 ) -> Resource {
+    let rest = headers::with_policies(route_configuration(names::HTTP, vec![]), &settings.headers);
+    with_virtual_hosts(rest, virtual_hosts)
+}
+
+/// The resource of `routes` with these virtual hosts, which have been encoded.
+fn with_virtual_hosts<'a>(
+    routes: route_v3::RouteConfiguration,
+    virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
+) -> Resource {
     /// Field `virtual_hosts` of `RouteConfiguration`.
     const VIRTUAL_HOSTS: u32 = 2;
-    let mut message = Vec::with_capacity(virtual_hosts.clone().map(|one| one.size()).sum());
-    let name = route_v3::RouteConfiguration { name: names::HTTP.to_owned(), ..Default::default() };
-    let rest = headers::with_policies(route_configuration("", vec![]), &settings.headers);
-    // In the order of the fields' numbers, as prost would write it.
-    let _ = name.encode(&mut message);
+    let head = route_v3::RouteConfiguration { name: routes.name, ..Default::default() };
+    let rest = route_v3::RouteConfiguration { name: String::new(), ..routes };
+    // In the order of the fields' numbers, as prost writes it.
+    let mut message = head.encode_to_vec();
+    message.reserve(virtual_hosts.clone().map(|one| one.size()).sum());
     for one in virtual_hosts.clone() {
         prost::encoding::bytes::encode(VIRTUAL_HOSTS, &one.message(), &mut message);
     }
-    let _ = rest.encode(&mut message);
+    message.extend(rest.encode_to_vec());
     let origins = virtual_hosts.flat_map(|one| one.origins().iter().cloned()).collect();
-    Resource::from_encoded(ResourceType::ROUTES, names::HTTP, &message, origins)
+    Resource::from_encoded(ResourceType::ROUTES, &head.name, &message, origins)
 }
 
 /// The route configuration of the plain-text listener for clients that ask for its virtual hosts one by one.
@@ -114,7 +125,7 @@ pub fn virtual_host(host: &Host, content: &VirtualHost) -> route_v3::VirtualHost
     route_v3::VirtualHost {
         name: host.to_string(),
         domains: vec![host.to_string()],
-        routes: content.routes.iter().map(|one| route(host, one)).collect(),
+        routes: routes(host, content),
         ..Default::default()
     }
 }
@@ -136,22 +147,28 @@ fn answering_all(status: u16) -> route_v3::VirtualHost {
     }
 }
 
-/// One route of `host`, with the object behind it as its name and in its metadata.
-pub fn route(host: &Host, route: &Route) -> route_v3::Route {
+/// The routes of `host`.
+pub fn routes(host: &Host, content: &VirtualHost) -> Vec<route_v3::Route> {
+    content.routes.iter().flat_map(|one| route(host, one)).collect()
+}
+
+/// What `route` of `host` is to Envoy, where it may take two: see [`redirects_to_https`].
+fn route(host: &Host, route: &Route) -> Vec<route_v3::Route> {
     let action = match &route.action {
         Action::Forward(forward) => route_v3::route::Action::Route(route_action(forward)),
         Action::RedirectToHttps { status, port } => {
-            route_v3::route::Action::Redirect(redirect_to_https(host, *status, *port))
+            return redirects_to_https(&route_match(host, route), *status, *port);
         }
         Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
     };
-    route_v3::Route {
+    vec![route_v3::Route {
+        // The object behind it.
         name: names::route(&route.origin),
         r#match: Some(route_match(host, route)),
         metadata: Some(metadata(&route.origin)),
         action: Some(action),
         ..Default::default()
-    }
+    }]
 }
 
 /// Envoy's match. `SeparatedPrefix` takes whole elements, so `/foo` takes `/foo/bar` and not `/foobar`.
@@ -175,13 +192,15 @@ fn route_match(host: &Host, route: &Route) -> route_v3::RouteMatch {
 /// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
 fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
     let pattern = format!(r"(?i)[^.:]+\.{}(:[0-9]+)?", suffix.replace('.', r"\."));
+    authority(matcher_v3::string_matcher::MatchPattern::SafeRegex(regex(pattern)))
+}
+
+/// A match of `:authority`.
+fn authority(pattern: matcher_v3::string_matcher::MatchPattern) -> route_v3::HeaderMatcher {
     route_v3::HeaderMatcher {
         name: ":authority".to_owned(),
         header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(
-            matcher_v3::StringMatcher {
-                match_pattern: Some(matcher_v3::string_matcher::MatchPattern::SafeRegex(regex(pattern))),
-                ..Default::default()
-            },
+            matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() },
         )),
         ..Default::default()
     }
@@ -242,11 +261,31 @@ fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
     }
 }
 
-/// The same URL on https.
+/// Redirects to the same URL on https.
 ///
-/// A port in the request's `Host` is that of the plain-text listener and leads nowhere on https. It goes away where
-/// the host's name is known; behind a wildcard Envoy can only keep or replace it, so there it stays unless `port` is set.
-fn redirect_to_https(host: &Host, status: u16, port: Option<u16>) -> route_v3::RedirectAction {
+/// A port in the request's `Host` is that of the plain-text listener and leads nowhere on https. Envoy keeps it unless it
+/// is told one to put in its place, and then writes that one always; so requests that bring a port have a route of their
+/// own, which makes it 443.
+///
+/// Nothing in them tells hosts apart, neither the host nor the object behind it: all hosts with nothing but redirects are
+/// one virtual host, and redirects are most of what a site with TLS has here.
+fn redirects_to_https(matched: &route_v3::RouteMatch, status: u16, port: Option<u16>) -> Vec<route_v3::Route> {
+    let redirect = |matched: route_v3::RouteMatch, port: u16| route_v3::Route {
+        name: names::REDIRECT.to_owned(),
+        r#match: Some(matched),
+        action: Some(route_v3::route::Action::Redirect(redirect_to_https(status, port))),
+        ..Default::default()
+    };
+    if let Some(port) = port.filter(|port| *port != 443) {
+        return vec![redirect(matched.clone(), port)];
+    }
+    let mut with_port = matched.clone();
+    with_port.headers.push(authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned())));
+    vec![redirect(with_port, 443), redirect(matched.clone(), 0)]
+}
+
+/// The redirect; a port of 0 leaves it as it is.
+fn redirect_to_https(status: u16, port: u16) -> route_v3::RedirectAction {
     use route_v3::redirect_action::{RedirectResponseCode, SchemeRewriteSpecifier};
     let response_code = match status {
         302 => RedirectResponseCode::Found,
@@ -256,11 +295,7 @@ fn redirect_to_https(host: &Host, status: u16, port: Option<u16>) -> route_v3::R
         _ => RedirectResponseCode::MovedPermanently,
     };
     route_v3::RedirectAction {
-        host_redirect: match host {
-            Host::Exact(name) => name.to_string(),
-            Host::Wildcard(_) | Host::Any => String::new(),
-        },
-        port_redirect: port.filter(|port| *port != 443).map_or(0, u32::from),
+        port_redirect: port.into(),
         response_code: response_code as i32,
         scheme_rewrite_specifier: Some(SchemeRewriteSpecifier::HttpsRedirect(true)),
         ..Default::default()

@@ -16,7 +16,7 @@ use super::values::words::Word;
 use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
 use super::{
-    AccessLogFormat, AccessLogLevel, CompressionAlgorithm, ConnectionBalancer, DnsLookupFamily, HttpVersion,
+    AccessLogFormat, AccessLogLevel, CompressionAlgorithm, ConnectionBalancer, Discovery, DnsLookupFamily, HttpVersion,
     ProxyProtocol, ServerHeader, Settings, Underscores,
 };
 
@@ -73,6 +73,7 @@ pub static GROUPS: &[(&str, &str)] = &[
         "Headers that are set and removed on all routes. Values may hold Envoy's commands, such as \
                  `%DOWNSTREAM_REMOTE_ADDRESS%`; a `%` that is none is written twice.",
     ),
+    ("routes", "How Envoys get the routes of plain HTTP."),
     ("timeouts", "Time limits, durations such as `500ms`, `20s`, `1m30s`; `off` is no limit."),
     ("tls", "TLS towards clients."),
     ("accessLog", "Envoy's access log, on its standard output."),
@@ -308,6 +309,15 @@ pub static KEYS: &[Key] = &[
     key!("headers.request.remove", List<HeaderName>, headers.request.remove, "Removed from requests."),
     key!("headers.response.set", Headers, headers.response.set, "Set on responses."),
     key!("headers.response.remove", List<HeaderName>, headers.response.remove, "Removed from responses."),
+    key!(
+        "routes.discovery",
+        Word<Discovery>,
+        routes.discovery,
+        "`rds`: all in one piece. `vhds`: each virtual host by itself, so that a change is a few hundred bytes; for Envoys on \
+         an aggregated delta stream, others have one piece. `auto`: now as `vhds`. `buckets`: in 64 pieces, which Envoy takes \
+         up many times faster where there are thousands of hosts, but it computes for each request the piece that the host is \
+         in. A change to or from `buckets` drains connections, and requests may be answered 404 for a moment."
+    ),
     key!("timeouts.request", Limit, timeouts.request, "A request has to arrive as a whole."),
     key!("timeouts.requestHeaders", Limit, timeouts.request_headers, "The headers of a request have to arrive."),
     key!(

@@ -120,10 +120,24 @@ fn every_field_has_a_key() {
                 client_certificate: _,
             },
         overload: Overload { max_heap_bytes: _, max_connections: _ },
+        routes: Routes { discovery: _ },
         runtime: _,
     } = Settings::default();
-    let fields =
-        3 + 2 + 2 + (3 * 2 + 6 + 2) + (2 + 11) + 3 + 2 * 2 + 10 + (2 + 4 + 2) + 4 + (5 + 3) + (3 + 5 + 4 + 1) + 2 + 1;
+    let fields = 3
+        + 2
+        + 2
+        + (3 * 2 + 6 + 2)
+        + (2 + 11)
+        + 3
+        + 2 * 2
+        + 10
+        + (2 + 4 + 2)
+        + 4
+        + (5 + 3)
+        + (3 + 5 + 4 + 1)
+        + 2
+        + 1
+        + 1;
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

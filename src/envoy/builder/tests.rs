@@ -117,7 +117,7 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
 
 #[test]
 fn every_way_to_a_model_gives_its_resources() {
-    let mut largest = 0;
+    let (mut largest, mut buckets) = (0, 0);
     for seed in 0..4 {
         let mut dice = Dice(seed);
         let (mut model, mut builder, mut settings) = (Model::default(), Builder::default(), Settings::default());
@@ -126,10 +126,11 @@ fn every_way_to_a_model_gives_its_resources() {
         let mut before = false;
         for step in 0..50 {
             let touched = change(&mut model, &mut dice);
-            let settings_changed = dice.below(12) == 0;
+            let settings_changed = dice.below(8) == 0;
             if settings_changed {
                 settings.listeners.stats.port = [0, 8081][dice.below(2)];
                 settings.http.http3.enabled = dice.below(2) == 0;
+                settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
                 settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
             }
             if dice.below(4) == 0 {
@@ -160,7 +161,10 @@ fn every_way_to_a_model_gives_its_resources() {
                 apply(&mut built, &Update::setting(build(&model, &settings).into_iter().map(Arc::new).collect()));
                 assert_eq!(fingerprint(&whole), fingerprint(&built), "{at}");
             }
-            if wanted.vhds {
+            if settings.routes.discovery == Discovery::Buckets {
+                assert!(vhds.is_empty() && rds.is_empty(), "{at}");
+                buckets += 1;
+            } else if wanted.vhds {
                 assert_eq!(fingerprint(&vhds), fingerprint(&new_vhds), "{at}");
                 let domains = domains(&vhds);
                 let once: BTreeSet<String> = domains.iter().cloned().collect();
@@ -172,7 +176,7 @@ fn every_way_to_a_model_gives_its_resources() {
         }
         assert!(before, "no domain ever moved");
     }
-    assert!(largest > 100, "only {largest} hosts");
+    assert!(largest > 80 && buckets > 20, "only {largest} hosts, and {buckets} steps in buckets");
 }
 
 #[test]
@@ -213,4 +217,34 @@ fn a_change_is_as_large_as_what_it_changes() {
         let size: usize = built.vhds.set.iter().map(|one| one.size()).sum();
         assert!(built.vhds.set.len() <= 3 && size < 4000, "{} resources, {size} bytes", built.vhds.set.len());
     }
+}
+
+/// By a host's domains in the route configuration of its bucket, in the order in which Envoy looks.
+fn found(world: &World, host: &str, key: &str) -> String {
+    let routes = &world[&(ResourceType::ROUTES, key.into())];
+    let hosts = route_v3::RouteConfiguration::decode(routes.message()).unwrap().virtual_hosts;
+    let domains: BTreeSet<String> = hosts.into_iter().flat_map(|one| one.domains).collect();
+    let wildcards = host.match_indices('.').map(|(at, _)| format!("*{}", &host[at..]));
+    let candidates = [host.to_owned()].into_iter().chain(wildcards).chain(["*".to_owned()]);
+    candidates.into_iter().find(|domain| domains.contains(domain)).unwrap()
+}
+
+#[test]
+fn a_bucket_has_its_hosts_and_the_rest_of_the_world() {
+    let mut settings = Settings::default();
+    settings.routes.discovery = Discovery::Buckets;
+    let model = fixture::model();
+    let mut world = World::new();
+    let resources = build(&model, &settings).into_iter().map(Arc::new).collect();
+    apply(&mut world, &Update::setting(resources));
+    let of_kind = |kind| world.keys().filter(|(other, _)| *other == kind).count();
+    assert_eq!(of_kind(ResourceType::SCOPED_ROUTES), route::buckets::COUNT);
+    for number in 0..route::buckets::COUNT {
+        let key = names::bucket(number);
+        assert_eq!(found(&world, "other.test", &key), "*");
+        assert_eq!(found(&world, "www.example.com", &key), "*.example.com");
+    }
+    let hosts = (0..route::buckets::COUNT)
+        .filter(|number| found(&world, "shop.example.com", &names::bucket(number)) == "shop.example.com");
+    assert_eq!(hosts.count(), 1);
 }

@@ -13,7 +13,7 @@ use super::groups::{Group, Renamed};
 use crate::envoy::names;
 use crate::model::{Host, VirtualHost};
 use crate::protobuf;
-use crate::snapshot::{Resource, ResourceType, Update};
+use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ impl Table {
     /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
     fn of(host: &Host, content: Option<&VirtualHost>) -> Option<Self> {
         match (host, content) {
-            (_, Some(content)) => Some(Self::new(content.routes.iter().map(|one| super::route(host, one)).collect())),
+            (_, Some(content)) => Some(Self::new(super::routes(host, content))),
             (Host::Any, None) => Some(Self::new(super::answering_all(404).routes)),
             (_, None) => None,
         }
@@ -47,6 +47,7 @@ pub struct VirtualHosts {
 
 impl VirtualHosts {
     /// Takes in what `hosts` now says of the `touched` ones. Which virtual hosts have changed by that, and which went.
+    /// Once [`Host::Any`] has been touched there always is one for it.
     ///
     /// A domain that moves is in both lists: they belong together.
     pub fn update<'a>(
@@ -57,9 +58,6 @@ impl VirtualHosts {
         let mut renamed = Renamed::default();
         for host in touched {
             self.touch(host, hosts.get(host), &mut renamed);
-        }
-        if !self.tables.contains_key(&Host::Any) {
-            self.touch(&Host::Any, hosts.get(&Host::Any), &mut renamed);
         }
         let mut update = Update::default();
         let mut named = BTreeSet::new();
@@ -84,9 +82,9 @@ impl VirtualHosts {
         self.made.values()
     }
 
-    /// The hosts that there are.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
-        self.tables.keys()
+    /// What it takes to have none of them any more.
+    pub fn removal(&self) -> impl Iterator<Item = Key> {
+        self.made.values().map(|one| (one.kind(), one.name().clone()))
     }
 
     fn touch(&mut self, host: &Host, content: Option<&VirtualHost>, renamed: &mut Renamed) {

@@ -26,17 +26,19 @@ fn forward(weights: &[(&str, u32)]) -> Forward {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 }));
+    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 })).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
-fn redirect(host: &Host, port: Option<u16>) -> route_v3::RedirectAction {
+/// Of each route the redirect, and whether it is for requests with a port.
+fn redirects(host: &Host, status: u16, port: Option<u16>) -> Vec<(route_v3::RedirectAction, bool)> {
     let path = PathMatch::Prefix("/".into());
-    let built = route(host, &model_route(path, Action::RedirectToHttps { status: 308, port }));
-    match built.action.unwrap() {
-        route_v3::route::Action::Redirect(redirect) => redirect,
+    let built = route(host, &model_route(path, Action::RedirectToHttps { status, port }));
+    let redirect = |route: route_v3::Route| match route.action.unwrap() {
+        route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
-    }
+    };
+    built.into_iter().map(redirect).collect()
 }
 
 fn configuration(resource: &Resource) -> route_v3::RouteConfiguration {
@@ -59,7 +61,7 @@ fn each_path_match_has_its_form() {
 fn one_label_is_asked_for_by_the_route_and_only_behind_a_wildcard() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 });
     let one_label = Route { one_label_host: true, ..plain.clone() };
-    let headers = |host: &Host, one: &Route| route(host, one).r#match.unwrap().headers;
+    let headers = |host: &Host, one: &Route| route(host, one).remove(0).r#match.unwrap().headers;
     assert!(headers(&wildcard(), &plain).is_empty());
     assert!(headers(&exact("shop.example.com"), &one_label).is_empty());
     let matcher = headers(&wildcard(), &one_label).remove(0);
@@ -104,18 +106,36 @@ fn a_retry_goes_to_another_endpoint() {
 }
 
 #[test]
-fn a_redirect_leaves_the_plain_text_port_behind_where_it_can() {
-    let known = redirect(&exact("shop.example.com"), None);
-    assert_eq!((known.host_redirect.as_str(), known.port_redirect), ("shop.example.com", 0));
-    assert_eq!(known.response_code, route_v3::redirect_action::RedirectResponseCode::PermanentRedirect as i32);
-    assert_eq!(redirect(&exact("shop.example.com"), Some(8443)).port_redirect, 8443);
-    assert_eq!(redirect(&exact("shop.example.com"), Some(443)).port_redirect, 0);
-    assert_eq!(redirect(&wildcard(), None).host_redirect, "");
+fn a_redirect_leaves_the_plain_text_port_behind() {
+    let ports = |port| {
+        let all = redirects(&exact("shop.example.com"), 308, port);
+        all.into_iter().map(|(redirect, with_port)| (redirect.port_redirect, with_port)).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(None), [(443, true), (0, false)]);
+    assert_eq!(ports(Some(443)), [(443, true), (0, false)]);
+    assert_eq!(ports(Some(8443)), [(8443, false)]);
+    let (redirect, _) = redirects(&wildcard(), 308, None).remove(1);
+    assert_eq!(redirect.response_code, route_v3::redirect_action::RedirectResponseCode::PermanentRedirect as i32);
+}
+
+#[test]
+fn redirects_of_all_hosts_are_the_same() {
+    let redirect = |name: &str| Route {
+        origin: ObjectRef::new("Ingress", "shop", name),
+        ..model_route(PathMatch::Prefix("/".into()), Action::RedirectToHttps { status: 301, port: None })
+    };
+    let of = |name| VirtualHost { routes: vec![redirect(name)] };
+    let hosts = [(exact("a.example.com"), of("a")), (exact("b.example.com"), of("b"))];
+    let resource = http_routes(&hosts.into(), &Settings::default());
+    let first = configuration(&resource).virtual_hosts.remove(0);
+    assert_eq!(first.domains, ["a.example.com", "b.example.com"]);
+    assert_eq!(resource.origins().len(), 2);
 }
 
 #[test]
 fn a_route_names_its_object() {
-    let built = route(&Host::Any, &model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 }));
+    let built =
+        route(&Host::Any, &model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })).remove(0);
     assert_eq!(built.name, "Ingress/shop/cart");
     let fields = &built.metadata.unwrap().filter_metadata[names::METADATA].fields;
     assert_eq!(fields.len(), 3);
@@ -123,10 +143,10 @@ fn a_route_names_its_object() {
 
 #[test]
 fn plain_text_has_every_host_and_404_for_the_rest() {
-    let redirect = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let failing = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
     let hosts = [
         (exact("shop.example.com"), VirtualHost::default()),
-        (wildcard(), VirtualHost { routes: vec![redirect.clone(), redirect] }),
+        (wildcard(), VirtualHost { routes: vec![failing.clone(), failing] }),
     ];
     let resource = http_routes(&hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");

@@ -64,6 +64,7 @@ const CASES: &[Case] = &[
         s.headers.request.remove = vec!["x-internal".to_owned()];
         s.headers.response.remove = vec!["x-powered-by".to_owned()];
     }),
+    case("routes in buckets", &["http", "routes", "scopes"], |s| s.routes.discovery = Discovery::Buckets),
     case("time limits", LISTENERS, |s| {
         s.timeouts.request = Some(Duration::from_secs(30));
         s.timeouts.request_headers = None;
@@ -134,6 +135,7 @@ fn place(resource: &Resource) -> String {
         ResourceType::ROUTES => "routes".to_owned(),
         ResourceType::CLUSTER => "clusters".to_owned(),
         ResourceType::RUNTIME => "runtime".to_owned(),
+        ResourceType::SCOPED_ROUTES => "scopes".to_owned(),
         _ => format!("{} {}", resource.kind().short_name(), resource.name()),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::Scalar;
 use crate::settings::{
-    AccessLogFormat, AccessLogLevel, CompressionAlgorithm, ConnectionBalancer, DnsLookupFamily, HttpVersion,
+    AccessLogFormat, AccessLogLevel, CompressionAlgorithm, ConnectionBalancer, Discovery, DnsLookupFamily, HttpVersion,
     ProxyProtocol, ServerHeader, Underscores,
 };
 
@@ -67,6 +67,12 @@ impl Choice for CompressionAlgorithm {
 impl Choice for ConnectionBalancer {
     const NAME: &'static str = "balancer (`off`, `exact`)";
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Off, "off"), (Self::Exact, "exact")];
+}
+
+impl Choice for Discovery {
+    const NAME: &'static str = "way (`auto`, `rds`, `vhds`, `buckets`)";
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Auto, "auto"), (Self::Rds, "rds"), (Self::Vhds, "vhds"), (Self::Buckets, "buckets")];
 }
 
 impl Choice for DnsLookupFamily {

@@ -1,0 +1,163 @@
+//! The routes of the plain-text listener in a fixed number of route configurations, for very large sites: Envoy takes up
+//! a change of one of them, and not of all virtual hosts there are.
+//!
+//! Envoy finds the right one by a key that it computes from the host, by a CEL expression, before routes are looked for
+//! (SRDS). A key that is not known would be 404, so the key is one that every host has: the number of its bucket. In
+//! each bucket are, beside its own exact hosts, all wildcard hosts and the default one, for what is not known by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
+
+use super::VirtualHosts;
+use crate::envoy::{headers, names};
+use crate::model::{Host, VirtualHost};
+use crate::settings::Settings;
+use crate::snapshot::{Key, Resource, ResourceType, Update};
+
+/// For each bit of a bucket's number, the letters and digits whose count in a host makes it: 0 if it is even.
+///
+/// RE2 can count no further. The sets were looked for so that hosts of any kind, also such that differ in a number only,
+/// spread evenly (the largest bucket is 1.7 times the mean at the worst), and that each is few ranges: Envoy takes no
+/// expressions whose programs have more than 100 instructions. Other characters do not count, so a port may follow.
+const SETS: [&str; 6] =
+    ["245789ijlmtuvz", "3567efghinoqrw", "034568ahijmnotuv", "168hlmrwxyz", "2378bcknprstuwx", "0234589bgijklmoqrvwxy"];
+
+/// How many there are. Another number would be other keys, in the listener too.
+pub const COUNT: usize = 1 << SETS.len();
+
+/// The bucket of a host, which has no port.
+fn bucket(host: &str) -> usize {
+    let odd = |set: &&str| host.bytes().filter(|byte| set.as_bytes().contains(&byte.to_ascii_lowercase())).count() % 2;
+    SETS.iter().enumerate().map(|(bit, set)| odd(set) << bit).sum()
+}
+
+/// The key of a request's scope, in Envoy's format.
+pub fn key() -> String {
+    let bits = SETS.iter().enumerate().map(|(bit, set)| {
+        let (odd, even) = (class(|byte| set.as_bytes().contains(&byte)), class(|byte| !set.as_bytes().contains(&byte)));
+        format!("(request.host.matches('^({even}|{odd}{even}*{odd})*(:|$)')?0:{})", 1 << bit)
+    });
+    names::bucket(format_args!("%CEL({})%", bits.collect::<Vec<_>>().join("+")))
+}
+
+/// A class of the characters of a host, of which `has` knows the lower-case ones, in few ranges.
+fn class(has: impl Fn(u8) -> bool) -> String {
+    let characters = (b'.'..=b'z').filter(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte));
+    let mut ranges: Vec<(u8, u8)> = Vec::new();
+    for byte in characters.filter(|byte| has(byte.to_ascii_lowercase())) {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == byte => *last = byte,
+            _ => ranges.push((byte, byte)),
+        }
+    }
+    let ranges = ranges.into_iter().map(|(first, last)| format!("{}-{}", char::from(first), char::from(last)));
+    // A hyphen at the end stands for itself.
+    format!("[{}{}]", ranges.collect::<String>(), if has(b'-') { "-" } else { "" })
+}
+
+/// The buckets and what is in them, kept so that a change costs one bucket; one of a wildcard host costs all.
+#[derive(Debug)]
+pub struct Buckets {
+    exact: Vec<VirtualHosts>,
+    /// Wildcard hosts and the default one.
+    everywhere: VirtualHosts,
+    given: bool,
+}
+
+impl Default for Buckets {
+    fn default() -> Self {
+        let exact = (0..COUNT).map(|_| VirtualHosts::default()).collect();
+        Self { exact, everywhere: VirtualHosts::default(), given: false }
+    }
+}
+
+impl Buckets {
+    /// Takes in what `hosts` now says of the `touched` ones. Which scopes and route configurations have changed by that.
+    pub fn update<'a>(
+        &mut self,
+        hosts: &BTreeMap<Host, VirtualHost>,
+        touched: impl IntoIterator<Item = &'a Host>,
+        settings: &Settings,
+        everything: bool,
+    ) -> Update<Arc<Resource>> {
+        let mut by_bucket: BTreeMap<usize, Vec<&Host>> = BTreeMap::new();
+        let mut elsewhere = Vec::new();
+        for host in touched {
+            match host {
+                Host::Exact(name) => by_bucket.entry(bucket(name)).or_default().push(host),
+                Host::Wildcard(_) | Host::Any => elsewhere.push(host),
+            }
+        }
+        let first = !std::mem::replace(&mut self.given, true);
+        if first {
+            elsewhere.push(&Host::Any);
+        }
+        let changed = |update: Update<Arc<Resource>>| !update.set.is_empty() || !update.remove.is_empty();
+        let mut stale: BTreeSet<usize> = BTreeSet::new();
+        for (number, touched) in by_bucket {
+            if changed(self.exact[number].update(hosts, touched)) {
+                stale.insert(number);
+            }
+        }
+        if changed(self.everywhere.update(hosts, elsewhere)) || everything {
+            stale.extend(0..COUNT);
+        }
+        let mut update = Update::default();
+        if first {
+            update.set.extend((0..COUNT).map(|number| Arc::new(scope(number))));
+        }
+        update.set.extend(stale.into_iter().map(|number| Arc::new(self.routes(number, settings))));
+        update
+    }
+
+    /// What it takes to have none of them any more.
+    pub fn removal() -> impl Iterator<Item = Key> {
+        let kinds = [ResourceType::SCOPED_ROUTES, ResourceType::ROUTES];
+        (0..COUNT).flat_map(move |number| kinds.map(|kind| (kind, names::bucket(number).into())))
+    }
+
+    fn routes(&self, number: usize, settings: &Settings) -> Resource {
+        let routes = super::route_configuration(&names::bucket(number), vec![]);
+        let mut routes = headers::with_policies(routes, &settings.headers);
+        // The key goes no further than Envoy.
+        routes.request_headers_to_remove.insert(0, names::BUCKET.to_owned());
+        super::with_virtual_hosts(routes, self.exact[number].all().chain(self.everywhere.all()))
+    }
+}
+
+fn scope(number: usize) -> Resource {
+    let name = names::bucket(number);
+    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(name.clone())) };
+    let scope = route_v3::ScopedRouteConfiguration {
+        name: name.clone(),
+        route_configuration_name: name.clone(),
+        key: Some(ScopeKey { fragments: vec![fragment] }),
+        ..Default::default()
+    };
+    Resource::new(&name, &scope, vec![])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_spread_over_all_buckets() {
+        for form in ["N.test", "host-N.example.com", "N-shop.customers.example.org"] {
+            let mut sizes = vec![0; COUNT];
+            for number in 0..6_400 {
+                sizes[bucket(&form.replace('N', &number.to_string()))] += 1;
+            }
+            let (most, least) = (sizes.iter().max(), sizes.iter().min());
+            assert!(most < Some(&200) && least > Some(&20), "{form}: {least:?} to {most:?} of 100");
+        }
+    }
+
+    #[test]
+    fn case_counts_for_nothing() {
+        assert_eq!(bucket("Shop.EXAMPLE.com"), bucket("shop.example.com"));
+    }
+}
