@@ -134,11 +134,12 @@ pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     hcm_v3::ScopedRoutes {
         name: names::SCOPES.to_owned(),
         scope_key_builder: Some(ScopeKeyBuilder { fragments: vec![fragment] }),
+        // Of all connection managers the first one's source counts, so those without such scopes name it too.
+        rds_config_source: Some(wire::ads()),
         config_specifier: Some(ConfigSpecifier::ScopedRds(hcm_v3::ScopedRds {
             scoped_rds_config_source: Some(wire::ads()),
             ..Default::default()
         })),
-        ..Default::default()
     }
 }
 

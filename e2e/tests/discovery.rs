@@ -1,0 +1,303 @@
+//! The routes of plain HTTP in every form in which Envoys get them (`routes.discovery`): one site, the same answers, and
+//! not one failed request when it changes.
+
+use std::time::Duration;
+
+use e2e::load::Plan;
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_until};
+
+const RENAMES: usize = 15;
+const MOVES: usize = 10;
+const COMINGS: usize = 10;
+const MANY: usize = 200;
+
+/// A form, and what asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Form {
+    setting: &'static str,
+    mode: Mode,
+    /// What Envoy's route configurations have then.
+    sign: &'static str,
+}
+
+/// Asked for by delta, as it is not by itself.
+const RDS: Form = Form { setting: "rds", mode: Mode::Delta, sign: "\"virtual_hosts\": [" };
+/// What an Envoy of the state of the world gets by itself.
+const RDS_SOTW: Form = Form { setting: "auto", mode: Mode::Sotw, sign: "\"virtual_hosts\": [" };
+const BUCKETS: Form = Form { setting: "buckets", mode: Mode::Delta, sign: "\"http/63\"" };
+const BUCKETS_SOTW: Form = Form { setting: "buckets", mode: Mode::Sotw, sign: "\"http/63\"" };
+
+/// An Envoy in one form, and two backends, `a` and `b`, each a Service of that name.
+struct Site {
+    form: Form,
+    manifests: Manifests,
+    _config: Manifests,
+    lockgate: Lockgate,
+    envoy: Envoy,
+    a: Backend,
+    b: Backend,
+}
+
+impl Site {
+    /// With nothing to serve.
+    async fn open(form: Form) -> Self {
+        let (a, b) = (Backend::start("a").await, Backend::start("b").await);
+        let (manifests, config) = (Manifests::new(), Manifests::new());
+        manifests.write("class.yaml", &ingress_class());
+        manifests.write("services.yaml", &documents(&[service("a", "", &[a.address]), service("b", "", &[b.address])]));
+        config.write("lockgate.yaml", &format!("routes: {{ discovery: {} }}\n", form.setting));
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
+        let envoy = Envoy::start(&lockgate, form.mode).await;
+        Self { form, manifests, _config: config, lockgate, envoy, a, b }
+    }
+
+    fn target(&self, host: &str) -> Target {
+        Target::http(self.lockgate.http, host)
+    }
+
+    /// Waits until a host is answered by a backend.
+    async fn served(&self, host: &str, by: &str) -> Duration {
+        let target = self.target(host);
+        wait_until(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await
+    }
+
+    /// Waits until a host is answered so.
+    async fn answered(&self, host: &str, status: u16) -> Duration {
+        let what = format!("{status} for {host}");
+        wait_until(&what, async || self.target(host).get("/").await.is_ok_and(|answer| answer.status == status)).await
+    }
+
+    async fn load(&self, host: &str) -> Load {
+        Load::start(Plan { rate: 500, connections: 8, ..Plan::new(self.target(host), "/") }).await
+    }
+
+    /// Ends the load. Nothing may have failed, and nothing been rejected.
+    async fn unfailing(&self, step: &str, load: Load) {
+        let report = load.stop().await;
+        println!("{:?}, {step}: {report}", self.form);
+        assert_eq!(report.failed(), 0, "{step}: {report}");
+        assert_eq!(self.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0, "{step}");
+        let routes = self.envoy.get("/config_dump?resource=dynamic_route_configs").await.text();
+        assert!(routes.contains(self.form.sign), "{step}: {:?} has not {}", self.form, self.form.sign);
+    }
+}
+
+/// What Envoy makes of a host is the same in every form.
+async fn hosts_match(form: Form) {
+    let site = Site::open(form).await;
+    let mut rules = vec![ingress("wild", "'*.wild.test'", "b", None), ingress("shop", "shop.test", "a", None)];
+    rules.push(ingress("exact", "shop.wild.test", "a", None));
+    site.manifests.write("rules.yaml", &documents(&rules));
+    let known = [
+        ("shop.test", "a"),
+        ("SHOP.Test", "a"),
+        ("shop.test:8080", "a"),
+        ("Shop.Test:80", "a"),
+        ("x.wild.test", "b"),
+        ("X.WILD.test:9000", "b"),
+        ("shop.wild.test", "a"),
+        ("SHOP.wild.TEST:1", "a"),
+    ];
+    let unknown = ["wild.test", "x.y.wild.test", "shop.test.", "other.test", "10.0.0.1", "[::1]:80", "_"];
+    for (host, by) in known {
+        site.served(host, by).await;
+        assert_eq!(site.target(host).over_http2().backend("/").await.as_deref(), Some(by), "{host} over HTTP/2");
+    }
+    for host in unknown {
+        assert_eq!(site.target(host).get("/").await.map_or(0, |answer| answer.status), 404, "{host}");
+    }
+    // What clients make up leads nowhere else.
+    let forged = site.target("shop.test").field("x-lockgate-bucket", "http/1").field("x-lockgate-server-name", "x");
+    for _ in 0..20 {
+        assert_eq!(forged.backend("/").await.as_deref(), Some("a"));
+    }
+
+    // A default backend takes what is unknown, except under a rule's wildcard host with one label.
+    let default = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: { name: default, namespace: default }\n\
+                   spec: { defaultBackend: { service: { name: b, port: { name: http } } } }\n";
+    site.manifests.write("default.yaml", default);
+    for host in unknown {
+        site.served(host, "b").await;
+    }
+    for (host, by) in known {
+        site.served(host, by).await;
+    }
+    site.manifests.remove("default.yaml");
+    for host in unknown {
+        site.answered(host, 404).await;
+    }
+    let load = site.load("shop.test").await;
+    site.unfailing("as it was", load).await;
+}
+
+/// Every kind of change, under load on a host that it moves or must not touch.
+async fn changes_lose_nothing(form: Form) {
+    let site = Site::open(form).await;
+    let shop = |name: &str, service: &str| ingress(name, "shop.test", service, None);
+    site.manifests.write("shop.yaml", &shop("shop", "a"));
+    site.served("shop.test", "a").await;
+
+    let load = site.load("shop.test").await;
+    for i in 0..RENAMES {
+        let name = format!("a-{i}");
+        let renamed = documents(&[service(&name, "", &[site.a.address]), shop("shop", &name)]);
+        site.manifests.write("shop.yaml", &renamed);
+        site.envoy.wait_routed_to(&format!("default/{name}/http")).await;
+        load.answers(20).await;
+    }
+    site.unfailing(&format!("{RENAMES} renames of a Service"), load).await;
+
+    let load = site.load("shop.test").await;
+    for i in 0..MOVES {
+        let (owner, by) = [("other", "b"), ("shop", "a")][i % 2];
+        site.manifests.write("shop.yaml", &shop(owner, by));
+        site.served("shop.test", by).await;
+    }
+    site.unfailing(&format!("{MOVES} moves of a host to another Ingress and backend"), load).await;
+
+    // Those that come have the routes of the one under load: they join its virtual host, and leave it again.
+    let load = site.load("shop.test").await;
+    for i in 0..COMINGS {
+        let host = format!("{}.test", ["aa", "zz"][i % 2]);
+        let rule = format!(
+            "    - host: {host}\n      http:\n        paths:\n          - path: /\n            pathType: Prefix\n            \
+             backend: {{ service: {{ name: a, port: {{ name: http }} }} }}\n"
+        );
+        site.manifests.write("shop.yaml", &format!("{}{rule}", shop("shop", "a")));
+        site.served(&host, "a").await;
+        site.manifests.write("shop.yaml", &shop("shop", "a"));
+        site.answered(&host, 404).await;
+    }
+    site.unfailing(&format!("{COMINGS} hosts with equal routes come and go"), load).await;
+
+    let load = site.load("shop.test").await;
+    let many: Vec<String> = (0..MANY).map(|i| ingress(&format!("i-{i}"), &format!("{i}.test"), "b", None)).collect();
+    site.manifests.write("many.yaml", &documents(&many));
+    let time = site.served(&format!("{}.test", MANY - 1), "b").await;
+    println!("{form:?}: the last of {MANY} hosts is served after {} ms", time.as_millis());
+    for i in 0..MANY {
+        site.served(&format!("{i}.test"), "b").await;
+    }
+    let moved = documents(&many).replace("name: b, port", "name: a, port");
+    site.manifests.write("many.yaml", &moved);
+    for i in 0..MANY {
+        site.served(&format!("{i}.test"), "a").await;
+    }
+    site.manifests.remove("many.yaml");
+    for i in 0..MANY {
+        site.answered(&format!("{i}.test"), 404).await;
+    }
+    site.unfailing(&format!("{MANY} hosts come, change and go at one stroke"), load).await;
+    assert!(site.a.requests() > 0 && site.b.requests() > 0);
+}
+
+/// A listener without routes opens at once, and what comes later is served.
+async fn nothing_to_serve_is_404(form: Form) {
+    let site = Site::open(form).await;
+    let time = site.answered("shop.test", 404).await;
+    assert!(time < Duration::from_secs(5), "{time:?}");
+    site.manifests.write("shop.yaml", &ingress("shop", "shop.test", "a", None));
+    site.served("shop.test", "a").await;
+    site.manifests.remove("shop.yaml");
+    site.answered("shop.test", 404).await;
+}
+
+/// Envoy goes on while the controller is away, and learns afterwards what came and what went.
+async fn an_outage_costs_nothing(form: Form) {
+    let mut site = Site::open(form).await;
+    let rule = |name: &str, by: &str| ingress(name, &format!("{name}.test"), by, None);
+    site.manifests.write("rules.yaml", &documents(&[rule("shop", "a"), rule("goes", "a"), rule("turns", "a")]));
+    for host in ["shop.test", "goes.test", "turns.test"] {
+        site.served(host, "a").await;
+    }
+    let load = site.load("shop.test").await;
+    site.lockgate.kill();
+    load.answers(200).await;
+    site.manifests.write("rules.yaml", &documents(&[rule("shop", "a"), rule("comes", "b"), rule("turns", "b")]));
+    site.lockgate.restart();
+    site.lockgate.wait_ready().await;
+    site.served("turns.test", "b").await;
+    site.served("comes.test", "b").await;
+    site.answered("goes.test", 404).await;
+    site.unfailing("an outage of the controller", load).await;
+
+    // Nothing has changed: no resource is sent again.
+    let load = site.load("shop.test").await;
+    site.lockgate.restart();
+    site.lockgate.wait_ready().await;
+    wait_until("Envoy's stream", async || site.lockgate.metric("lockgate_xds_streams", &[]).await > 0.0).await;
+    load.answers(500).await;
+    if form.mode == Mode::Delta {
+        assert_eq!(site.lockgate.metric("lockgate_xds_pushed_resources_total", &[]).await, 0.0);
+    }
+    site.unfailing("a restart of the controller", load).await;
+    site.envoy.restart();
+    site.envoy.wait_ready().await;
+    for (host, by) in [("shop.test", "a"), ("comes.test", "b"), ("turns.test", "b")] {
+        assert_eq!(site.target(host).backend("/").await.as_deref(), Some(by), "{host} as soon as it is ready");
+    }
+}
+
+/// Redirects to https, which all hosts share; and no header of ours reaches a backend.
+async fn redirects_and_headers(form: Form) {
+    let (site, echo, authority) = (Site::open(form).await, Echo::start().await, Authority::new());
+    let redirecting = |name: &str| {
+        let rule = ingress(name, &format!("{name}.test"), "a", Some("cert"));
+        rule.replace(
+            "namespace: default }\nspec",
+            "namespace: default, annotations: { ingress.kubernetes.io/force-ssl-redirect: 'true' } }\nspec",
+        )
+    };
+    let rules = documents(&[
+        authority.issue(&["one.test", "two.test"]).secret("default", "cert"),
+        redirecting("one"),
+        redirecting("two"),
+        service("echo", "", &[echo.address]),
+        ingress("echo", "echo.test", "echo", None),
+    ]);
+    site.manifests.write("rules.yaml", &rules);
+    for (host, location) in [
+        ("one.test", "https://one.test/a?b=c"),
+        ("two.test", "https://two.test/a?b=c"),
+        ("two.test:8080", "https://two.test:443/a?b=c"),
+    ] {
+        site.answered(host, 301).await;
+        let answer = site.target(host).get("/a?b=c").await.expect("a redirect");
+        assert_eq!(answer.header("location"), location, "{host}");
+    }
+    site.answered("echo.test", 200).await;
+    let asked = site.target("echo.test").field("x-lockgate-bucket", "forged").get("/").await.expect("an echo").text();
+    match form.setting {
+        "buckets" => assert!(!asked.contains("lockgate"), "{asked}"),
+        // A field like any other.
+        _ => assert!(asked.contains("x-lockgate-bucket: forged"), "{asked}"),
+    }
+}
+
+/// Each of these in every form.
+macro_rules! in_every_form {
+    ($($case:ident),* $(,)?) => {
+        in_every_form!(@ rds RDS $($case)*);
+        in_every_form!(@ rds_sotw RDS_SOTW $($case)*);
+        in_every_form!(@ buckets BUCKETS $($case)*);
+        in_every_form!(@ buckets_sotw BUCKETS_SOTW $($case)*);
+    };
+    (@ $module:ident $form:ident $($case:ident)*) => {
+        mod $module {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $case() {
+                super::$case(super::$form).await;
+            })*
+        }
+    };
+}
+
+in_every_form!(
+    hosts_match,
+    changes_lose_nothing,
+    nothing_to_serve_is_404,
+    an_outage_costs_nothing,
+    redirects_and_headers,
+);
