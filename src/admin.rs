@@ -51,10 +51,9 @@ pub struct AdminState {
     pub metrics: Metrics,
     /// The log's level.
     pub log: LogControl,
-    /// The newest snapshot, `None` before the first.
-    pub snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
-    /// The same of what gRPC clients and servers without a proxy are served.
-    pub grpc_snapshot: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// The newest snapshot of each view, by its name: `None` before the first, or if nobody wants it. The first view is
+    /// the one that is always there.
+    pub snapshots: Vec<(&'static str, watch::Receiver<Option<Arc<Snapshot>>>)>,
     /// Objects and problems.
     pub inspection: watch::Receiver<Arc<Inspection>>,
     /// The settings that hold, as YAML, and what is wrong with the file.
@@ -104,7 +103,7 @@ fn router(state: Arc<AdminState>) -> Router {
 }
 
 async fn readyz(State(state): State<Arc<AdminState>>) -> Response {
-    let published = state.snapshot.borrow().is_some();
+    let published = state.snapshots.first().is_some_and(|(_, newest)| newest.borrow().is_some());
     match state.readiness.missing(published) {
         None => "ready\n".into_response(),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {missing}\n")).into_response(),

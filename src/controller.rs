@@ -14,7 +14,6 @@ use imbl::OrdMap;
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::Readiness;
-use crate::envoy;
 use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
 use crate::model::Touched;
@@ -27,7 +26,7 @@ use crate::source::resources::FILE;
 use crate::translate::problem::Problems;
 use crate::translate::{Dirty, Translator};
 
-pub use views::Views;
+pub use views::{Served, View, Views};
 
 /// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
 const EVENTS_A_PASS: usize = 10_000;
@@ -44,6 +43,7 @@ pub struct Controller {
     translator: Translator,
     /// What has changed and is not translated yet, as long as lists are missing.
     dirty: Dirty,
+    settings_changed: bool,
     problems: Problems,
     ingresses: OrdMap<ObjectKey, Published>,
     faults: BTreeSet<ObjectRef>,
@@ -56,6 +56,8 @@ struct Pass {
     changed: Vec<ObjectRef>,
     /// The status of Ingresses may have changed, which is nothing to translate.
     status: bool,
+    /// Somebody asks for what is not made yet, or may be made again.
+    wanted: bool,
     /// A directory of resources: nothing to translate.
     resources: Option<Resources>,
 }
@@ -84,6 +86,7 @@ impl Controller {
             unlisted: Kind::ALL.into_iter().collect(),
             translator: Translator::default(),
             dirty: Dirty::everything(),
+            settings_changed: false,
             problems: Problems::new(),
             ingresses: OrdMap::new(),
             faults: BTreeSet::new(),
@@ -91,9 +94,21 @@ impl Controller {
     }
 
     /// Works until the source is gone. Blocks: to be run on a thread of its own.
-    pub fn run(mut self, mut events: mpsc::Receiver<Event>) {
-        while let Some(event) = events.blocking_recv() {
+    ///
+    /// # Errors
+    /// There is no timer to be had of the system.
+    pub fn run(mut self, mut events: mpsc::Receiver<Event>) -> std::io::Result<()> {
+        let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        loop {
             let mut pass = Pass::default();
+            let event = match self.views.due() {
+                None => events.blocking_recv(),
+                Some(due) => match timer.block_on(async { tokio::time::timeout_at(due.into(), events.recv()).await }) {
+                    Ok(event) => event,
+                    Err(_) => Some(Event::Wanted),
+                },
+            };
+            let Some(event) = event else { return Ok(()) };
             self.take(event, &mut pass);
             for _ in 1..EVENTS_A_PASS {
                 let Ok(event) = events.try_recv() else { break };
@@ -149,9 +164,12 @@ impl Controller {
             Event::Settings(settings) => {
                 self.settings = *settings;
                 self.dirty = Dirty::everything();
+                self.settings_changed = true;
             }
+            Event::Wanted => pass.wanted = true,
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
+                self.dirty = Dirty::default();
                 Kind::ALL.iter().for_each(|kind| self.readiness.listed(kind.as_str()));
                 let set = set.into_iter().map(Arc::new).collect();
                 pass.resources = Some(Resources::All(Update { set, remove: Vec::new() }));
@@ -214,6 +232,10 @@ impl Controller {
             return;
         }
         if self.dirty.is_empty() {
+            if pass.wanted {
+                let changes = self.publish(&Touched::default(), Instant::now());
+                self.published(&changes);
+            }
             if pass.status {
                 let objects = self.objects.clone();
                 self.inspection.send_modify(|inspection| Arc::make_mut(inspection).objects = objects);
@@ -236,18 +258,10 @@ impl Controller {
         }));
     }
 
-    /// Publishes what is touched.
-    fn publish(&self, touched: &Touched, start: Instant) -> Arc<Changes> {
-        let model = self.translator.model();
-        let Touched { endpoints, .. } = touched;
-        if *touched != (Touched { endpoints: endpoints.clone(), ..Touched::default() })
-            || self.views.envoy.newest().is_none()
-        {
-            return self.views.replace(model, envoy::build(model, &self.settings), start);
-        }
-        let set = endpoints.iter().filter_map(|name| Some((name, model.endpoints.get(name)?)));
-        let set = set.map(|(name, endpoints)| Arc::new(envoy::endpoint::load_assignment(name, endpoints))).collect();
-        self.views.update_endpoints(Update { set, remove: Vec::new() }, start)
+    /// Publishes what is touched, and what is wanted or due.
+    fn publish(&mut self, touched: &Touched, start: Instant) -> Arc<Changes> {
+        let settings_changed = std::mem::take(&mut self.settings_changed);
+        self.views.update(self.translator.model(), touched, &self.settings, settings_changed, start)
     }
 
     /// Tells the log and the metrics what is newly wrong, and what no longer is.
@@ -259,7 +273,7 @@ impl Controller {
 
     /// Notes since when those of these Ingresses that are ours are a part of what is published.
     fn note_ingresses(&mut self, ingresses: &BTreeSet<ObjectKey>) {
-        let since = self.views.envoy.newest().map_or(0, |newest| newest.generation());
+        let since = self.views.generation();
         for key in ingresses {
             let ours = self.objects.ingresses.get(key).filter(|_| self.translator.serves(key));
             let Some(ingress) = ours else {
@@ -278,7 +292,7 @@ impl Controller {
             return;
         }
         self.metrics.published();
-        if let Some(snapshot) = self.views.envoy.newest() {
+        if let Some(snapshot) = self.views.newest() {
             for kind in snapshot.kinds() {
                 self.metrics.set_resources(kind.short_name(), snapshot.len(kind));
             }

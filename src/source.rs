@@ -48,6 +48,8 @@ pub enum Event {
     },
     /// An earlier fault of this origin is healed.
     Healed(ObjectRef),
+    /// Somebody asks for resources in a form that is not made yet. It comes from those who serve, not from a source.
+    Wanted,
     /// The settings have changed.
     Settings(Box<Settings>),
     /// What happened at one stroke, as a file that was saved: applied at one stroke too. An Ingress that was pointed to

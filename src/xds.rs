@@ -39,7 +39,8 @@
 //! ```
 //!
 //! - **Groups of nodes**: [`Stores::by_node`] chooses a store by [`Node::cluster`], [`Node::id`] or [`Node::metadata`];
-//!   [`Groups`](crate::snapshot::Groups) keeps the stores, and what they have in common.
+//!   [`Groups`](crate::snapshot::Groups) keeps the stores, and what they have in common. [`Stores::by_client`] also knows
+//!   how a client asks, for those who have resources in more than one form.
 //!
 //!   ```
 //!   # use std::sync::Arc;
@@ -90,6 +91,6 @@ pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
 pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
-pub use service::{Service, Stores};
+pub use service::{Client, Service, Stores};
 pub use stream::{Refusal, Stream};
 pub use tls::{Tls, TlsFault, tls_config, tls_config_of};

@@ -22,7 +22,8 @@ const INDEX: &str = "\
 /debug/resources                     types of resources, how many, their version
 /debug/resources?type=Cluster        one type: names, versions, and the objects that each was made from
 /debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
-/debug/resources?view=grpc           the same for gRPC clients without a proxy; with type= and name= too
+/debug/resources?view=whole          the same for Envoys by state of the world; with type= and name= too
+/debug/resources?view=grpc           the same for gRPC clients without a proxy
 /debug/settings                      the settings that hold, where each comes from, what is wrong with the file
 /debug/xds                           the open streams: who, what was sent, accepted, rejected
 /debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
@@ -97,26 +98,22 @@ async fn set_log(State(state): State<Arc<AdminState>>, filter: String) -> Respon
 struct Wanted {
     r#type: Option<String>,
     name: Option<String>,
-    #[serde(default)]
-    view: View,
-}
-
-/// Whose resources.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-enum View {
-    #[default]
-    Envoy,
-    Grpc,
+    view: Option<String>,
 }
 
 async fn resources(State(state): State<Arc<AdminState>>, Query(wanted): Query<Wanted>) -> Response {
-    let published = match wanted.view {
-        View::Envoy => &state.snapshot,
-        View::Grpc => &state.grpc_snapshot,
+    let view = |(name, _): &&(&str, _)| wanted.view.as_ref().is_none_or(|view| view == name);
+    let Some((view, newest)) = state.snapshots.iter().find(view) else {
+        let known: Vec<_> = state.snapshots.iter().map(|(name, _)| *name).collect();
+        return (StatusCode::NOT_FOUND, format!("no such view; there are {}\n", known.join(", "))).into_response();
     };
-    let Some(snapshot) = published.borrow().clone() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "nothing is published yet\n").into_response();
+    let Some(snapshot) = newest.borrow().clone() else {
+        let published = state.snapshots.iter().any(|(_, newest)| newest.borrow().is_some());
+        let why = match published {
+            true => format!("the view \"{view}\" is not made: no client has asked for it\n"),
+            false => "nothing is published yet\n".to_owned(),
+        };
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
     let Some(type_name) = wanted.r#type else { return pretty(&types(&snapshot)) };
     let Some(kind) = snapshot.kinds().find(|kind| {

@@ -27,8 +27,7 @@ fn admin() -> Admin {
         readiness: Readiness::awaiting(["Service", "Ingress"]),
         metrics: Metrics::default(),
         log: crate::telemetry::detached("info"),
-        snapshot: store.subscribe(),
-        grpc_snapshot: grpc_store.subscribe(),
+        snapshots: vec![("envoy", store.subscribe()), ("whole", watch::Sender::new(None).subscribe()), ("grpc", grpc_store.subscribe())],
         inspection: inspection.subscribe(),
         settings: Box::new(|| "timeouts:\n".to_owned()),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),
@@ -104,7 +103,7 @@ async fn metrics_are_served_to_everybody_and_debug_to_this_machine() {
 }
 
 #[tokio::test]
-async fn both_views_are_shown() {
+async fn each_view_is_shown_that_is_made() {
     let admin = admin();
     admin.publish();
     admin.grpc_store.replace(vec![Resource::new("cart.shop:80", &Listener::default(), vec![])]);
@@ -115,7 +114,10 @@ async fn both_views_are_shown() {
     assert_eq!(names("").await, ["http"]);
     assert_eq!(names("&view=envoy").await, ["http"]);
     assert_eq!(names("&view=grpc").await, ["cart.shop:80"]);
-    assert_eq!(admin.get("/debug/resources?view=other").await.0, StatusCode::BAD_REQUEST);
+    let (status, why) = admin.get("/debug/resources?view=whole").await;
+    assert!(status == StatusCode::SERVICE_UNAVAILABLE && why.contains("no client has asked for it"), "{why}");
+    let (status, why) = admin.get("/debug/resources?view=other").await;
+    assert!(status == StatusCode::NOT_FOUND && why.contains("envoy, whole, grpc"), "{why}");
 }
 
 #[tokio::test]

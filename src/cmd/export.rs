@@ -14,6 +14,7 @@ use super::object_args::{LogArgs, ObjectArgs};
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
+use crate::controller::View;
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
 use crate::settings::Source;
@@ -165,16 +166,16 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
     let exporter = Exporter::open(options).context("--dir")?;
     let metrics = Metrics::new(COMMIT);
-    let mut pipeline = Pipeline::start(source, settings, metrics.clone())?;
-    let (mut first, readiness) = (pipeline.store.subscribe(), pipeline.readiness.clone());
+    let mut pipeline = Pipeline::start(source, settings, metrics.clone(), View::Whole)?;
+    let (store, readiness) = (pipeline.served.store(View::Whole).clone(), pipeline.readiness.clone());
+    let mut first = store.subscribe();
     // There is nothing here that could listen.
     readiness.listening();
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics,
         log,
-        snapshot: pipeline.store.subscribe(),
-        grpc_snapshot: pipeline.grpc.subscribe(),
+        snapshots: pipeline.snapshots(),
         inspection: pipeline.inspected.clone(),
         settings: pipeline.describe_settings(),
         streams: Box::new(|| Value::Array(Vec::new())),
@@ -186,7 +187,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         }
     };
     let missing = || readiness.missing(false).unwrap_or_default();
-    let mut export = tokio::spawn(exporter.run(pipeline.store.subscribe(), once));
+    let mut export = tokio::spawn(exporter.run(store.subscribe(), once));
     let late = async {
         let published = first.wait_for(Option::is_some);
         let late = once && tokio::time::timeout(FIRST_LISTS, published).await.is_err();

@@ -10,11 +10,11 @@ use super::expiry;
 use super::reload::{self, State};
 use super::settings_args::SettingsSource;
 use crate::admin::Readiness;
-use crate::controller::{Controller, Views};
+use crate::controller::{Controller, Served, View, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::{Source, Status};
-use crate::snapshot::Store;
+use crate::snapshot::Snapshot;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
 
@@ -23,10 +23,8 @@ const EVENTS: usize = 4096;
 
 /// A source whose objects become snapshots.
 pub(super) struct Pipeline {
-    /// Where the snapshots for Envoys are published.
-    pub store: Arc<Store>,
-    /// Where those for gRPC clients without a proxy are.
-    pub grpc: Arc<Store>,
+    /// Where the snapshots are published.
+    pub served: Served,
     /// Which first lists are still missing.
     pub readiness: Readiness,
     /// What the loop knows, for the debug pages.
@@ -38,29 +36,36 @@ pub(super) struct Pipeline {
     source: JoinHandle<Result<(), SourceError>>,
     reload: JoinHandle<Result<(), SourceError>>,
     expiry: JoinHandle<()>,
-    loop_end: mpsc::Receiver<()>,
+    loop_end: mpsc::Receiver<std::io::Error>,
 }
 
 impl Pipeline {
-    /// Starts both, the loop on a thread of its own.
-    pub fn start(source: Source, settings: SettingsSource, metrics: Metrics) -> anyhow::Result<Self> {
+    /// Starts both, the loop on a thread of its own. `view`: what is published even if nobody asks for it.
+    pub fn start(source: Source, settings: SettingsSource, metrics: Metrics, view: View) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
-        let views = Views::default();
-        let (store, grpc) = (views.envoy.clone(), views.grpc.clone());
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
+        let waker = events.downgrade();
+        // If there is no room, there are events, and with them comes a pass.
+        let wake = move || {
+            let _ = waker.upgrade().map(|events| events.try_send(Event::Wanted));
+        };
+        let views = Views::new(view, Box::new(wake));
+        let served = views.served();
         let state = State { resolved: settings.resolved.clone(), file: settings.name(), fault: None };
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
         let (status, settings_status) = watch::channel(first.status.clone());
         let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection);
-        let (loop_ended, loop_end) = mpsc::channel::<()>(1);
+        let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
         std::thread::Builder::new()
             .name("controller".into())
             .spawn(move || {
                 // Dropped when the loop ends, also when it panics.
-                let _ended = loop_ended;
-                controller.run(received);
+                let ended = loop_ended;
+                if let Err(error) = controller.run(received) {
+                    let _ = ended.try_send(error);
+                }
             })
             .context("cannot start the controller's thread")?;
         // Settings mean nothing to Envoy resources, which are served as they are.
@@ -71,7 +76,7 @@ impl Pipeline {
         let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), metrics));
         let source = tokio::spawn(watch_source(source, events));
         let (settings, status) = (settings_state, settings_status);
-        Ok(Self { store, grpc, readiness, inspected, settings, status, source, reload, expiry, loop_end })
+        Ok(Self { served, readiness, inspected, settings, status, source, reload, expiry, loop_end })
     }
 
     /// Why one of the two has ended; while both work, this waits.
@@ -88,7 +93,10 @@ impl Pipeline {
                 Err(error) => error,
             },
             _ = &mut self.expiry => anyhow!("the watch of certificates ended by itself"),
-            _ = self.loop_end.recv() => anyhow!("the controller's loop ended by itself"),
+            error = self.loop_end.recv() => match error {
+                Some(error) => anyhow::Error::from(error).context("the controller's loop"),
+                None => anyhow!("the controller's loop ended by itself"),
+            },
         }
     }
 
@@ -96,6 +104,13 @@ impl Pipeline {
     pub fn describe_settings(&self) -> Box<dyn Fn() -> String + Send + Sync> {
         let settings = self.settings.clone();
         Box::new(move || settings.borrow().describe())
+    }
+
+    /// What is published, for the debug pages.
+    pub fn snapshots(&self) -> Vec<(&'static str, watch::Receiver<Option<Arc<Snapshot>>>)> {
+        let others = View::ALL.into_iter().filter(|view| *view != self.served.primary());
+        let views = std::iter::once(self.served.primary()).chain(others);
+        views.map(|view| (view.as_str(), self.served.store(view).subscribe())).collect()
     }
 
     /// Takes nothing new from the source any more.

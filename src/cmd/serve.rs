@@ -14,13 +14,14 @@ use tokio::sync::watch;
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
+use crate::controller::{Served, View};
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::ServerOptions;
-use crate::snapshot::Store;
+use crate::snapshot::ApiVersion;
 use crate::status::Fleet;
 use crate::telemetry;
-use crate::xds::{self, Limits, Registry, Stores, Timing};
+use crate::xds::{self, Client, Limits, Registry, Stores, Timing, Variant};
 
 use tls::Certificates;
 use writing::{Known, Writing};
@@ -37,20 +38,19 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let admin_listener = admin::listen(options.admin_address).await?;
 
     let metrics = Metrics::new(COMMIT);
-    let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone())?;
-    let (readiness, store) = (pipeline.readiness.clone(), pipeline.store.clone());
+    let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone(), View::Envoy)?;
+    let readiness = pipeline.readiness.clone();
     let (stop, stopping) = watch::channel(false);
     let mut writing = Writing::elect(&source, &options.writes, &metrics, stopping.clone()).await?;
     let mut certificates = Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await?;
     let registry = Arc::new(Registry::default());
 
-    let here = Here::new(registry.clone(), store.clone(), pipeline.inspected.clone());
+    let here = Here::new(registry.clone(), pipeline.inspected.clone());
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
         log,
-        snapshot: store.subscribe(),
-        grpc_snapshot: pipeline.grpc.subscribe(),
+        snapshots: pipeline.snapshots(),
         inspection: pipeline.inspected.clone(),
         settings: pipeline.describe_settings(),
         streams: {
@@ -59,7 +59,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         },
     });
     let timing = Timing { gate_timeout: options.gate_timeout, removal_grace: options.removal_grace };
-    let service = xds::Service::new(stores(store.clone(), pipeline.grpc.clone()), stopping.clone())
+    let service = xds::Service::new(stores(pipeline.served.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
@@ -137,7 +137,17 @@ fn limits(options: &ServerOptions) -> Limits {
     Limits { connections: asked.min(possible.max(2)), connection_age: options.connection_age, ..Limits::default() }
 }
 
-/// gRPC clients and servers have their own store; whoever does not say what it is, is served as an Envoy.
-fn stores(envoy: Arc<Store>, grpc: Arc<Store>) -> Stores {
-    Stores::by_node(move |node| Some(if node.is_grpc() { grpc.clone() } else { envoy.clone() }))
+/// What each client is served. From then on somebody wants it.
+fn stores(served: Served) -> Stores {
+    Stores::by_client(move |client| Some(served.want(view(client)).clone()))
+}
+
+/// gRPC clients and servers have a view of their own; whoever does not say what it is, is served as an Envoy. Routes in
+/// many resources take an Envoy that asks for all types on one stream, by delta: the resources say so themselves.
+fn view(client: Client<'_>) -> View {
+    match client {
+        _ if client.node.is_grpc() => View::Grpc,
+        Client { variant: Variant::Delta, aggregated: true, api: ApiVersion::V3, .. } => View::Envoy,
+        _ => View::Whole,
+    }
 }

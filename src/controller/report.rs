@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use imbl::ordset::DiffItem;
 
+use super::View;
 use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Changes, Resource};
@@ -49,16 +50,12 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics) {
 }
 
 /// What was published: the resources by name if they are few.
-pub(super) fn published(changes: &Changes, took: Duration) {
-    told("published", changes, took);
-}
-
-/// What was published to gRPC clients alone.
-pub(super) fn published_to_grpc(changes: &Changes, took: Duration) {
-    told("published to gRPC clients", changes, took);
-}
-
-fn told(message: &str, changes: &Changes, took: Duration) {
+pub(super) fn published(view: View, changes: &Changes, took: Duration) {
+    let message = match view {
+        View::Envoy => "published",
+        View::Whole => "published with whole route configurations",
+        View::Grpc => "published to gRPC clients",
+    };
     if changes.is_empty() {
         return;
     }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,7 +19,17 @@ use crate::translate::{Translation, translate};
 fn controller(settings: &Settings) -> Controller {
     let kinds = Kind::ALL.map(Kind::as_str);
     let (inspection, _) = watch::channel(Arc::default());
-    Controller::new(settings.clone(), Views::default(), Readiness::awaiting(kinds), Metrics::default(), inspection)
+    Controller::new(settings.clone(), wanted(), Readiness::awaiting(kinds), Metrics::default(), inspection)
+}
+
+/// Longer than anything is put off.
+const LATER: Duration = Duration::from_secs(3600);
+
+/// Views that are all wanted.
+fn wanted() -> Views {
+    let views = Views::default();
+    views.served().want_all();
+    views
 }
 
 /// The objects as they are meant to be, kept in the simplest way.
@@ -169,11 +180,15 @@ proptest! {
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
             let Translation { model, problems, ingresses } = translate(&whole, &settings);
-            let whole = Views::default();
-            whole.replace(&model, envoy::build(&model, &settings), Instant::now());
-            for (published, whole) in [(&controller.views.envoy, &whole.envoy), (&controller.views.grpc, &whole.grpc)] {
-                let published = published.newest().expect("all kinds are listed");
-                prop_assert_eq!(content(&published), content(&whole.newest().unwrap()), "after {:?}", steps);
+            let (all, mut whole) = (Touched::all(&model), wanted());
+            whole.update(&model, &all, &settings, false, Instant::now());
+            while controller.views.due().is_some() {
+                // As if all that waits for its turn had had it.
+                controller.views.update(&model, &Touched::default(), &settings, false, Instant::now() + LATER);
+            }
+            for view in View::ALL {
+                let [published, whole] = [&controller.views, &whole].map(|views| views.served().newest(view).unwrap());
+                prop_assert_eq!(content(&published), content(&whole), "{:?} after {:?}", view, steps);
             }
             let told: Vec<_> = controller.problems.iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(told, problems, "after {:?}", steps);

@@ -1,13 +1,12 @@
 //! What the Envoys of this replica have accepted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::{Reached, Wanted};
 use crate::inspection::{Inspection, Published};
-use crate::snapshot::{Snapshot, Store};
+use crate::snapshot::Resource;
 use crate::source::objects::{Kind, ObjectKey};
 use crate::xds::{Acceptance, Node, Registry};
 
@@ -15,32 +14,29 @@ use crate::xds::{Acceptance, Node, Registry};
 #[derive(Debug, Clone)]
 pub struct Here {
     registry: Arc<Registry>,
-    store: Arc<Store>,
     inspected: watch::Receiver<Arc<Inspection>>,
 }
 
 impl Here {
-    /// The streams of `registry` that are served from `store`, with what `inspected` tells of the objects in it.
-    pub fn new(registry: Arc<Registry>, store: Arc<Store>, inspected: watch::Receiver<Arc<Inspection>>) -> Self {
-        Self { registry, store, inspected }
+    /// The streams of `registry`, whose stores are published together, with what `inspected` tells of the objects in
+    /// them.
+    pub fn new(registry: Arc<Registry>, inspected: watch::Receiver<Arc<Inspection>>) -> Self {
+        Self { registry, inspected }
     }
 
     /// How far the Envoys are with each of `wanted`. One that this replica does not know yet nobody has.
     pub fn reached(&self, wanted: &[Wanted]) -> Reached {
         let inspection = self.inspected.borrow().clone();
-        let Some(newest) = self.store.newest() else { return Reached::nobody(wanted.len()) };
-        let mut by_publication = BTreeMap::<u64, Acceptance>::new();
-        let mut at = |since: u64| {
-            let ask = || self.registry.acceptance(&newest, since, Node::is_envoy);
-            by_publication.entry(since).or_insert_with(ask).clone()
-        };
-        let envoys = at(0).clients;
+        if !inspection.complete {
+            return Reached::nobody(wanted.len());
+        }
+        let acceptance = self.registry.acceptance(Node::is_envoy);
         let accepted = |wanted: &Wanted| {
             let key = ObjectKey::new(&wanted.namespace, &wanted.name);
             let known = inspection.ingresses.get(&key).filter(|known| is(known, wanted));
-            known.map_or(0, |known| accepted(&at(known.since), &newest, &key))
+            known.map_or(0, |known| accepted(&acceptance, known.since, &key))
         };
-        Reached { envoys, accepted: wanted.iter().map(accepted).collect() }
+        Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }
     }
 
     /// Tells when [`Here::reached`] may have another answer; to be made before the first look, and dropped after the last.
@@ -54,16 +50,15 @@ fn is(known: &Published, wanted: &Wanted) -> bool {
     *known.uid == *wanted.uid && known.generation >= wanted.generation
 }
 
-/// How many have accepted the publication, less those that rejected a resource in which the Ingress is.
-fn accepted(acceptance: &Acceptance, newest: &Snapshot, ingress: &ObjectKey) -> usize {
-    let is_in = |(kind, name): &(_, Arc<str>)| {
-        newest.get(*kind, name).is_some_and(|resource| {
-            let mut origins = resource.origins().iter().filter(|origin| origin.kind == Kind::Ingress.as_str());
-            origins.any(|origin| origin.namespace == ingress.namespace && origin.name == ingress.name)
-        })
+/// How many have answered publication number `since`, and did not reject a resource in which the Ingress is.
+fn accepted(acceptance: &Acceptance, since: u64, ingress: &ObjectKey) -> usize {
+    let is_in = |resource: &Arc<Resource>| {
+        let mut origins = resource.origins().iter().filter(|origin| origin.kind == Kind::Ingress.as_str());
+        origins.any(|origin| origin.namespace == ingress.namespace && origin.name == ingress.name)
     };
-    let rejected = acceptance.rejected.iter().filter(|(key, _)| is_in(key)).map(|(_, clients)| *clients).max();
-    acceptance.accepted.saturating_sub(rejected.unwrap_or(0))
+    let but = acceptance.rejected.iter();
+    let but = but.filter(|(client, all)| acceptance.has_answered(client, since) && all.iter().any(is_in));
+    acceptance.answered(since) - but.count()
 }
 
 /// News of this replica.

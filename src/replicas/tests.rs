@@ -37,7 +37,7 @@ impl Replica {
         let (stop, stopping) = watch::channel(false);
         let (inspection, inspected) = watch::channel(Arc::default());
         let (store, registry) = (Arc::new(Store::default()), Arc::new(Registry::default()));
-        let here = Here::new(registry.clone(), store.clone(), inspected);
+        let here = Here::new(registry.clone(), inspected);
         let service = Service::new(Stores::one(store.clone()), stopping)
             .with_registry(registry)
             .with_routes(routes(here.clone()));

@@ -1,6 +1,6 @@
 //! The versioned store: one writer publishes, any number of streams follow.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
@@ -22,6 +22,7 @@ pub type Key = (ResourceType, Arc<str>);
 /// All resources at one moment. Immutable; a clone of the `Arc` is all that a stream holds.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
+    serial: u64,
     generation: u64,
     types: BTreeMap<ResourceType, Typed>,
     /// Load assignment and the cluster that uses it.
@@ -57,7 +58,14 @@ impl Typed {
 }
 
 impl Snapshot {
-    /// Counts publications in this process; never sent to anybody.
+    /// Counts what was published in this store and changed something; never sent to anybody. Of one store, equal serial,
+    /// equal content.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// The number of the publication of which, and of those before it, everything is in here; never sent to anybody.
+    /// Where several stores are published together they count together ([`Store::publish`]), else it is the serial.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -139,9 +147,10 @@ impl Snapshot {
         Version(self.types.get(&kind).map_or(0, |typed| typed.digest))
     }
 
-    /// What changed after `generation`, a name perhaps several times; `None` if that is too long ago to tell.
-    pub fn changes_since(&self, generation: u64) -> Option<impl Iterator<Item = &Key> + Clone> {
-        let publications = usize::try_from(self.generation.checked_sub(generation)?).ok()?;
+    /// What changed after the snapshot of this `serial`, a name perhaps several times; `None` if that is too long ago to
+    /// tell.
+    pub fn changes_since(&self, serial: u64) -> Option<impl Iterator<Item = &Key> + Clone> {
+        let publications = usize::try_from(self.serial.checked_sub(serial)?).ok()?;
         let known = self.journal.len().checked_sub(publications)?;
         let newer = (known..self.journal.len()).filter_map(|at| self.journal.get(at));
         Some(newer.flat_map(|names| names.iter()))
@@ -151,7 +160,7 @@ impl Snapshot {
 /// What one publication changed.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// The generation that it made.
+    /// The [generation](Snapshot::generation) that it made.
     pub generation: u64,
     /// Resources that were not there before.
     pub added: Vec<Arc<Resource>>,
@@ -250,16 +259,19 @@ impl Store {
         resources: Vec<R>,
         announce: impl FnOnce(&Changes),
     ) -> Arc<Changes> {
+        self.update_announced(self.difference_to(resources), announce)
+    }
+
+    /// The update that makes `resources` all there is. It may set what is there already.
+    pub fn difference_to<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Update<Arc<Resource>> {
         let current = self.newest().unwrap_or_default();
-        let mut update: Update<Arc<Resource>> =
-            Update { set: resources.into_iter().map(Into::into).collect(), remove: Vec::new() };
-        let kept: std::collections::HashSet<Key> =
-            update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
+        let mut update = Update::setting(resources.into_iter().map(Into::into).collect::<Vec<Arc<Resource>>>());
+        let kept: HashSet<Key> = update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
         for kind in current.kinds() {
             let gone = current.all(kind).map(|resource| (kind, resource.name().clone()));
             update.remove.extend(gone.filter(|key| !kept.contains(key)));
         }
-        self.update_announced(update, announce)
+        update
     }
 
     /// Publishes a difference. Cost: what changes, not what there is.
@@ -273,9 +285,29 @@ impl Store {
         update: Update<R>,
         announce: impl FnOnce(&Changes),
     ) -> Arc<Changes> {
+        self.apply(update, None, announce)
+    }
+
+    /// The same of what is published in several stores together, as publication number `generation` of all of them: the
+    /// snapshot bears it even if nothing has changed in this store, which no stream is told.
+    pub fn publish(
+        &self,
+        update: Update<Arc<Resource>>,
+        generation: u64,
+        announce: impl FnOnce(&Changes),
+    ) -> Arc<Changes> {
+        self.apply(update, Some(generation), announce)
+    }
+
+    fn apply<R: Into<Arc<Resource>>>(
+        &self,
+        update: Update<R>,
+        generation: Option<u64>,
+        announce: impl FnOnce(&Changes),
+    ) -> Arc<Changes> {
         let previous = self.newest();
         let mut next = previous.as_deref().cloned().unwrap_or_default();
-        let mut changes = Changes { generation: next.generation + 1, ..Changes::default() };
+        let mut changes = Changes { generation: generation.unwrap_or(next.serial + 1), ..Changes::default() };
         for (kind, name) in update.remove {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*canonical(&name)) {
@@ -309,8 +341,9 @@ impl Store {
                 next.users_of_endpoints.insert((endpoints.clone(), resource.name().clone()));
             }
         }
+        next.generation = generation.unwrap_or(next.generation);
         if changes.is_empty() && previous.is_some() {
-            // Provenance may still be newer: kept, without telling anybody.
+            // Provenance may still be newer, and the generation: kept, without telling anybody.
             self.newest.send_if_modified(|newest| {
                 *newest = Some(Arc::new(next));
                 false
@@ -318,14 +351,15 @@ impl Store {
             return Arc::new(changes);
         }
         let changes = Arc::new(changes);
-        next.generation = changes.generation;
+        (next.serial, next.generation) = (next.serial + 1, changes.generation);
         next.journal.push_back(changes.names().collect());
         if next.journal.len() > JOURNAL {
             next.journal.pop_front();
         }
         announce(&changes);
+        let serial = next.serial;
         self.newest.send_replace(Some(Arc::new(next)));
-        self.watchers.wake(&changes);
+        self.watchers.wake(&changes, serial);
         changes
     }
 }

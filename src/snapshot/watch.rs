@@ -88,10 +88,10 @@ impl Watchers {
         index.wakes.values().for_each(|wake| wake.notify_one());
     }
 
-    /// Wakes those whom `changes` concern.
-    pub fn wake(&self, changes: &Changes) {
+    /// Wakes those whom `changes` concern, which made the snapshot of this `serial`.
+    pub fn wake(&self, changes: &Changes, serial: u64) {
         let index = self.lock();
-        if changes.generation.is_multiple_of(REFRESH) {
+        if serial.is_multiple_of(REFRESH) {
             index.wakes.values().for_each(|wake| wake.notify_one());
             return;
         }

@@ -2,63 +2,80 @@
 //!
 //! Nothing is kept for it but one number a type: it is looked up when somebody asks.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 
 use super::message::Node;
 use super::observer::Registry;
 use super::stream::Stream;
-use crate::snapshot::{Key, Snapshot};
+use crate::snapshot::{Key, Resource, Snapshot};
 
-/// How far the clients of a server have come with a publication.
+/// How far the clients of a server have come.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Acceptance {
-    /// How many clients there are, by node id.
-    pub clients: usize,
-    /// How many of them have answered it, and all before it, on each of their streams.
-    pub accepted: usize,
-    /// What was sent and not taken, and by how many.
-    pub rejected: BTreeMap<Key, usize>,
+    /// The clients, by node id: the number of the publication that each has answered, and all before it, on each of its
+    /// streams. `None`: it does not have all that it needs to begin with.
+    pub clients: BTreeMap<String, Option<u64>>,
+    /// What was sent and not taken, as it is in the store now, by who did not take it.
+    pub rejected: BTreeMap<String, Vec<Arc<Resource>>>,
+}
+
+impl Acceptance {
+    /// Whether `client` has answered publication number `generation`.
+    pub fn has_answered(&self, client: &str, generation: u64) -> bool {
+        self.clients.get(client).is_some_and(|level| level.is_some_and(|level| level >= generation))
+    }
+
+    /// How many clients have.
+    pub fn answered(&self, generation: u64) -> usize {
+        self.clients.values().flatten().filter(|level| **level >= generation).count()
+    }
 }
 
 impl Registry {
-    /// How far those clients that `counts` have come with the publication of number `generation` of the store whose
-    /// newest snapshot is `newest`. Clients of other stores must not count. A response that was not answered in time
-    /// counts as answered.
+    /// How far those clients that `counts` have come, each in the store that it is served from; what these stores have
+    /// must be [published together](crate::snapshot::Store::publish), if there are several. A response that was not
+    /// answered in time counts as answered.
     ///
     /// Who polls has no stream, and is not known here.
-    pub fn acceptance(&self, newest: &Snapshot, generation: u64, counts: impl Fn(&Node) -> bool) -> Acceptance {
-        let mut clients = BTreeMap::<String, bool>::new();
-        let mut rejected = BTreeMap::<Key, BTreeSet<String>>::new();
-        for (_, stream) in self.streams() {
-            let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn acceptance(&self, counts: impl Fn(&Node) -> bool) -> Acceptance {
+        let mut acceptance = Acceptance::default();
+        for open in self.streams() {
+            let stream = open.stream.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(node) = stream.node().filter(|node| counts(node)) else { continue };
-            *clients.entry(node.id.clone()).or_insert(true) &= stream.has_answered(newest, generation);
+            let newest = open.newest.as_deref().unwrap_or(stream.newest());
+            let level = stream.level(newest);
+            match acceptance.clients.get_mut(&node.id) {
+                // None is the lowest.
+                Some(lowest) => *lowest = level.min(*lowest),
+                None => drop(acceptance.clients.insert(node.id.clone(), level)),
+            }
             stream.each_rejected(|kind, name| {
-                rejected.entry((kind, name.clone())).or_default().insert(node.id.clone());
+                let rejected = acceptance.rejected.entry(node.id.clone()).or_default();
+                rejected.extend(newest.get(kind, name).cloned());
             });
         }
-        let accepted = clients.values().filter(|accepted| **accepted).count();
-        let rejected = rejected.into_iter().map(|(key, clients)| (key, clients.len())).collect();
-        Acceptance { clients: clients.len(), accepted, rejected }
+        acceptance
     }
 }
 
 impl Stream {
-    /// Whether the client has answered all that the publication of number `generation`, and those before it, changed of
-    /// what it asked for. `newest`: of the store.
-    pub(super) fn has_answered(&self, newest: &Snapshot, generation: u64) -> bool {
+    /// The number of the publication of which, and of those before it, the client has answered all that changed of what it
+    /// asked for. `newest`: of the store.
+    pub(super) fn level(&self, newest: &Snapshot) -> Option<u64> {
         let reached = self.types.values().map(|subscription| subscription.reached(self.newest()));
         // One that has asked for nothing yet has nothing.
-        let Some(reached) = reached.min() else { return false };
-        (reached >= generation || (reached >= self.generation() && self.sleeps_through(newest)))
-            && self.has_routes_of_its_listeners()
-            && self.has_asked_for_listeners(newest)
+        let reached = reached.min()?;
+        if !self.has_routes_of_its_listeners() || !self.has_asked_for_listeners(newest) {
+            return None;
+        }
+        let is_level = reached >= self.newest().generation() && self.sleeps_through(newest);
+        Some(if is_level { reached.max(newest.generation()) } else { reached })
     }
 
     /// Whether nothing that was published since it woke last is for this client.
     fn sleeps_through(&self, newest: &Snapshot) -> bool {
         let covers = |key: &Key| self.types.get(&key.0).is_some_and(|subscription| subscription.covers(&key.1));
-        newest.changes_since(self.generation()).is_some_and(|mut changes| !changes.any(covers))
+        newest.changes_since(self.newest().serial()).is_some_and(|mut changes| !changes.any(covers))
     }
 }

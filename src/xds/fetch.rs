@@ -12,7 +12,7 @@ use super::encode::{self, Encoded};
 use super::inbound::Requests;
 use super::message::{Node, Request, Response, Variant};
 use super::server::Peer;
-use super::service::Service;
+use super::service::{Client, Service};
 use super::stream::{Refusal, type_url};
 use super::subscription::Subscription;
 use super::v2;
@@ -109,7 +109,7 @@ async fn answer(
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request);
     let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
-    let store = service.stores.of(&fetch.node).map_err(Status::not_found)?;
+    let store = service.stores.of(Client::polling(&fetch.node, api)).map_err(Status::not_found)?;
     let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
     let response = fetch.response(&snapshot);
     let encoded = encode::response(&response, Variant::Sotw, &service.identifier);

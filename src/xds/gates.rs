@@ -240,7 +240,7 @@ impl Gates {
         };
         let of_replaced = |replaced: &Replaced| replaced.old.references().names_cluster(cluster);
         // Routes of an older snapshot may still go out, and new ones be asked for.
-        let view = self.routes.as_ref().filter(|view| view.generation() != newest.generation());
+        let view = self.routes.as_ref().filter(|view| view.serial() != newest.serial());
         let pending = order::before().any(|kind| {
             let resources = view.into_iter().flat_map(|view| view.all(kind));
             resources.into_iter().any(|r| r.references().names_cluster(cluster))

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::message::{Node, Notice, Request, Response, Variant};
 use super::stream::Stream;
+use crate::snapshot::{Snapshot, Store};
 
 /// What identifies a stream in a log: constant while it is open.
 #[derive(Debug, Clone)]
@@ -54,11 +55,21 @@ struct Entry {
     info: StreamInfo,
     opened: SystemTime,
     stream: Weak<Mutex<Stream>>,
+    store: Weak<Store>,
+}
+
+/// An open stream.
+pub(super) struct Open {
+    pub stream: Arc<Mutex<Stream>>,
+    /// The newest snapshot of the store that it is served from, while there is one.
+    pub newest: Option<Arc<Snapshot>>,
 }
 
 impl Registry {
-    pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>) {
-        let entry = Entry { info, opened: SystemTime::now(), stream: Arc::downgrade(stream) };
+    /// A stream is served from `store`.
+    pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>, store: &Arc<Store>) {
+        let (stream, store) = (Arc::downgrade(stream), Arc::downgrade(store));
+        let entry = Entry { info, opened: SystemTime::now(), stream, store };
         self.lock().insert(entry.info.id, entry);
         self.progressed();
     }
@@ -92,9 +103,13 @@ impl Registry {
     }
 
     /// The open streams, in the order in which they were opened.
-    pub(super) fn streams(&self) -> Vec<(StreamInfo, Arc<Mutex<Stream>>)> {
+    pub(super) fn streams(&self) -> Vec<Open> {
         let entries = self.lock();
-        entries.values().filter_map(|entry| Some((entry.info.clone(), entry.stream.upgrade()?))).collect()
+        let open = |entry: &Entry| {
+            let newest = entry.store.upgrade().and_then(|store| store.newest());
+            Some(Open { stream: entry.stream.upgrade()?, newest })
+        };
+        entries.values().filter_map(open).collect()
     }
 
     /// Every open stream: node, peer, and per type what was asked for, sent, accepted and rejected.

@@ -19,10 +19,10 @@ use super::fetch::Fetch;
 use super::message::{Node, Request, Variant};
 use super::observer::StreamInfo;
 use super::server::Peer;
-use super::service::Service;
+use super::service::{Client, Service};
 use super::v2;
 use crate::protobuf;
-use crate::snapshot::{ApiVersion, ResourceType};
+use crate::snapshot::{ApiVersion, ResourceType, Store};
 
 /// Largest request taken: enough for the names of 100,000 resources.
 const LARGEST_REQUEST: usize = 16 << 20;
@@ -65,7 +65,8 @@ async fn answer(
     let request = v2::complete(parse(&body).map_err(bad_request)?, Some(kind), api);
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
-    respond(service, &asked, fetch, deadline).await
+    let store = service.stores.of(Client::polling(&fetch.node, api)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
+    respond(service, &store, &asked, fetch, deadline).await
 }
 
 /// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
@@ -93,8 +94,13 @@ fn bad_request(problem: impl Display) -> Failure {
 }
 
 /// Answers when the client does not have the newest, or at the deadline.
-async fn respond(service: &Service, asked: &StreamInfo, fetch: Fetch, deadline: Instant) -> Result<Response, Failure> {
-    let store = service.stores.of(&fetch.node).map_err(|why| (StatusCode::NOT_FOUND, why))?;
+async fn respond(
+    service: &Service,
+    store: &Store,
+    asked: &StreamInfo,
+    fetch: Fetch,
+    deadline: Instant,
+) -> Result<Response, Failure> {
     let mut snapshots = store.subscribe();
     let mut stopping = service.stopping.clone();
     let (mut current, mut over) = (false, false);

@@ -50,8 +50,29 @@ const SERVICES: &[v2::Row] = &[
     ),
 ];
 
-/// The store of a node's group.
-type Choose = dyn Fn(&Node) -> Option<Arc<Store>> + Send + Sync;
+/// Who asks, and how: what the choice of a store rests on.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Client<'a> {
+    /// Who it is.
+    pub node: &'a Node,
+    /// The variant of the protocol; who polls asks for the state of the world.
+    pub variant: Variant,
+    /// Whether all types share one stream.
+    pub aggregated: bool,
+    /// The version of the API.
+    pub api: ApiVersion,
+}
+
+impl<'a> Client<'a> {
+    /// One that polls by itself for each type.
+    pub(super) fn polling(node: &'a Node, api: ApiVersion) -> Self {
+        Self { node, variant: Variant::Sotw, aggregated: false, api }
+    }
+}
+
+/// The store of a client's group.
+type Choose = dyn Fn(Client<'_>) -> Option<Arc<Store>> + Send + Sync;
 
 /// Which store a client is served from: all of them from one, or each group of nodes from its own.
 pub struct Stores(Box<Choose>);
@@ -65,13 +86,18 @@ impl Stores {
     /// `choose` tells the store of a node's group; a node that gets `None` is refused with `NotFound`. It is asked once
     /// for each stream, by the node of the stream's first request, and once for each unary request.
     pub fn by_node(choose: impl Fn(&Node) -> Option<Arc<Store>> + Send + Sync + 'static) -> Self {
+        Self::by_client(move |client| choose(client.node))
+    }
+
+    /// The same, where it matters also how a client asks.
+    pub fn by_client(choose: impl Fn(Client<'_>) -> Option<Arc<Store>> + Send + Sync + 'static) -> Self {
         Self(Box::new(choose))
     }
 
-    /// The store for `node`, or why there is none.
-    pub(super) fn of(&self, node: &Node) -> Result<Arc<Store>, String> {
-        let none = || format!("nothing is served to node {:?} of cluster {:?}", node.id, node.cluster);
-        (self.0)(node).ok_or_else(none)
+    /// The store for `client`, or why there is none.
+    pub(super) fn of(&self, client: Client<'_>) -> Result<Arc<Store>, String> {
+        let Node { id, cluster, .. } = client.node;
+        (self.0)(client).ok_or_else(|| format!("nothing is served to node {id:?} of cluster {cluster:?}"))
     }
 }
 

@@ -14,7 +14,7 @@ use super::inbound::{MOST_KEPT, Requests};
 use super::message::{Node, Output, Request, Variant};
 use super::observer::StreamInfo;
 use super::server::Peer;
-use super::service::Service;
+use super::service::{Client, Service};
 use super::stream::{Refusal, Stream};
 use super::v2;
 use crate::snapshot::{ApiVersion, ResourceType, Watch};
@@ -203,7 +203,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         };
         service.observer.introduced(&self.info, node);
         service.observer.received(&self.info, node, &request);
-        let store = match service.stores.of(node) {
+        let client = Client { node, variant: *variant, aggregated: implied.is_none(), api: self.method.api };
+        let store = match service.stores.of(client) {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),
         };
@@ -212,7 +213,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         self.watch = Some(Watch::new(&store));
         let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
         let stream = Arc::new(Mutex::new(stream));
-        service.registry.add(self.info.clone(), &stream);
+        service.registry.add(self.info.clone(), &stream, &store);
         self.stream = Some(stream.clone());
         self.request(&stream, request)
     }
@@ -293,7 +294,7 @@ impl<R> Drop for Session<R> {
 
 /// Shows `stream` the newest snapshot, if it has not seen it.
 fn catch_up(stream: &mut Stream, watch: &Watch) -> Vec<Output> {
-    let newest = watch.newest().filter(|newest| newest.generation() != stream.generation());
+    let newest = watch.newest().filter(|newest| newest.serial() != stream.newest().serial());
     newest.map(|newest| stream.on_snapshot(newest, Instant::now())).unwrap_or_default()
 }
 

@@ -125,7 +125,7 @@ impl Stream {
     /// Takes a newer snapshot.
     pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
         for (kind, subscription) in &mut self.types {
-            match snapshot.changes_since(self.newest.generation()) {
+            match snapshot.changes_since(self.newest.serial()) {
                 Some(changes) => {
                     subscription.advance(&snapshot, changes.filter(|key| key.0 == *kind).map(|key| &key.1))
                 }
@@ -428,7 +428,7 @@ impl Stream {
     /// Listeners and routes lead only where the client has confirmed what lies behind.
     fn before_the_gate(&self, kind: ResourceType, name: &Arc<str>) -> Look {
         let Some(view) = self.gates.routes_view() else { return Look::Wait };
-        let behind = view.generation() != self.newest.generation();
+        let behind = view.serial() != self.newest.serial();
         let sent = self.types.get(&kind).map(|subscription| subscription.known(name).sent);
         let sent = sent.as_ref().filter(|sent| sent.exists());
         let gone = self.newest.get(kind, name).is_none();
@@ -450,11 +450,6 @@ impl Stream {
             }
             None => Look::Nothing,
         }
-    }
-
-    /// Which snapshot was the newest that it was told of.
-    pub(super) fn generation(&self) -> u64 {
-        self.newest.generation()
     }
 
     /// The newest snapshot that it was told of.

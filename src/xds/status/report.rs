@@ -28,8 +28,8 @@ pub(super) fn report(
 ) -> Option<ClientStatusResponse> {
     let mut clients: BTreeMap<String, Client> = BTreeMap::new();
     let mut size = 0;
-    for (_, stream) in registry.streams() {
-        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+    for open in registry.streams() {
+        let stream = open.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = stream.node() else { continue };
         if !matchers.is_empty() && !matchers.iter().any(|matcher| matcher.matches(&node.id, &node.metadata)) {
             continue;

@@ -85,7 +85,7 @@ impl Stream {
                 let clusters = self.types.get(&ResourceType::CLUSTER);
                 self.gates.keeps_nothing() && clusters.is_none_or(Subscription::was_sent_all)
             }
-            Side::Before => self.gates.routes_view().is_some_and(|view| view.generation() == self.newest.generation()),
+            Side::Before => self.gates.routes_view().is_some_and(|view| view.serial() == self.newest.serial()),
             Side::Behind | Side::Apart => self.gates.keeps_nothing(),
         }
     }
@@ -180,7 +180,7 @@ impl Stream {
     fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Resources {
         let kind = subscription.kind;
         let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
-        let level = view.generation() == self.newest.generation() && push.waits.is_empty();
+        let level = view.serial() == self.newest.serial() && push.waits.is_empty();
         if level && subscription.is_all() && push.set.iter().all(in_view) {
             // What was rejected in an earlier response goes out again with this one: news to the client.
             let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();

@@ -191,7 +191,7 @@ impl Envoy {
     /// Whether the server says that the client has answered all there is.
     pub fn is_level(&self) -> bool {
         let newest = self.bench.newest();
-        self.bench.stream.has_answered(&newest, newest.generation())
+        self.bench.stream.level(&newest) >= Some(newest.generation())
     }
 
     /// That the client serves all that is wanted, if the server says so. What is to go may still be there.
