@@ -71,6 +71,7 @@ mod locators;
 mod message;
 mod observer;
 mod order;
+mod pace;
 mod past;
 mod push;
 mod rest;

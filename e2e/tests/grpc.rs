@@ -506,12 +506,12 @@ async fn envoy_knows_nothing_of_api_listeners() {
         assert!(!dump.contains("api_listener") && !dump.contains("api/service"), "{mode:?}: {dump}");
         assert_eq!(envoy.warnings(), Vec::<String>::new(), "{mode:?}");
     }
-    for (view, is_there) in [("envoy", false), ("grpc", true)] {
+    let client = GrpcClient::start(&shop.lockgate, true).await;
+    assert_eq!(client.backend(TARGET).await.as_deref(), Some("a"), "{}", client.log());
+    for (view, is_there) in [("envoy", false), ("whole", false), ("grpc", true)] {
         let page = shop.lockgate.get(&format!("/debug/resources?type=Listener&view={view}")).await.text();
         assert_eq!(page.contains("shop.default:80"), is_there, "{page}");
     }
-    let client = GrpcClient::start(&shop.lockgate, true).await;
-    assert_eq!(client.backend(TARGET).await.as_deref(), Some("a"), "{}", client.log());
     let log = shop.lockgate.log();
     let listeners = log.lines().filter(|line| line.contains(" sent ") && field(line, "type_url") == Some("Listener"));
     let to_envoys = listeners.filter(|line| line.contains("node_id=envoy-"));

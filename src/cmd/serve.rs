@@ -58,7 +58,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             Box::new(move || registry.describe())
         },
     });
-    let timing = Timing { gate_timeout: options.gate_timeout, removal_grace: options.removal_grace };
+    let (gate_timeout, removal_grace) = (options.gate_timeout, options.removal_grace);
+    let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
     let service = xds::Service::new(stores(pipeline.served.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())

@@ -43,7 +43,7 @@ pub(super) fn before() -> impl Iterator<Item = ResourceType> {
     ORDER.iter().filter(|(_, side)| *side == Side::Before).map(|(kind, _)| *kind)
 }
 
-/// How long a gate is waited for, and how long what is no longer used is kept.
+/// How long a gate is waited for, how long what is no longer used is kept, and what waits for a client's sake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// A response that is not answered for this long no longer holds anything up. Above Envoy's own fetch time-out of
@@ -51,10 +51,13 @@ pub struct Timing {
     pub gate_timeout: Duration,
     /// What no route uses is removed this long after the ACK: Envoy's workers take new routes after it.
     pub removal_grace: Duration,
+    /// A route configuration or listener of more bytes than this, or a full state of them, is sent again not before five
+    /// times as long as the client has worked on the last one.
+    pub large: usize,
 }
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { gate_timeout: Duration::from_secs(20), removal_grace: Duration::from_secs(1) }
+        Self { gate_timeout: Duration::from_secs(20), removal_grace: Duration::from_secs(1), large: 32 << 10 }
     }
 }

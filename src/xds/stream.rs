@@ -142,6 +142,7 @@ impl Stream {
     /// Takes the passing of time: gates that were waited for too long, removals that are due.
     pub fn on_time(&mut self, now: Instant) -> Vec<Output> {
         for subscription in self.types.values_mut() {
+            subscription.pace.on_time(now);
             let deadline = |sent: Instant| sent + self.timing.gate_timeout;
             while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
                 let nonce = late.nonce.clone();
@@ -161,7 +162,8 @@ impl Stream {
     pub fn deadline(&self) -> Option<Instant> {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
         let renewals = self.types.values().filter_map(Subscription::renewal);
-        unanswered.chain(self.gates.deadline()).chain(renewals).min()
+        let paced = self.types.values().filter_map(Subscription::paced_until);
+        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).min()
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
@@ -181,6 +183,7 @@ impl Stream {
                     for nonce in subscription.answered(&request.nonce) {
                         let Some(response) = subscription.take(&nonce) else { continue };
                         let latency = now.saturating_duration_since(response.sent_at);
+                        subscription.pace.answered(&response.paced, response.sent_at, now);
                         replaced.extend(subscription.accept(response));
                         accepted = true;
                         subscription.rejection = None;
@@ -189,6 +192,7 @@ impl Stream {
                 }
                 Some(message) => {
                     if let Some(response) = subscription.take(&request.nonce) {
+                        subscription.pace.answered(&response.paced, response.sent_at, now);
                         subscription.reached = subscription.reached.max(response.generation);
                         subscription.reject(&response);
                         subscription.rejection = Some(message.clone());

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use self::client::Level;
 pub(super) use self::client::{InFlight, Known, Shared, State};
 use super::message::{Request, Variant};
+use super::pace::Pace;
 use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
@@ -74,6 +75,8 @@ pub(super) struct Subscription {
     /// The newest NACK, until an ACK clears it.
     pub rejection: Option<String>,
     pub sent_version: String,
+    /// What is large has to wait after it was sent.
+    pub pace: Pace,
     /// When the client must be told that a resource with a time to live lives on.
     renewals: BTreeMap<Arc<str>, Instant>,
 }
@@ -116,6 +119,7 @@ impl Subscription {
             last_nonce: String::new(),
             rejection: None,
             sent_version: String::new(),
+            pace: Pace::default(),
             renewals: BTreeMap::new(),
         }
     }
@@ -202,6 +206,12 @@ impl Subscription {
             }
         }
         changed.for_each(|name| self.changed(name));
+    }
+
+    /// When something may be sent that was too large to be sent so soon after the last of its kind.
+    pub fn paced_until(&self) -> Option<Instant> {
+        let is_dirty = |name: &Option<Arc<str>>| name.as_ref().is_none_or(|name| self.dirty.contains_key(name));
+        if self.dirty.is_empty() { None } else { self.pace.due(is_dirty) }
     }
 
     /// Notes that `name` needs a look; a stronger need stays.

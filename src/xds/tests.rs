@@ -15,6 +15,7 @@ mod harness;
 mod leases;
 mod locators;
 mod order;
+mod pace;
 mod proxyless;
 mod random;
 mod rest;

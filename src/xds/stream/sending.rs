@@ -8,6 +8,7 @@ use super::Stream;
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 use crate::xds::message::{Output, Resources, Response, Variant};
 use crate::xds::order::{self, Side};
+use crate::xds::pace::Pace;
 use crate::xds::push::{Look, Push};
 use crate::xds::subscription::{InFlight, Need, Shared, State, Subscription};
 
@@ -116,7 +117,12 @@ impl Stream {
             if !everything && *need != Need::Asked {
                 continue;
             }
-            let look = look(self, name);
+            let look = match look(self, name) {
+                Look::Send(_) | Look::ForNow(_) if *need == Need::Changed && subscription.pace.holds(name, now) => {
+                    Look::Wait
+                }
+                look => look,
+            };
             push.consider(name, *need, look, subscription);
         }
         let view = match order::place(kind).1 {
@@ -140,6 +146,10 @@ impl Stream {
             removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
             missing: std::mem::take(&mut push.missing),
         });
+        let paced = match &response {
+            Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
+            _ => Vec::new(),
+        };
         let nonce = response.is_some().then(|| self.next_nonce());
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
             self.asked_routes.extend(std::mem::take(&mut push.asked));
@@ -162,6 +172,7 @@ impl Stream {
                 let silent = if partial { push.take_silent(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
                 let mut in_flight = InFlight::new(nonce, now, push.content, full);
+                in_flight.paced = paced;
                 if everything && !push.waits.iter().any(|name| view.get(kind, name).is_some()) {
                     in_flight.generation = view.generation();
                 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::{Need, Subscription};
 use crate::snapshot::{Resource, Version};
+use crate::xds::pace::Paced;
 
 /// What a client has, or was told, of one name.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,12 +75,14 @@ pub(in crate::xds) struct InFlight {
     pub full: bool,
     /// With its answer the client is level with this publication, and with all before it; 0 if it left something out.
     pub generation: u64,
+    /// What of it is large.
+    pub paced: Vec<Paced>,
 }
 
 impl InFlight {
     /// A response that changes `content`.
     pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: bool) -> Self {
-        Self { nonce, sent_at, content, first: Arc::new([]), full, generation: 0 }
+        Self { nonce, sent_at, content, first: Arc::new([]), full, generation: 0, paced: Vec::new() }
     }
 
     /// Whether it set anything (rather than only removed).

@@ -57,6 +57,7 @@ pub struct Bench {
     pub notices: Vec<Notice>,
     /// Whether each response is encoded and decoded again, to see that it is well formed.
     pub decodes: bool,
+    large: usize,
     agent: &'static str,
     introduced: bool,
     books: BTreeMap<ResourceType, Books>,
@@ -72,10 +73,16 @@ impl Bench {
 
     /// A stream over a store that others use too.
     pub fn over(store: Arc<Store>, variant: Variant, only: Option<ResourceType>) -> Self {
-        let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE };
+        Self::pacing(store, variant, only, Timing::default().large)
+    }
+
+    /// The same, that paces what is larger than `large`.
+    pub fn pacing(store: Arc<Store>, variant: Variant, only: Option<ResourceType>, large: usize) -> Self {
+        let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE, large };
         let snapshot = store.newest().unwrap();
         Self {
             stream: Stream::new(variant, only.is_none(), timing, snapshot),
+            large,
             store,
             variant,
             only,
@@ -112,7 +119,7 @@ impl Bench {
 
     /// Another stream of the same client, as after a lost connection; its books stay, the server knows nothing.
     pub fn reconnect(&mut self) {
-        let mut fresh = Self::over(self.store.clone(), self.variant, self.only);
+        let mut fresh = Self::pacing(self.store.clone(), self.variant, self.only, self.large);
         (fresh.now, fresh.agent, fresh.decodes) = (self.now, self.agent, self.decodes);
         let books = std::mem::take(&mut self.books);
         fresh.books = books.into_iter().map(|(kind, b)| (kind, Books { nonce: String::new(), ..b })).collect();
