@@ -27,7 +27,11 @@ fn admin() -> Admin {
         readiness: Readiness::awaiting(["Service", "Ingress"]),
         metrics: Metrics::default(),
         log: crate::telemetry::detached("info"),
-        snapshots: vec![("envoy", store.subscribe()), ("whole", watch::Sender::new(None).subscribe()), ("grpc", grpc_store.subscribe())],
+        snapshots: vec![
+            ("envoy", store.subscribe()),
+            ("whole", watch::Sender::new(None).subscribe()),
+            ("grpc", grpc_store.subscribe()),
+        ],
         inspection: inspection.subscribe(),
         settings: Box::new(|| "timeouts:\n".to_owned()),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),

@@ -17,7 +17,7 @@ use super::report;
 use crate::envoy::api_listener;
 use crate::envoy::{Builder, Built, Forms};
 use crate::model::{ClusterName, Model, Touched};
-use crate::settings::Settings;
+use crate::settings::{Discovery, Settings};
 use crate::snapshot::{Changes, Key, Resource, ResourceType, Snapshot, Update};
 
 use pace::Pace;
@@ -36,7 +36,7 @@ pub struct Views {
     own: BTreeSet<Key>,
     /// The form by RDS.
     whole: Pace,
-    /// What is gone and stays in the view `Whole`, for its routes are stale and may lead there.
+    /// What is gone and stays where route configurations are whole, for these are stale and may lead there.
     leaving: BTreeSet<Key>,
     /// What gRPC clients have of their own.
     grpc: Pace,
@@ -105,23 +105,29 @@ impl Views {
         self.whole.stale |= everything || !touched.http.is_empty() || self.served.newest(View::Whole).is_none();
         self.grpc.stale |= everything || leads_elsewhere(touched) || self.served.newest(View::Grpc).is_none();
 
-        let forms = Forms { vhds: envoy, rds: false };
-        let Built { shared, vhds, .. } = self.builder.update(model, touched, settings, settings_changed, forms);
+        let by_host = envoy && settings.routes.discovery != Discovery::Rds;
+        let forms = Forms { vhds: by_host, rds: false };
+        let Built { shared, vhds, rds } = self.builder.update(model, touched, settings, settings_changed, forms);
         let mut changes = Arc::default();
-        if envoy {
-            let is_new = self.served.newest(View::Envoy).is_none();
-            if is_new || settings_changed {
-                self.own.extend(vhds.set.iter().map(|one| key(one)).filter(|key| key.0 != ResourceType::VIRTUAL_HOST));
-            }
+        if everything {
+            let own = vhds.set.iter().map(|one| key(one));
+            self.own = own.filter(|(kind, _)| *kind != ResourceType::VIRTUAL_HOST).collect();
+        }
+        if by_host {
             changes = self.publish(View::Envoy, joined(&shared, vhds), true, &changes, start);
         }
-        if whole {
-            let make = |builder: &mut Builder| {
+        let whole = [(View::Envoy, envoy && !by_host), (View::Whole, whole)];
+        let whole: Vec<View> = whole.into_iter().filter(|(_, wanted)| *wanted).map(|(view, _)| view).collect();
+        if !whole.is_empty() {
+            self.leaving.extend(rds.remove);
+            let rds = (self.whole.stale && self.whole.may(start)).then(|| {
+                let begun = Instant::now();
                 let forms = Forms { rds: true, ..forms };
-                builder.update(model, &Touched::default(), settings, false, forms).rds
-            };
-            let of_whole = self.update_whole(&shared, make, &changes, start);
-            changes = if self.served.primary() == View::Whole { of_whole } else { changes };
+                let built = self.builder.update(model, &Touched::default(), settings, false, forms);
+                self.whole.made(begun, Instant::now());
+                built.rds
+            });
+            changes = self.update_whole(&whole, &shared, rds, changes, start);
         }
         if grpc {
             self.update_grpc(&shared, model, &changes, start);
@@ -129,41 +135,48 @@ impl Views {
         changes
     }
 
-    /// Brings the view `Whole` up to date. While its routes, which `make` makes, are too expensive to be made anew, it is
-    /// given all but removals of what they may lead to.
+    /// Brings views with whole route configurations up to date, with `rds` if these are made. While they are too
+    /// expensive to be made anew, the views are given all but removals of what they may lead to. What that changed in
+    /// the view that is always there, if not `told` before.
     fn update_whole(
         &mut self,
+        views: &[View],
         shared: &Changed,
-        make: impl FnOnce(&mut Builder) -> Changed,
-        told: &Changes,
+        rds: Option<Changed>,
+        mut told: Arc<Changes>,
         start: Instant,
     ) -> Arc<Changes> {
-        let is_new = self.served.newest(View::Whole).is_none();
-        let mut update = match self.newest().filter(|_| is_new) {
-            None => Update { set: shared.set.clone(), remove: shared.remove.clone() },
-            Some(primary) => {
-                let all = primary.kinds().filter(|kind| *kind != ResourceType::VIRTUAL_HOST);
-                let all = all.flat_map(|kind| primary.all(kind));
-                Update::setting(all.filter(|one| !self.own.contains(&key(one))).cloned().collect())
-            }
-        };
-        for resource in &update.set {
+        let rds = rds.unwrap_or_default();
+        for resource in shared.set.iter().chain(&rds.set) {
             self.leaving.remove(&key(resource));
         }
-        if self.whole.stale && self.whole.may(start) {
-            let begun = Instant::now();
-            let rds = make(&mut self.builder);
-            self.whole.made(begun, Instant::now());
-            update = joined(&update, rds);
+        let is_led_to = |key: &&Key| self.whole.stale && LED_TO.contains(&key.0);
+        self.leaving.extend(shared.remove.iter().filter(is_led_to).cloned().collect::<Vec<_>>());
+        for view in views {
+            let newest = self.served.newest(*view);
+            let mut update = match self.newest().filter(|_| newest.is_none()) {
+                None => joined(shared, Update { set: rds.set.clone(), remove: rds.remove.clone() }),
+                Some(primary) => {
+                    let all = primary.kinds().filter(|kind| *kind != ResourceType::VIRTUAL_HOST);
+                    let all = all.flat_map(|kind| primary.all(kind)).filter(|one| !self.own.contains(&key(one)));
+                    Update::setting(all.chain(&rds.set).cloned().collect())
+                }
+            };
+            if self.whole.stale {
+                update.remove.retain(|key| !self.leaving.contains(key));
+            } else {
+                update.remove.extend(self.leaving.iter().cloned());
+                // Of another setting.
+                let hosts = newest.iter().flat_map(|newest| newest.all(ResourceType::VIRTUAL_HOST));
+                update.remove.extend(hosts.map(|host| key(host)));
+            }
+            let changes = self.publish(*view, update, !self.whole.stale, &told, start);
+            told = if *view == self.served.primary() { changes } else { told };
         }
-        if self.whole.stale {
-            let (leaving, gone) = update.remove.into_iter().partition(|(kind, _)| LED_TO.contains(kind));
-            self.leaving.extend::<Vec<Key>>(leaving);
-            update.remove = gone;
-        } else {
-            update.remove.extend(std::mem::take(&mut self.leaving));
+        if !self.whole.stale {
+            self.leaving.clear();
         }
-        self.publish(View::Whole, update, !self.whole.stale, told, start)
+        told
     }
 
     /// Brings the view `Grpc` up to date. While it is too expensive to be made anew, it is given endpoints alone.

@@ -8,6 +8,7 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use super::*;
 use crate::envoy::tests::fixture::model;
 use crate::model::Host;
+use crate::settings::{Discovery, Routes};
 use crate::snapshot::{Snapshot, Store};
 
 /// Views that somebody wants, all of them.
@@ -136,6 +137,32 @@ fn what_is_made_for_files_has_whole_route_configurations_alone() {
     views.served().want(View::Grpc);
     update(&mut views, &model(), &Touched::default(), false);
     assert!(!names(&views, View::Grpc, ResourceType::LISTENER).is_empty());
+}
+
+#[test]
+fn the_settings_say_in_which_form_delta_envoys_get_routes() {
+    let mut views = published(&model());
+    for discovery in
+        [Discovery::Rds, Discovery::Buckets, Discovery::Rds, Discovery::Vhds, Discovery::Buckets, Discovery::Auto]
+    {
+        let settings = Settings { routes: Routes { discovery }, ..Settings::default() };
+        let mut again = wanted();
+        for (views, changed) in [(&mut views, true), (&mut again, false)] {
+            views.update(&model(), &Touched::all(&model()), &settings, changed, Instant::now());
+            while let Some(due) = views.due() {
+                views.update(&model(), &Touched::default(), &settings, false, due);
+            }
+        }
+        let by_host = !names(&views, View::Envoy, ResourceType::ROUTES).is_empty()
+            && snapshot(&views, View::Envoy).len(ResourceType::VIRTUAL_HOST) > 0;
+        assert_eq!(by_host, [Discovery::Auto, Discovery::Vhds].contains(&discovery), "{discovery:?}");
+        for view in View::ALL {
+            let (views, again) = (snapshot(&views, view), snapshot(&again, view));
+            for kind in views.kinds().chain(again.kinds()) {
+                assert_eq!(views.version(kind), again.version(kind), "{discovery:?}: {kind:?} of {view:?}");
+            }
+        }
+    }
 }
 
 #[test]
