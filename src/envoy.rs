@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod api_listener;
 mod builder;
+pub mod chains;
 pub mod cluster;
 pub mod compression;
 pub mod downstream_tls;
@@ -34,11 +35,12 @@ pub use builder::{Builder, Built, Forms};
 ///
 /// The list is in the order in which Envoy needs them. Equal input, equal bytes.
 pub fn build(model: &Model, settings: &Settings) -> Vec<Resource> {
-    const ORDER: [ResourceType; 5] = [
+    const ORDER: [ResourceType; 6] = [
         ResourceType::CLUSTER,
         ResourceType::ENDPOINTS,
         ResourceType::SECRET,
         ResourceType::ROUTES,
+        ResourceType::SCOPED_ROUTES,
         ResourceType::LISTENER,
     ];
     let wanted = Forms { rds: true, ..Forms::default() };

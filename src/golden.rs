@@ -40,6 +40,9 @@ struct Out {
     problems: Vec<String>,
     /// Route configurations.
     routes: Vec<Value>,
+    /// Scopes, each with its route configuration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scopes: Vec<Value>,
     /// TLS chains, cut down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     chains: Vec<Value>,
@@ -92,6 +95,7 @@ fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
         let or_name = |what: &str| if shown(what) { message() } else { json!(resource.name()) };
         match resource.kind() {
             ResourceType::ROUTES => out.routes.push(message()),
+            ResourceType::SCOPED_ROUTES => out.scopes.push(message()),
             ResourceType::CLUSTER => out.clusters.push(or_name("clusters")),
             ResourceType::SECRET => out.secrets.push(or_name("secrets")),
             ResourceType::RUNTIME if shown("runtime") => out.runtime.push(message()),
@@ -100,7 +104,7 @@ fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
                 let message = protobuf::to_json(resource.kind().full_name(), &resource.message());
                 let listed = message.get("filter_chains").and_then(Value::as_array).into_iter().flatten();
                 let chains = listed.chain(message.get("default_filter_chain"));
-                out.chains.extend(chains.filter_map(chain));
+                out.chains.extend(chains.filter_map(|one| chain(one, &message)));
                 if shown("listeners") {
                     out.listeners.push(message);
                 }
@@ -111,16 +115,34 @@ fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
     out
 }
 
-/// What varies in a TLS chain; `None` for one without TLS.
-fn chain(chain: &Value) -> Option<Value> {
+/// What varies in a TLS chain of `listener`; `None` for one without TLS.
+fn chain(chain: &Value, listener: &Value) -> Option<Value> {
     let tls = chain.pointer("/transport_socket/typed_config/common_tls_context")?;
-    let names = chain.pointer("/filter_chain_match/server_names").cloned().unwrap_or_else(|| json!("default"));
+    let mut names = Vec::new();
+    let mut matcher = listener.get("filter_chain_matcher");
+    while let Some(level) = matcher {
+        let exact = level.pointer("/matcher_tree/exact_match_map/map").and_then(Value::as_object).into_iter().flatten();
+        names.extend(exact.filter(|(_, on)| leads_to(on, chain)).map(|(name, _)| json!(name)));
+        let suffixes = level.pointer("/matcher_list/matchers").and_then(Value::as_array).into_iter().flatten();
+        let suffixes = suffixes.filter(|one| leads_to(&one["on_match"], chain));
+        names.extend(suffixes.map(|one| {
+            let suffix = one.pointer("/predicate/single_predicate/value_match/suffix").unwrap();
+            json!(format!("*{}", suffix.as_str().unwrap()))
+        }));
+        matcher = level.pointer("/on_no_match/matcher");
+    }
     Some(json!({
-        "server_names": names,
+        "name": chain["name"],
+        "server_names": if names.is_empty() { json!("default") } else { json!(names) },
         "secret": tls.pointer("/tls_certificate_sds_secret_configs/0/name"),
         "minimum": tls.pointer("/tls_params/tls_minimum_protocol_version"),
         "maximum": tls.pointer("/tls_params/tls_maximum_protocol_version"),
     }))
+}
+
+/// Whether an action of a matcher leads to `chain`.
+fn leads_to(on_match: &Value, chain: &Value) -> bool {
+    on_match.pointer("/action/typed_config/value") == Some(&chain["name"])
 }
 
 /// The objects of a file, in its order.

@@ -23,6 +23,8 @@ pub type Error = Box<dyn std::error::Error + Send + Sync>;
 pub struct Target {
     address: SocketAddr,
     host: String,
+    /// If not the host.
+    server_name: Option<String>,
     fields: Vec<(HeaderName, HeaderValue)>,
     tls: Option<Arc<rustls::ClientConfig>>,
     http2: bool,
@@ -98,7 +100,7 @@ impl Target {
     /// Plain HTTP to a port of this machine, for a host.
     pub fn http(port: u16, host: &str) -> Self {
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        Self { address, host: host.into(), fields: vec![], tls: None, http2: false }
+        Self { address, host: host.into(), server_name: None, fields: vec![], tls: None, http2: false }
     }
 
     /// The same by HTTP/2, without asking first whether the server speaks it.
@@ -136,7 +138,14 @@ impl Target {
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         config.resumption = rustls::client::Resumption::disabled(); // each connection sees the certificate of now
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        Self { address, host: host.into(), fields: vec![], tls: Some(Arc::new(config)), http2: false }
+        let tls = Some(Arc::new(config));
+        Self { address, host: host.into(), server_name: None, fields: vec![], tls, http2: false }
+    }
+
+    /// The same over connections that are opened for another host.
+    #[must_use]
+    pub fn opened_for(self, server_name: &str) -> Self {
+        Self { server_name: Some(server_name.into()), ..self }
     }
 
     /// The same at another address than this machine's.
@@ -175,7 +184,7 @@ impl Target {
                 agreed: None,
             });
         };
-        let name = ServerName::try_from(host.clone())?;
+        let name = ServerName::try_from(self.server_name.clone().unwrap_or_else(|| host.clone()))?;
         let tls = tokio_rustls::TlsConnector::from(config.clone()).connect(name, tcp).await?;
         let session = tls.get_ref().1;
         let certificate = session.peer_certificates().and_then(|chain| chain.first()).cloned();

@@ -3,11 +3,79 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
 
 use crate::client::{Answer, Error};
+
+type Sender = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
+
+/// One connection.
+pub struct Connection {
+    endpoint: quinn::Endpoint,
+    quic: quinn::Connection,
+    sender: Sender,
+    driver: tokio::task::JoinHandle<()>,
+}
+
+impl Connection {
+    /// Connects to a UDP port of this machine with `server_name`. Only what `root` has signed is accepted.
+    ///
+    /// # Errors
+    /// If there is no connection.
+    pub async fn open(port: u16, server_name: &str, root: CertificateDer<'static>) -> Result<Self, Error> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(root)?;
+        let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
+        endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?)));
+        let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
+        let quic = endpoint.connect(address, server_name)?.await?;
+        let (mut driver, sender) = h3::client::new(h3_quinn::Connection::new(quic.clone())).await?;
+        let driver = tokio::spawn(async move {
+            std::future::poll_fn(|context| driver.poll_close(context)).await;
+        });
+        Ok(Self { endpoint, quic, sender, driver })
+    }
+
+    /// The certificate that the server presented.
+    pub fn certificate(&self) -> Option<CertificateDer<'static>> {
+        let chain = self.quic.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+        chain.first().cloned()
+    }
+
+    /// A `GET` of `path` at `host`.
+    ///
+    /// # Errors
+    /// If there is no complete answer.
+    pub async fn get(&mut self, host: &str, path: &str) -> Result<Answer, Error> {
+        let request = http::Request::get(format!("https://{host}{path}")).body(())?;
+        let mut stream = self.sender.send_request(request).await?;
+        stream.finish().await?;
+        let (head, ()) = stream.recv_response().await?.into_parts();
+        let mut body = bytes::BytesMut::new();
+        while let Some(mut part) = stream.recv_data().await? {
+            while part.has_remaining() {
+                let chunk = part.chunk().to_vec();
+                part.advance(chunk.len());
+                body.extend_from_slice(&chunk);
+            }
+        }
+        Ok(Answer { version: head.version, status: head.status.as_u16(), headers: head.headers, body: body.freeze() })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.endpoint.close(0_u32.into(), b"done");
+        self.driver.abort();
+    }
+}
 
 /// A `GET` over a connection of its own: of `path` at `host`, on a UDP port of this machine. Only what `root` has signed is
 /// accepted.
@@ -15,33 +83,5 @@ use crate::client::{Answer, Error};
 /// # Errors
 /// If there is no complete answer.
 pub async fn get(port: u16, host: &str, path: &str, root: CertificateDer<'static>) -> Result<Answer, Error> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(root)?;
-    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h3".to_vec()];
-    let mut endpoint = quinn::Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
-    endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?)));
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
-    let connection = endpoint.connect(address, host)?.await?;
-    let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await?;
-    let driver = tokio::spawn(async move { std::future::poll_fn(|context| driver.poll_close(context)).await });
-    let request = http::Request::get(format!("https://{host}{path}")).body(())?;
-    let mut stream = sender.send_request(request).await?;
-    stream.finish().await?;
-    let (head, ()) = stream.recv_response().await?.into_parts();
-    let mut body = bytes::BytesMut::new();
-    while let Some(mut part) = stream.recv_data().await? {
-        while part.has_remaining() {
-            let chunk = part.chunk().to_vec();
-            part.advance(chunk.len());
-            body.extend_from_slice(&chunk);
-        }
-    }
-    drop(sender);
-    endpoint.close(0_u32.into(), b"done");
-    driver.abort();
-    Ok(Answer { version: head.version, status: head.status.as_u16(), headers: head.headers, body: body.freeze() })
+    Connection::open(port, host, root).await?.get(host, path).await
 }

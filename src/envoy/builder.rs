@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::chains::Chains;
 use super::route::{self, Buckets, VirtualHosts};
 use super::{cluster, endpoint, listener, names, runtime, secret, tracing};
 use crate::model::{Host, Model, Touched};
@@ -33,6 +34,7 @@ pub struct Built {
 #[derive(Debug, Default)]
 pub struct Builder {
     plain: Plain,
+    chains: Chains,
     listeners: BTreeSet<Arc<str>>,
     started: bool,
 }
@@ -92,8 +94,11 @@ impl Builder {
                 None => built.shared.remove.push((ResourceType::CLUSTER, names::TRACING_CLUSTER.into())),
             }
             built.shared.set.push(Arc::new(runtime::resource(settings)));
+            self.listeners(settings, &mut built.shared);
         }
-        self.https(model, touched, settings, everything, &mut built.shared);
+        let https = self.chains.update(model, touched, settings, everything);
+        built.shared.set.extend(https.set);
+        built.shared.remove.extend(https.remove);
         self.in_form(settings, &mut built);
         match &mut self.plain {
             Plain::Hosts(hosts) => hosts.update(model, touched, settings, everything, wanted, &mut built),
@@ -123,38 +128,9 @@ impl Builder {
         }
     }
 
-    /// Listeners, and the routes behind TLS.
-    fn https(
-        &mut self,
-        model: &Model,
-        touched: &Touched,
-        settings: &Settings,
-        everything: bool,
-        update: &mut Update<Arc<Resource>>,
-    ) {
-        // A wildcard refuses the names under it that have a chain of their own.
-        let above = |host: &Host| match host {
-            Host::Exact(name) | Host::Wildcard(name) => {
-                let suffixes = name.match_indices('.').map(|(dot, _)| Host::Wildcard(name[dot + 1..].into()));
-                suffixes.filter(|host| model.https.contains_key(host)).collect()
-            }
-            Host::Any => vec![],
-        };
-        let hosts: BTreeSet<Host> =
-            touched.https.iter().flat_map(|host| above(host).into_iter().chain([host.clone()])).collect();
-        for host in &hosts {
-            match model.https.get(host) {
-                Some(tls) => {
-                    let elsewhere = route::elsewhere(host, model);
-                    update.set.push(Arc::new(route::https_routes(host, tls, &elsewhere, settings)));
-                }
-                None => update.remove.push((ResourceType::ROUTES, names::https_routes(host).into())),
-            }
-        }
-        if !everything && hosts.is_empty() {
-            return;
-        }
-        let listeners = listener::listeners(model, settings);
+    /// The listeners that do not depend on the model.
+    fn listeners(&mut self, settings: &Settings, update: &mut Update<Arc<Resource>>) {
+        let listeners = listener::listeners(settings);
         let now: BTreeSet<Arc<str>> = listeners.iter().map(|listener| listener.name().clone()).collect();
         let gone = self.listeners.difference(&now).map(|name| (ResourceType::LISTENER, name.clone()));
         update.remove.extend(gone);

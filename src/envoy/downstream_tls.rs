@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3 as 
 use envoy_types::pb::envoy::extensions::transport_sockets::quic::v3 as quic_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 
+use super::chains::Presented;
 use super::wire;
 use crate::model::{TlsHost, TlsVersion};
 use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
@@ -22,7 +23,7 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
 }
 
 /// The transport socket of a chain over TCP: the key pair by SDS, the versions of HTTP by ALPN.
-pub fn over_tcp(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let alpn = settings.http.versions.iter().map(|version| match version {
         HttpVersion::Http1 => "http/1.1".to_owned(),
         HttpVersion::Http2 => "h2".to_owned(),
@@ -37,7 +38,7 @@ pub fn is_over_quic(tls: &TlsHost) -> bool {
 }
 
 /// The transport socket of a chain over QUIC. No early data: it can be replayed, and backends do not expect that.
-pub fn over_quic(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_quic(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, TlsVersion::V1_3, TlsVersion::V1_3, vec![], &settings.tls.parameters);
     let quic = quic_v3::QuicDownstreamTransport {
         downstream_tls_context: Some(context),
@@ -48,7 +49,7 @@ pub fn over_quic(tls: &TlsHost, settings: &Settings) -> core_v3::TransportSocket
 }
 
 fn context(
-    tls: &TlsHost,
+    tls: &Presented,
     minimum: TlsVersion,
     maximum: TlsVersion,
     alpn_protocols: Vec<String>,
@@ -57,7 +58,7 @@ fn context(
     tls_v3::DownstreamTlsContext {
         common_tls_context: Some(tls_v3::CommonTlsContext {
             tls_params: Some(tls_parameters(minimum, maximum, parameters)),
-            tls_certificate_sds_secret_configs: vec![wire::secret(&tls.secret)],
+            tls_certificate_sds_secret_configs: vec![wire::secret(tls.secret)],
             alpn_protocols,
             ..Default::default()
         }),

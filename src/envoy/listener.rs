@@ -1,29 +1,37 @@
 //! Listeners for clients: plain text, TLS, HTTP/3.
 
+use std::collections::BTreeMap;
+
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as proxy_protocol_v3;
 
+use super::chains::{Choice, Presented};
 use super::hcm::{self, Codec, Routes};
 use super::{downstream_tls, names, stats, wire};
 use crate::model::{Host, Model, TlsHost};
 use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
 use crate::snapshot::Resource;
 
-/// All listeners. There are those for TLS only if there is a TLS host, and one for statistics only if it has a port.
-pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
+/// The listener for plain text, and the one for statistics if it has a port.
+pub fn listeners(settings: &Settings) -> Vec<Resource> {
     let mut resources = vec![Resource::new(names::HTTP, &http(settings), vec![])];
-    if !model.https.is_empty() {
-        let origins: Vec<_> = model.https.values().flat_map(|host| host.origins.iter().cloned()).collect();
-        resources.push(Resource::new(names::HTTPS, &https(model, settings), origins.clone()));
-        if let Some(listener) = http3(model, settings) {
-            resources.push(Resource::new(names::HTTP3, &listener, origins));
-        }
-    }
     if settings.listeners.stats.port != 0 {
         resources.push(Resource::new(names::STATS, &stats::listener(settings), vec![]));
     }
     resources
+}
+
+/// The listeners for TLS and their names. There are none without a TLS host.
+pub fn tls_listeners(model: &Model, settings: &Settings) -> Vec<(&'static str, Resource)> {
+    if model.https.is_empty() {
+        return vec![];
+    }
+    let origins: Vec<_> = model.https.values().flat_map(|host| host.origins.iter().cloned()).collect();
+    let tcp = [(names::HTTPS, https(model, settings))];
+    let quic = http3(model, settings).map(|listener| (names::HTTP3, listener));
+    let all = tcp.into_iter().chain(quic);
+    all.map(|(name, listener)| (name, Resource::new(name, &listener, origins.clone()))).collect()
 }
 
 /// The plain-text listener: one chain, all hosts in one route configuration.
@@ -40,18 +48,16 @@ pub fn http(settings: &Settings) -> listener_v3::Listener {
     }
 }
 
-/// The TLS listener: one chain for each server name, so that a change of one drains no connection of another.
+/// The TLS listener: chains as [`chains`](super::chains) says.
 ///
 /// Clients without a known server name get the chain of [`Host::Any`]; if there is none their connection is closed.
 pub fn https(model: &Model, settings: &Settings) -> listener_v3::Listener {
-    let chains = model.https.iter().filter(|(host, _)| **host != Host::Any);
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
-    listener_v3::Listener {
+    let listener = listener_v3::Listener {
         listener_filters: filters.collect(),
-        filter_chains: chains.map(|(host, tls)| tls_chain(host, tls, settings)).collect(),
-        default_filter_chain: model.https.get(&Host::Any).map(|tls| tls_chain(&Host::Any, tls, settings)),
         ..over_tcp(names::HTTPS, &settings.listeners.https, settings)
-    }
+    };
+    with_chains(listener, model.https.iter(), Codec::Tcp, settings)
 }
 
 /// The listener for HTTP/3, if it is switched on and there is a host for it: the chains of the TLS listener over QUIC.
@@ -63,14 +69,47 @@ pub fn http3(model: &Model, settings: &Settings) -> Option<listener_v3::Listener
     hosts().next()?;
     let mut listener =
         listener(names::HTTP3, &settings.listeners.https, core_v3::socket_address::Protocol::Udp, settings);
-    let (any, named): (Vec<_>, Vec<_>) = hosts().partition(|(host, _)| **host == Host::Any);
-    listener.filter_chains = named.into_iter().map(|(host, tls)| quic_chain(host, tls, settings)).collect();
-    listener.default_filter_chain = any.first().map(|(host, tls)| quic_chain(host, tls, settings));
     listener.udp_listener_config = Some(listener_v3::UdpListenerConfig {
         quic_options: Some(listener_v3::QuicProtocolOptions::default()),
         ..Default::default()
     });
-    Some(listener)
+    Some(with_chains(listener, hosts(), Codec::Http3, settings))
+}
+
+/// `listener` with the chains of `hosts`, and the matcher that chooses among them.
+fn with_chains<'a>(
+    mut listener: listener_v3::Listener,
+    hosts: impl Iterator<Item = (&'a Host, &'a TlsHost)>,
+    codec: Codec,
+    settings: &Settings,
+) -> listener_v3::Listener {
+    let mut choice = Choice::default();
+    let mut shared = BTreeMap::<Presented, String>::new();
+    let mut own = Vec::new();
+    for (host, tls) in hosts {
+        let presented = Presented::from(tls);
+        let own_chain = || {
+            let name = names::https_routes(host);
+            chain(name.clone(), manager(Routes::Rds(name), codec, settings), &presented, codec, settings)
+        };
+        match host {
+            Host::Exact(server_name) => {
+                choice.exact(server_name, shared.entry(presented).or_insert_with_key(names::shared_chain));
+            }
+            Host::Wildcard(suffix) => {
+                let chain = own_chain();
+                choice.below(suffix, &chain.name);
+                own.push(chain);
+            }
+            Host::Any => listener.default_filter_chain = Some(own_chain()),
+        }
+    }
+    // All shared chains have the same connection manager.
+    let manager = manager(Routes::ByServerName, codec, settings);
+    let shared = shared.into_iter().map(|(presented, name)| chain(name, manager.clone(), &presented, codec, settings));
+    listener.filter_chains = shared.chain(own).collect();
+    listener.filter_chain_matcher = choice.matcher();
+    listener
 }
 
 /// A listener on TCP with all that the settings say of its connections.
@@ -160,27 +199,22 @@ fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
     Some(wire::listener_filter("envoy.filters.listener.proxy_protocol", &config))
 }
 
-/// The chain of one server name; the default chain has no match.
-fn tls_chain(host: &Host, tls: &TlsHost, settings: &Settings) -> listener_v3::FilterChain {
-    chain(host, Codec::Tcp, downstream_tls::over_tcp(tls, settings), settings)
-}
-
-/// The same over QUIC.
-fn quic_chain(host: &Host, tls: &TlsHost, settings: &Settings) -> listener_v3::FilterChain {
-    chain(host, Codec::Http3, downstream_tls::over_quic(tls, settings), settings)
+fn manager(routes: Routes, codec: Codec, settings: &Settings) -> listener_v3::Filter {
+    hcm::http_connection_manager("ingress_https", routes, codec, settings)
 }
 
 fn chain(
-    host: &Host,
+    name: String,
+    manager: listener_v3::Filter,
+    presented: &Presented,
     codec: Codec,
-    transport_socket: core_v3::TransportSocket,
     settings: &Settings,
 ) -> listener_v3::FilterChain {
-    let name = names::https_routes(host);
-    let manager = hcm::http_connection_manager("ingress_https", Routes::Rds(name.clone()), codec, settings);
+    let transport_socket = match codec {
+        Codec::Tcp => downstream_tls::over_tcp(presented, settings),
+        Codec::Http3 => downstream_tls::over_quic(presented, settings),
+    };
     listener_v3::FilterChain {
-        filter_chain_match: (*host != Host::Any)
-            .then(|| listener_v3::FilterChainMatch { server_names: vec![host.to_string()], ..Default::default() }),
         filters: vec![manager],
         transport_socket: Some(transport_socket),
         name,

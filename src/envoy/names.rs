@@ -1,6 +1,7 @@
 //! Names on which two resources, or a resource and the bootstrap, must agree.
 
-use crate::model::{ClusterName, Host};
+use super::chains::Presented;
+use crate::model::{ClusterName, Host, TlsVersion};
 use crate::provenance::ObjectRef;
 
 /// The plain-text listener, and the route configuration that it asks for.
@@ -34,8 +35,8 @@ pub const METADATA: &str = "dev.lockgate";
 /// The name of routes that redirect to https.
 pub const REDIRECT: &str = "https-redirect";
 
-/// The route configuration, and the filter chain, of a TLS host: `"https/shop.example.com"`, `"https/*.example.com"`,
-/// and `"https/*"` for clients without a known server name.
+/// The routes of a TLS host: the scope `"https/shop.example.com"`; the route configurations `"https/*.example.com"`, and
+/// `"https/*"` for clients without a known server name, which also are the names of their filter chains.
 pub fn https_routes(host: &Host) -> String {
     format!("{HTTPS}/{host}")
 }
@@ -48,6 +49,18 @@ pub fn virtual_host(first: &Host) -> String {
 /// The scope, its key, and the route configuration of a bucket of hosts of the plain-text listener: `"http/13"`.
 pub fn bucket(number: impl std::fmt::Display) -> String {
     format!("{HTTP}/{number}")
+}
+
+/// The filter chain of all exact hosts that are presented so: `"https/shop/cert"`, or `"https/shop/cert/1.3"` if there is
+/// one version of TLS only. The name of a host has no slash.
+pub fn shared_chain(presented: &Presented) -> String {
+    let Presented { secret, minimum, maximum } = presented;
+    let versions = match (minimum, maximum) {
+        (TlsVersion::V1_3, _) => "/1.3",
+        (TlsVersion::V1_2, TlsVersion::V1_2) => "/1.2",
+        (TlsVersion::V1_2, TlsVersion::V1_3) => "",
+    };
+    format!("{HTTPS}/{secret}{versions}")
 }
 
 /// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
@@ -82,6 +95,7 @@ pub fn route(origin: &ObjectRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SecretName;
 
     #[test]
     fn names_are_as_their_docs_say() {
@@ -90,6 +104,11 @@ mod tests {
         assert_eq!(https_routes(&Host::Any), "https/*");
         assert_eq!(virtual_host(&Host::Exact("shop.example.com".into())), "http/shop.example.com");
         assert_eq!(bucket(13), "http/13");
+        let secret = SecretName("shop/cert".into());
+        let chain = |minimum, maximum| shared_chain(&Presented { secret: &secret, minimum, maximum });
+        assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert");
+        assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_2), "https/shop/cert/1.2");
+        assert_eq!(chain(TlsVersion::V1_3, TlsVersion::V1_3), "https/shop/cert/1.3");
         assert_eq!(api_routes_of_host(HTTPS, "shop.example.com"), "api/https/shop.example.com");
         assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
         let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];

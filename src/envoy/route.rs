@@ -1,7 +1,4 @@
-//! Route configurations: one for the plain-text listener, one for each TLS host.
-//!
-//! One per TLS host, so that a change of its routes costs a few hundred bytes and a millisecond however many hosts
-//! there are, and so that a connection for one host cannot reach another's routes.
+//! Route configurations, and what they consist of. Those behind TLS are put together by [`super::chains`].
 
 pub(super) mod buckets;
 mod groups;
@@ -17,8 +14,8 @@ use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previ
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use prost::Message;
 
-use super::{downstream_tls, headers, names, wire};
-use crate::model::{Action, Forward, Host, Model, PathMatch, Retry, Route, TlsHost, VirtualHost};
+use super::{headers, names, wire};
+use crate::model::{Action, Forward, Host, PathMatch, Retry, Route, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Resource, ResourceType};
@@ -70,43 +67,8 @@ pub fn http_routes_by_host(settings: &Settings) -> Resource {
     Resource::new(names::HTTP, &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
 
-/// The names that the domain of the TLS host `host` takes too, though they have a chain of their own.
-pub(super) fn elsewhere(host: &Host, model: &Model) -> Vec<Host> {
-    let Host::Wildcard(suffix) = host else { return vec![] };
-    let below = |other: &&Host| match other {
-        Host::Exact(name) | Host::Wildcard(name) => {
-            name.strip_suffix(&**suffix).is_some_and(|labels| labels.ends_with('.'))
-        }
-        Host::Any => false,
-    };
-    model.https.keys().filter(below).cloned().collect()
-}
-
-/// The route configuration of a TLS host: its routes, and 421 for requests that are for another host.
-///
-/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one. So a
-/// wildcard host must refuse the names under it that are served `elsewhere`, on chains of their own.
-/// Source: RFC 9110 section 15.5.20.
-///
-/// Where HTTP/3 is on, and the host takes its TLS 1.3, clients are told.
-pub fn https_routes(host: &Host, tls: &TlsHost, elsewhere: &[Host], settings: &Settings) -> Resource {
-    let name = names::https_routes(host);
-    let mut virtual_hosts = vec![virtual_host(host, &tls.virtual_host)];
-    if *host != Host::Any {
-        let mut others = answering_all(421);
-        others.domains.extend(elsewhere.iter().map(Host::to_string));
-        virtual_hosts.push(others);
-    }
-    let origins = origins(&tls.virtual_host).chain(tls.origins.iter().cloned()).collect();
-    let mut routes = headers::with_policies(route_configuration(&name, virtual_hosts), &settings.headers);
-    let http3 = &settings.http.http3;
-    if http3.enabled && downstream_tls::is_over_quic(tls) {
-        routes = headers::with_alternative_service(routes, http3.advertised_port);
-    }
-    Resource::new(&name, &routes, origins)
-}
-
-fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
+/// The objects that asked for the routes of `host`.
+pub(super) fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
     host.routes.iter().map(|route| route.origin.clone())
 }
 
@@ -131,7 +93,7 @@ pub fn virtual_host(host: &Host, content: &VirtualHost) -> route_v3::VirtualHost
 }
 
 /// The virtual host for every host that no other one takes: all its requests get `status`.
-fn answering_all(status: u16) -> route_v3::VirtualHost {
+pub(super) fn answering_all(status: u16) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: "*".to_owned(),
         domains: vec!["*".to_owned()],

@@ -89,7 +89,10 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
     parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));
     parts.secrets.extend(decoded::<tls_v3::Secret>(resources, ResourceType::SECRET));
     parts.listeners.extend(decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER));
-    for (port, routes) in (2..).zip(decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES)) {
+    let scopes = decoded::<route_v3::ScopedRouteConfiguration>(resources, ResourceType::SCOPED_ROUTES).into_iter();
+    let of_scopes = scopes.filter_map(|scope| scope.route_configuration);
+    let routes = decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES).into_iter().chain(of_scopes);
+    for (port, routes) in (2..).zip(routes) {
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
         let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, settings);
@@ -137,7 +140,8 @@ fn resources_name_what_they_need_and_where_they_come_from() {
     let listener = find(ResourceType::LISTENER, "https");
     assert_eq!(listener.references().secrets.len(), 1);
     let names: Vec<_> = listener.references().routes.iter().map(|name| name.to_string()).collect();
-    assert_eq!(names, ["https/*", "https/*.example.com", "https/shop.example.com"]);
+    assert_eq!(names, ["https/*", "https/*.example.com"]);
+    assert!(find(ResourceType::SCOPED_ROUTES, "https/shop.example.com").references().names_cluster("shop/cart/http"));
     let cluster = find(ResourceType::CLUSTER, "shop/cart/http");
     assert_eq!(&*cluster.references().endpoints[0], "shop/cart/http");
     assert_eq!(cluster.origins()[0].to_string(), "Service shop/cart");

@@ -114,24 +114,24 @@ fn search<'a>(value: &'a Value, find: &impl Fn(&Value) -> bool) -> Option<&'a Va
     }
 }
 
-/// What the sound objects come to: virtual hosts, filter chains, and whole resources by their version.
+/// What the sound objects come to: virtual hosts, a filter chain, and whole resources by their version.
 async fn sound(lockgate: &Lockgate) -> BTreeMap<String, String> {
-    let is_one_of_ours = |name: &str| name.ends_with("default/good/http") || name.contains("good-pair");
+    let is_one_of_ours = |name: &str| {
+        ["default/good/http", "https/tls.test"].iter().any(|ours| name.ends_with(ours)) || name.contains("good-pair")
+    };
     let mut sound: BTreeMap<String, String> =
         lockgate.resources().await.into_iter().filter(|(name, _)| is_one_of_ours(name)).collect();
     for (kind, name, list, host) in [
         ("RouteConfiguration", "http", "domains", "good.test"),
         ("RouteConfiguration", "http", "domains", "redirect.test"),
-        ("Listener", "https", "server_names", "tls.test"),
+        ("Listener", "https", "name", "https/default/good-pair"),
     ] {
         let text = lockgate.get(&format!("/debug/resources?type={kind}&name={name}")).await.text();
         let json: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{kind} {name}: {error}: {text}"));
-        let names = |value: &Value| {
-            let list = value.get(list).or_else(|| value.get("filter_chain_match")?.get(list));
-            list.and_then(Value::as_array).is_some_and(|names| names.iter().any(|name| name == host))
-        };
-        // The outermost: of a filter chain the whole of it.
-        let found = search(&json, &|value| value.get(list).is_none_or(|_| list == "domains") && names(value));
+        let found = search(&json, &|value| match value.get(list) {
+            Some(Value::Array(names)) => names.iter().any(|name| name == host),
+            name => name.is_some_and(|name| name == host),
+        });
         let found = found.unwrap_or_else(|| panic!("{kind} {name} has nothing for {host}: {text}"));
         sound.insert(format!("{kind} {host}"), found.to_string());
     }

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::google::protobuf as google;
+use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use prost::Message;
 
 use super::*;
@@ -50,22 +52,105 @@ fn one_socket_takes_both_families_unless_told_otherwise() {
 #[test]
 fn there_is_a_tls_listener_only_with_a_tls_host() {
     let names = |hosts: &[Host]| {
-        let resources = listeners(&model(hosts), &Settings::default());
-        resources.iter().map(|resource| resource.name().to_string()).collect::<Vec<_>>()
+        tls_listeners(&model(hosts), &Settings::default()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
     };
-    assert_eq!(names(&[]), ["http", "stats"]);
-    assert_eq!(names(&[Host::Any]), ["http", "https", "stats"]);
+    assert_eq!(names(&[]), [] as [&str; 0]);
+    assert_eq!(names(&[Host::Any]), ["https"]);
+}
+
+/// The chain that each key of the exact map, or each suffix, leads to, in their order.
+fn choices(matcher: &matcher_v3::Matcher) -> Vec<(String, String)> {
+    use matcher_v3::matcher::matcher_list::predicate::{MatchType, single_predicate};
+    use matcher_v3::matcher::{MatcherType, OnMatch, matcher_tree, on_match};
+    let chain = |on: &OnMatch| match on.on_match.as_ref().unwrap() {
+        on_match::OnMatch::Action(action) => {
+            google::StringValue::decode(&*action.typed_config.as_ref().unwrap().value).unwrap().value
+        }
+        on_match::OnMatch::Matcher(_) => panic!("a matcher"),
+    };
+    let mut found = match matcher.matcher_type.as_ref().unwrap() {
+        MatcherType::MatcherTree(tree) => {
+            let Some(matcher_tree::TreeType::ExactMatchMap(exact)) = &tree.tree_type else { panic!("{tree:?}") };
+            exact.map.iter().map(|(name, on)| (name.clone(), chain(on))).collect::<Vec<_>>()
+        }
+        MatcherType::MatcherList(list) => {
+            let suffix = |one: &matcher_v3::matcher::matcher_list::FieldMatcher| {
+                let predicate = one.predicate.clone().unwrap().match_type.unwrap();
+                let MatchType::SinglePredicate(single) = predicate else { panic!("{predicate:?}") };
+                let Some(single_predicate::Matcher::ValueMatch(value)) = single.matcher else { panic!("no value") };
+                let Some(matcher_v3::string_matcher::MatchPattern::Suffix(suffix)) = value.match_pattern else {
+                    panic!("no suffix")
+                };
+                (suffix, chain(one.on_match.as_ref().unwrap()))
+            };
+            return list.matchers.iter().map(suffix).collect();
+        }
+    };
+    found.sort();
+    if let Some(on_match::OnMatch::Matcher(next)) = matcher.on_no_match.as_ref().and_then(|on| on.on_match.as_ref()) {
+        found.extend(choices(next));
+    }
+    found
+}
+
+fn chain_names(listener: &listener_v3::Listener) -> Vec<&str> {
+    listener.filter_chains.iter().map(|chain| chain.name.as_str()).collect()
 }
 
 #[test]
-fn each_server_name_has_its_chain_and_the_rest_the_default_one() {
-    let hosts = [Host::Exact("shop.example.com".into()), Host::Wildcard("example.com".into()), Host::Any];
+fn server_names_lead_to_chains_and_the_rest_to_the_default_one() {
+    let hosts = [
+        Host::Exact("shop.example.com".into()),
+        Host::Exact("www.example.com".into()),
+        Host::Wildcard("example.com".into()),
+        Host::Wildcard("deep.example.com".into()),
+        Host::Any,
+    ];
     let listener = https(&model(&hosts), &Settings::default());
-    let names: Vec<_> =
-        listener.filter_chains.iter().map(|chain| chain.filter_chain_match.clone().unwrap().server_names).collect();
-    assert_eq!(names, [["shop.example.com"], ["*.example.com"]]);
+    assert_eq!(chain_names(&listener), ["https/shop/cert", "https/*.deep.example.com", "https/*.example.com"]);
+    assert!(listener.filter_chains.iter().all(|chain| chain.filter_chain_match.is_none()));
+    let expected = [
+        ("shop.example.com", "https/shop/cert"),
+        ("www.example.com", "https/shop/cert"),
+        (".deep.example.com", "https/*.deep.example.com"),
+        (".example.com", "https/*.example.com"),
+    ];
+    let expected = expected.map(|(name, chain)| (name.to_owned(), chain.to_owned()));
+    assert_eq!(choices(listener.filter_chain_matcher.as_ref().unwrap()), expected);
     assert_eq!(listener.default_filter_chain.unwrap().name, "https/*");
-    assert!(https(&model(&hosts[..1]), &Settings::default()).default_filter_chain.is_none());
+    let wildcards = https(&model(&hosts[2..4]), &Settings::default());
+    assert_eq!(choices(&wildcards.filter_chain_matcher.unwrap()), expected[2..]);
+    assert!(wildcards.default_filter_chain.is_none());
+    let rest = https(&model(&hosts[4..]), &Settings::default());
+    assert!(rest.filter_chain_matcher.is_none() && rest.filter_chains.is_empty());
+}
+
+#[test]
+fn a_host_that_joins_leaves_the_chains_as_they_are() {
+    let mut hosts = model(&[Host::Exact("a.test".into()), Host::Wildcard("test".into())]);
+    let before = https(&hosts, &Settings::default());
+    hosts.https.insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_2));
+    let joined = https(&hosts, &Settings::default());
+    assert_eq!(joined.filter_chains, before.filter_chains);
+    assert_ne!(joined.filter_chain_matcher, before.filter_chain_matcher);
+    let without = |listener| listener_v3::Listener { filter_chain_matcher: None, ..listener };
+    assert_eq!(without(joined), without(before));
+    // Other versions of TLS are another chain.
+    hosts.https.insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_3));
+    let apart = https(&hosts, &Settings::default());
+    assert_eq!(chain_names(&apart), ["https/shop/cert", "https/shop/cert/1.3", "https/*.test"]);
+}
+
+#[test]
+fn a_host_without_tls_1_3_is_not_served_over_quic() {
+    let mut settings = Settings::default();
+    settings.http.http3.enabled = true;
+    let mut hosts = model(&[Host::Exact("a.test".into()), Host::Exact("b.test".into())]);
+    hosts.https.get_mut(&Host::Exact("b.test".into())).unwrap().maximum = TlsVersion::V1_2;
+    let listener = http3(&hosts, &settings).unwrap();
+    assert_eq!(chain_names(&listener), ["https/shop/cert"]);
+    assert_eq!(choices(&listener.filter_chain_matcher.unwrap()).len(), 1);
+    assert_eq!(chain_names(&https(&hosts, &settings)).len(), 2);
 }
 
 #[test]
@@ -79,8 +164,10 @@ fn a_chain_gets_its_key_pair_by_sds_and_speaks_http2() {
 
 #[test]
 fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
-    let chain = tls_chain(&Host::Any, &tls_host(TlsVersion::V1_3), &Settings::default());
-    assert!(context(&chain).tls_params.unwrap().cipher_suites.is_empty());
+    let mut hosts = model(&[Host::Exact("a.test".into())]);
+    hosts.https.values_mut().for_each(|host| host.minimum = TlsVersion::V1_3);
+    let listener = https(&hosts, &Settings::default());
+    assert!(context(&listener.filter_chains[0]).tls_params.unwrap().cipher_suites.is_empty());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use route_v3::route_action::ClusterSpecifier;
 use route_v3::route_match::PathSpecifier;
 
 use super::*;
-use crate::model::{ClusterName, SecretName, TlsVersion, WeightedCluster};
+use crate::model::{ClusterName, WeightedCluster};
 
 fn exact(name: &str) -> Host {
     Host::Exact(name.into())
@@ -156,41 +156,4 @@ fn plain_text_has_every_host_and_404_for_the_rest() {
         http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(), &Settings::default());
     assert_eq!(domains(&with_any), ["shop.example.com", "*", "*.example.com"]);
     assert!(configuration(&with_any).virtual_hosts[0].routes.is_empty(), "equal routes, one virtual host");
-}
-
-#[test]
-fn another_host_on_a_tls_connection_is_misdirected() {
-    let tls = TlsHost {
-        secret: SecretName("shop/cert".into()),
-        minimum: TlsVersion::V1_2,
-        maximum: TlsVersion::V1_3,
-        virtual_host: VirtualHost::default(),
-        origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
-    };
-    let resource = https_routes(&exact("shop.example.com"), &tls, &[], &Settings::default());
-    assert_eq!(domains(&resource), ["shop.example.com", "*"]);
-    assert_eq!(resource.origins().len(), 1);
-    let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
-    assert_eq!(rest.action, Some(route_v3::route::Action::DirectResponse(direct_response(421))));
-    assert_eq!(domains(&https_routes(&Host::Any, &tls, &[], &Settings::default())), ["*"]);
-}
-
-#[test]
-fn a_wildcard_host_refuses_the_names_that_have_a_chain_of_their_own() {
-    let tls = TlsHost {
-        secret: SecretName("shop/cert".into()),
-        minimum: TlsVersion::V1_2,
-        maximum: TlsVersion::V1_3,
-        virtual_host: VirtualHost::default(),
-        origins: vec![],
-    };
-    let deeper = Host::Wildcard("deep.example.com".into());
-    let hosts =
-        [exact("shop.example.com"), exact("example.com"), exact("notexample.com"), wildcard(), deeper, Host::Any];
-    let model = Model { https: hosts.map(|host| (host, tls.clone())).into(), ..Model::default() };
-    let resources = crate::envoy::build(&model, &Settings::default());
-    let find = |name: &str| resources.iter().find(|resource| &**resource.name() == name).unwrap();
-    assert_eq!(domains(find("https/*.example.com")), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
-    assert_eq!(domains(find("https/*.deep.example.com")), ["*.deep.example.com", "*"]);
-    assert_eq!(domains(find("https/shop.example.com")), ["shop.example.com", "*"]);
 }

@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
     }),
     case("HTTP/1.1 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http1]),
     case("HTTP/2 only", LISTENERS, |s| s.http.versions = vec![HttpVersion::Http2]),
-    case("HTTP/3", &["http3", "routes"], |s| s.http.http3 = Http3 { enabled: true, advertised_port: 8443 }),
+    case("HTTP/3", &["http3", "routes", "scopes"], |s| s.http.http3 = Http3 { enabled: true, advertised_port: 8443 }),
     case("trusted hops", LISTENERS, |s| s.http.trusted_hops = 2),
     case("trailing dots", LISTENERS, |s| s.http.strip_trailing_host_dot = true),
     case("slashes as they are", LISTENERS, |s| s.http.merge_slashes = false),
@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
         s.compression.algorithms = vec![Zstd, Brotli, Gzip];
         s.compression.content_types = vec!["text/plain".to_owned()];
     }),
-    case("headers", &["routes"], |s| {
+    case("headers", &["routes", "scopes"], |s| {
         let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         s.headers.request.set = vec![set("x-peer", "%DOWNSTREAM_REMOTE_ADDRESS% at 100%%"), set("x-empty", "")];
         s.headers.response.set = vec![set("strict-transport-security", "max-age=31536000")];
