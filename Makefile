@@ -24,7 +24,7 @@ lint: ## rustfmt and clippy, warnings are errors
 golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
-docs: ## rewrite docs/protocol-cases.md and docs/settings.md from the names of the tests and the table of settings
+docs: ## rewrite docs/protocol-cases.md, settings.md and settings.schema.json from the tests' names and the table of settings
 	BLESS=1 $(CARGO) test --workspace --lib -- tidy::cases settings::tests::reference
 
 manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/

@@ -5,7 +5,7 @@ usage: chart.py [--check]     (--check: writes nothing; fails if one of them is 
 
 values.yaml is written so that this can be read without a YAML library: two spaces a level, a mapping or a value in JSON
 (or a plain word) after each key, a comment above each key that is a value. `# @schema {...}` adds to the key's schema,
-`## ...` is a heading.
+`## ...` is a heading. The schema of `settings` is that of the settings file, docs/settings.schema.json.
 """
 import json
 import pathlib
@@ -13,6 +13,7 @@ import re
 import sys
 
 CHART = pathlib.Path(__file__).resolve().parent.parent / "charts" / "lockgate"
+SETTINGS = CHART.parent.parent / "docs" / "settings.schema.json"
 KEY = re.compile(r"( *)([A-Za-z][A-Za-z0-9]*):(?: (.*))?")
 
 HEAD = """\
@@ -90,6 +91,31 @@ def schema_of(comment, extra, value):
     return schema
 
 
+def of_settings(schema):
+    """The schema of the settings file, for values: the file is text, in which `1.2` and `"1.2"` are the same."""
+    if isinstance(schema, list):
+        return [of_settings(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    own = {}
+    for key, value in schema.items():
+        if key in ("$schema", "$id", "title", "default"):
+            continue
+        if key in ("properties", "patternProperties"):
+            own[key] = {name: of_settings(of_one) for name, of_one in value.items()}
+        elif key == "type" and "enum" not in schema:
+            other = {"string": ["string", "number"], "integer": ["integer", "string"], "number": ["number", "string"],
+                     "boolean": ["boolean", "string"]}
+            own[key] = other.get(value, value) if isinstance(value, str) else value
+        elif key == "type":
+            continue
+        elif key == "enum":
+            own[key] = value + [float(one) for one in value if isinstance(one, str) and re.fullmatch(r"\d+\.\d+", one)]
+        else:
+            own[key] = of_settings(value)
+    return own
+
+
 def schema(text):
     """values.schema.json."""
     root = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart lockgate", "type": "object",
@@ -101,6 +127,8 @@ def schema(text):
         at["properties"][path[-1]] = (
             {"type": "object", "additionalProperties": False, "properties": {}} if value is ... else
             schema_of(comment, extra, value))
+    settings = of_settings(json.loads(SETTINGS.read_text()))
+    root["properties"]["settings"] |= {key: settings[key] for key in ("properties", "additionalProperties")}
     # Helm hands a chart that is a dependency its parent's `global`.
     root["properties"]["global"] = {"type": "object"}
     return json.dumps(root, indent=2, ensure_ascii=False) + "\n"

@@ -5,14 +5,16 @@ use serde_json::Value as Json;
 use super::*;
 
 #[test]
-fn the_reference_is_up_to_date() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md");
-    let reference = super::super::reference();
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(&path, &reference).unwrap();
+fn the_reference_and_the_schema_are_up_to_date() {
+    let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    for (name, text) in [("settings.md", super::super::reference()), ("settings.schema.json", schema)] {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(written == text, "docs/{name} is not what the table of keys gives: run `make docs`");
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == reference, "docs/settings.md is not what the table of keys gives: run `make docs`");
 }
 
 /// The schema at `path`.
