@@ -20,8 +20,9 @@ use tokio::time::Instant;
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
-use crate::settings::Status;
+use crate::settings::{Settings, Status};
 use crate::source::cluster::reason;
+use crate::translate::problem::Problems;
 
 pub use envoys::Fleet;
 
@@ -45,12 +46,30 @@ pub struct Writer {
     pub leader: Leader,
     /// What there is to be told.
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    /// Which addresses are ours.
-    pub settings: watch::Receiver<Status>,
+    /// What is wrong with certificates in use that nobody sees who has no clock.
+    pub expiring: watch::Receiver<Problems>,
+    /// Which addresses are ours and what we are called.
+    pub settings: watch::Receiver<Chosen>,
     /// Who has to accept before an address is told.
     pub envoys: Fleet,
     /// What was written and what not.
     pub metrics: Metrics,
+}
+
+/// What the settings choose of what is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// Which addresses are ours.
+    status: Status,
+    /// Who tells Events.
+    controller: String,
+}
+
+impl Chosen {
+    /// What `settings` choose.
+    pub fn of(settings: &Settings) -> Self {
+        Self { status: settings.status.clone(), controller: settings.ingress.controller.clone() }
+    }
 }
 
 impl Writer {
@@ -73,6 +92,8 @@ impl Writer {
             instance: self.instance,
             leader: self.leader,
             inspected: self.inspected,
+            expiring: self.expiring,
+            settings: self.settings.clone(),
             programmed: told,
             metrics: self.metrics,
         };

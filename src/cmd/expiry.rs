@@ -1,16 +1,20 @@
 //! Warns of certificates that end soon: translation has no clock, so this looks at what it worked on from outside.
+//!
+//! It follows what has changed between two inspections, and keeps the certificates by their end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
 use super::reload::State;
-use crate::inspection::Inspection;
+use crate::inspection::{Inspection, changed};
 use crate::metrics::Metrics;
+use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::source::objects::ObjectKey;
+use crate::source::objects::{Kind, ObjectKey};
+use crate::translate::problem::{Problem, Problems, Reason};
 
 /// How often the certificates are looked at while nothing changes.
 const LOOK: Duration = Duration::from_secs(3600);
@@ -18,35 +22,35 @@ const LOOK: Duration = Duration::from_secs(3600);
 /// How long objects may change before the certificates are looked at again.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// A certificate that ends soon, or has ended: the Secret, and the end in seconds since the Unix epoch.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Ending {
-    secret: ObjectKey,
-    not_after: i64,
-}
+/// The end of a certificate in seconds since the Unix epoch, and its Secret.
+type Ending = (i64, ObjectKey);
 
-/// Warns in the log, once for each certificate, and counts in the metrics; for ever.
+/// Warns in the log, once for each certificate, counts in the metrics, and keeps `told` what is wrong; for ever.
 pub(super) async fn watch(
     mut inspected: watch::Receiver<Arc<Inspection>>,
     mut settings: watch::Receiver<Arc<State>>,
+    told: watch::Sender<Problems>,
     metrics: Metrics,
 ) {
-    let mut told = BTreeSet::new();
+    let mut certificates = Certificates::default();
+    let mut warned = BTreeSet::new();
     loop {
-        let window = settings.borrow_and_update().resolved.settings.clone();
-        let seen = inspected.borrow_and_update().clone();
+        let set = settings.borrow_and_update().resolved.settings.clone();
+        certificates.follow(&inspected.borrow_and_update().clone(), &set);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);
-        let ending = ending(&seen, &window, now);
+        let ending: BTreeSet<Ending> = certificates.ending(&set, now).cloned().collect();
         metrics.set_certificates_expiring(ending.len());
-        for Ending { secret, not_after } in ending.difference(&told) {
+        for (not_after, secret) in ending.difference(&warned) {
             let (name, days) = (format!("{}/{}", secret.namespace, secret.name), (not_after - now) / 86_400);
             match not_after < &now {
                 true => tracing::warn!(kind = "Secret", name, "the certificate has expired and is still served"),
                 false => tracing::warn!(kind = "Secret", name, days, "the certificate expires soon"),
             }
         }
-        told = ending;
+        let problems: Problems = ending.iter().map(|ending| Arc::new(certificates.problem(ending, now))).collect();
+        told.send_if_modified(|told| std::mem::replace(told, problems.clone()) != problems);
+        warned = ending;
         tokio::time::sleep(PAUSE).await;
         tokio::select! {
             Ok(()) = inspected.changed() => {}
@@ -56,63 +60,103 @@ pub(super) async fn watch(
     }
 }
 
-/// The certificates that Ingresses of ours and the settings name, and that end within the window of the settings.
-fn ending(seen: &Inspection, settings: &Settings, now: i64) -> BTreeSet<Ending> {
-    let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap_or(i64::MAX);
-    let ours = seen.ingresses.keys().filter_map(|key| seen.objects.ingresses.get(key));
-    let named = ours.flat_map(|ingress| {
-        let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
-        names.map(|name| ObjectKey::new(&ingress.meta.key.namespace, name))
-    });
-    let set = settings.tls.default_secret.iter().chain(&settings.upstream.client_certificate);
-    let set = set.map(|(namespace, name)| ObjectKey::new(namespace, name));
-    let found = named.chain(set).filter_map(|key| {
-        let not_after = seen.objects.secrets.get(&key)?.pair.as_ref()?.not_after;
-        Some(Ending { secret: key, not_after })
-    });
-    found.filter(|found| found.not_after.saturating_sub(now) <= window).collect()
+/// The certificates that Ingresses of ours and the settings name, by their end.
+#[derive(Debug, Default)]
+struct Certificates {
+    seen: Arc<Inspection>,
+    /// Those that the settings name.
+    set: Vec<ObjectKey>,
+    /// How often each Secret is named.
+    named: BTreeMap<ObjectKey, usize>,
+    ends: BTreeSet<Ending>,
+}
+
+impl Certificates {
+    /// Takes in what has changed.
+    fn follow(&mut self, now: &Arc<Inspection>, settings: &Settings) {
+        let seen = std::mem::replace(&mut self.seen, now.clone());
+        let mut touched = BTreeSet::new();
+        let mut ingresses: BTreeSet<&ObjectKey> = changed(&seen.objects.ingresses, &now.objects.ingresses).collect();
+        ingresses.extend(changed(&seen.ingresses, &now.ingresses));
+        for key in ingresses {
+            for secret in secrets_of(&seen, key) {
+                self.unname(&secret);
+                touched.insert(secret);
+            }
+            for secret in secrets_of(now, key) {
+                *self.named.entry(secret.clone()).or_default() += 1;
+                touched.insert(secret);
+            }
+        }
+        let set = settings.tls.default_secret.iter().chain(&settings.upstream.client_certificate);
+        let set = set.map(|(namespace, name)| ObjectKey::new(namespace, name)).collect();
+        let before = std::mem::replace(&mut self.set, set);
+        before.iter().for_each(|secret| self.unname(secret));
+        self.set.iter().for_each(|secret| *self.named.entry(secret.clone()).or_default() += 1);
+        touched.extend(before);
+        touched.extend(self.set.iter().cloned());
+        let secrets = changed(&seen.objects.secrets, &now.objects.secrets);
+        touched.extend(secrets.filter(|secret| self.named.contains_key(*secret)).cloned());
+        for secret in touched {
+            if let Some(end) = end(&seen, &secret) {
+                self.ends.remove(&(end, secret.clone()));
+            }
+            if self.named.contains_key(&secret)
+                && let Some(end) = end(now, &secret)
+            {
+                self.ends.insert((end, secret));
+            }
+        }
+    }
+
+    fn unname(&mut self, secret: &ObjectKey) {
+        if let Some(times) = self.named.get_mut(secret) {
+            *times -= 1;
+            if *times == 0 {
+                self.named.remove(secret);
+            }
+        }
+    }
+
+    /// Those that end within the window of the settings, or have ended.
+    fn ending(&self, settings: &Settings, now: i64) -> impl Iterator<Item = &Ending> {
+        let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap_or(i64::MAX);
+        self.ends.iter().take_while(move |(not_after, _)| not_after.saturating_sub(now) <= window)
+    }
+
+    /// What the owner of the Secret is told. The same text until the end, or it would be told again each day.
+    fn problem(&self, (not_after, secret): &Ending, now: i64) -> Problem {
+        let at = prost_types::Timestamp { seconds: *not_after, nanos: 0 };
+        let (message, consequence) = match *not_after < now {
+            true => (format!("the certificate expired at {at}"), "still served, and clients refuse it"),
+            false => (format!("the certificate expires at {at}"), "served until another takes its place"),
+        };
+        let meta = self.seen.objects.meta(Kind::Secret, secret);
+        Problem {
+            object: match meta {
+                Some(meta) => meta.object_ref(Kind::Secret),
+                None => ObjectRef::new(Kind::Secret.as_str(), &secret.namespace, &secret.name),
+            },
+            field: "data[tls.crt]".into(),
+            reason: Reason::CertificateExpiring,
+            message,
+            consequence: consequence.into(),
+        }
+    }
+}
+
+/// The Secrets that an Ingress names, if it is ours.
+fn secrets_of(seen: &Inspection, key: &ObjectKey) -> Vec<ObjectKey> {
+    let ours = seen.objects.ingresses.get(key).filter(|_| seen.ingresses.contains_key(key));
+    let tls = ours.into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
+    let names = tls.filter_map(|tls| tls.secret_name.as_deref());
+    names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect()
+}
+
+/// The end of the certificate in a Secret.
+fn end(seen: &Inspection, secret: &ObjectKey) -> Option<i64> {
+    Some(seen.objects.secrets.get(secret)?.pair.as_ref()?.not_after)
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
-    use super::*;
-    use crate::inspection::Published;
-    use crate::model::KeyPair;
-    use crate::source::objects::{Object, Secret};
-    use crate::translate::tests::fixtures::{ingress, objects, secret};
-
-    /// The Secret `shop/name` with a certificate that ends at `not_after`.
-    fn ending_at(name: &str, not_after: i64) -> Object {
-        let Object::Secret(secret) = Object::from(secret(name, &[])) else { panic!("not a Secret") };
-        let mut secret = Secret::clone(&secret);
-        let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
-        secret.pair = Some(Arc::new(pair));
-        Object::Secret(Arc::new(secret))
-    }
-
-    #[test]
-    fn certificates_that_are_named_and_end_within_the_window_are_told() {
-        const END: i64 = 2_000_000_000;
-        let named: Object = ingress("shop").tls(&["shop.test"], "good").into();
-        let key = named.meta().key.clone();
-        let mut seen = Inspection {
-            objects: objects(&[named, ending_at("good", END), ending_at("wild", END)]),
-            ..Inspection::default()
-        };
-        let mut settings = Settings::default();
-        let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap();
-        let names = |seen: &Inspection, settings: &Settings, now: i64| -> Vec<String> {
-            ending(seen, settings, now).into_iter().map(|ending| ending.secret.name.to_string()).collect()
-        };
-        assert!(names(&seen, &settings, END).is_empty(), "no Ingress of ours names one");
-        seen.ingresses.insert(key, Published { uid: "u".into(), generation: 1, since: 1 });
-        assert_eq!(names(&seen, &settings, END - window), ["good"]);
-        assert_eq!(names(&seen, &settings, END + 1), ["good"]);
-        assert!(names(&seen, &settings, END - window - 1).is_empty());
-        settings.tls.expiry_warning = Duration::from_secs(1);
-        assert!(names(&seen, &settings, END - window).is_empty());
-        settings.tls.default_secret = Some(("shop".to_owned(), "wild".to_owned()));
-        assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
-    }
-}
+mod tests;

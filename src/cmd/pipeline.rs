@@ -13,10 +13,12 @@ use crate::admin::Readiness;
 use crate::controller::{Controller, Served, View, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
-use crate::settings::{Source, Status};
+use crate::settings::Source;
 use crate::snapshot::Snapshot;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
+use crate::status::Chosen;
+use crate::translate::problem::Problems;
 
 /// Events that the loop has not taken yet; a source that is faster waits.
 const EVENTS: usize = 4096;
@@ -29,10 +31,12 @@ pub(super) struct Pipeline {
     pub readiness: Readiness,
     /// What the loop knows, for the debug pages.
     pub inspected: watch::Receiver<Arc<Inspection>>,
+    /// Certificates in use that end soon.
+    pub expiring: watch::Receiver<Problems>,
     /// The settings that hold now.
     pub settings: watch::Receiver<Arc<State>>,
     /// What of them is about the status of objects.
-    pub status: watch::Receiver<Status>,
+    pub status: watch::Receiver<Chosen>,
     source: JoinHandle<Result<(), SourceError>>,
     reload: JoinHandle<Result<(), SourceError>>,
     expiry: JoinHandle<()>,
@@ -55,7 +59,7 @@ impl Pipeline {
         let state = State { resolved: settings.resolved.clone(), file: settings.name(), fault: None };
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
-        let (status, settings_status) = watch::channel(first.status.clone());
+        let (status, settings_status) = watch::channel(Chosen::of(&first));
         let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection);
         let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
         std::thread::Builder::new()
@@ -70,13 +74,21 @@ impl Pipeline {
             .context("cannot start the controller's thread")?;
         // Settings mean nothing to Envoy resources, which are served as they are.
         let no_file = SettingsSource { file: None, ..settings.clone() };
-        let followed = if matches!(source, Source::Resources(_)) { no_file } else { settings };
+        let followed = if matches!(source, Source::Resources(_)) {
+            if settings.file.is_some() {
+                tracing::warn!("--config means nothing with --resources: Envoy resources are served as they are");
+            }
+            no_file
+        } else {
+            settings
+        };
         let reload =
             tokio::spawn(reload::follow(followed, events.clone(), reload::Told { state, status }, metrics.clone()));
-        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), metrics));
+        let (told, expiring) = watch::channel(Problems::default());
+        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics));
         let source = tokio::spawn(watch_source(source, events));
         let (settings, status) = (settings_state, settings_status);
-        Ok(Self { served, readiness, inspected, settings, status, source, reload, expiry, loop_end })
+        Ok(Self { served, readiness, inspected, expiring, settings, status, source, reload, expiry, loop_end })
     }
 
     /// Why one of the two has ended; while both work, this waits.

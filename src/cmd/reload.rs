@@ -7,8 +7,9 @@ use tokio::sync::{mpsc, watch};
 use super::settings_args::SettingsSource;
 use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
-use crate::settings::{self, Resolved, Status};
+use crate::settings::{self, Resolved};
 use crate::source::{self, Event, SourceError};
+use crate::status::Chosen;
 
 /// The settings that hold, and what is wrong with the file if they are not the file's.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +35,7 @@ pub(super) struct Told {
     /// All of them.
     pub state: watch::Sender<Arc<State>>,
     /// What is about the status of objects.
-    pub status: watch::Sender<Status>,
+    pub status: watch::Sender<Chosen>,
 }
 
 /// Follows the file of `source`, tells the controller of new settings by `events`, and everybody else by `told`.
@@ -85,9 +86,10 @@ fn apply(
             let changed = settings::changes(&old.resolved.settings, &resolved.settings);
             tracing::info!(file, changed = changed.join(", "), "settings applied");
             let settings = resolved.settings.clone();
+            let now = Chosen::of(&settings);
             status.send_if_modified(|status| {
-                let changed = *status != settings.status;
-                status.clone_from(&settings.status);
+                let changed = *status != now;
+                *status = now;
                 changed
             });
             state.send_replace(Arc::new(State { resolved, file: file.to_owned(), fault: None }));

@@ -78,6 +78,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
+        expiring: pipeline.expiring.clone(),
         settings: pipeline.status.clone(),
         envoys: Fleet::new(here, others(&options, &certificates)),
         metrics: metrics.clone(),

@@ -383,8 +383,8 @@ pub static KEYS: &[Key] = &[
         "tls.expiryWarning",
         Time,
         tls.expiry_warning,
-        "Certificates in use that end within this time are warned of in the log, and counted in the metric \
-         `lockgate_certificates_expiring`."
+        "Certificates in use that end within this time are warned of in the log and by an Event on their Secret, and \
+         counted in the metric `lockgate_certificates_expiring`."
     ),
     key!(
         "tls.minimumVersion",

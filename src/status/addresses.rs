@@ -11,8 +11,8 @@ use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{DefaultBackoff, watch_object};
 use tokio::sync::watch;
 
+use super::Chosen;
 use super::ingress::desk::Address;
-use crate::settings::Status;
 use crate::source::cluster::describe;
 use crate::source::objects::Kind;
 
@@ -20,11 +20,11 @@ use crate::source::objects::Kind;
 /// they were: clients that still know an old address are not helped by a status without any.
 pub(super) async fn follow(
     client: kube::Client,
-    mut settings: watch::Receiver<Status>,
+    mut settings: watch::Receiver<Chosen>,
     addresses: watch::Sender<Arc<[Address]>>,
 ) {
     loop {
-        let status = settings.borrow_and_update().clone();
+        let Chosen { status, .. } = settings.borrow_and_update().clone();
         let service = status.envoy_service.filter(|_| status.addresses.is_empty());
         match service {
             Some((namespace, name)) => {

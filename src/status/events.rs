@@ -21,12 +21,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bucket::Bucket;
-use super::{Failure, PATIENCE, Trouble};
+use super::{Chosen, Failure, PATIENCE, Trouble};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
 use crate::source::objects::{Kind, ObjectKey};
+use crate::translate::problem::Problems;
 use ledger::Ledger;
 use notice::{HEALED, Notice, PROGRAMMED};
 use outbox::{Outbox, Telling};
@@ -73,6 +74,9 @@ pub(super) struct Events {
     pub instance: String,
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
+    pub expiring: watch::Receiver<Problems>,
+    /// What we are called.
+    pub settings: watch::Receiver<Chosen>,
     pub programmed: mpsc::Receiver<Programmed>,
     pub metrics: Metrics,
 }
@@ -89,7 +93,7 @@ impl Events {
                 () = self.follow(&mut ledger, &mut gap) => {}
             }
             let now = Instant::now();
-            ledger.look(&self.inspected.borrow_and_update().clone());
+            self.look(&mut ledger);
             ledger.all().into_iter().for_each(|notice| outbox.push(notice, now));
             let recent = gap.drain(..).filter(|(at, _): &(Instant, Notice)| *at + GAP > now);
             recent.for_each(|(_, notice)| outbox.push(Notice { is_new: false, ..notice }, now));
@@ -99,15 +103,24 @@ impl Events {
         }
     }
 
+    /// What is to be told of what has changed.
+    fn look(&mut self, ledger: &mut Ledger) -> Vec<Notice> {
+        let inspection = self.inspected.borrow_and_update().clone();
+        ledger.look(&inspection, &self.expiring.borrow_and_update().clone())
+    }
+
     /// While another replica leads: keeps what is healed in mind, in case that one ends before it has told it.
     async fn follow(&mut self, ledger: &mut Ledger, gap: &mut VecDeque<(Instant, Notice)>) {
         loop {
             let now = Instant::now();
-            let notices = ledger.look(&self.inspected.borrow_and_update().clone());
+            let notices = self.look(ledger);
             gap.extend(notices.into_iter().filter(|notice| notice.reason == HEALED).map(|notice| (now, notice)));
             gap.drain(..gap.len().saturating_sub(GAP_ROOM));
             tokio::time::sleep(TOGETHER).await;
-            super::changed(&mut self.inspected).await;
+            tokio::select! {
+                () = super::changed(&mut self.inspected) => {}
+                () = super::changed(&mut self.expiring) => {}
+            }
         }
     }
 
@@ -119,8 +132,7 @@ impl Events {
         loop {
             let now = Instant::now();
             if new && look_at <= now {
-                let inspection = self.inspected.borrow_and_update().clone();
-                ledger.look(&inspection).into_iter().for_each(|notice| outbox.push(notice, now));
+                self.look(ledger).into_iter().for_each(|notice| outbox.push(notice, now));
                 (new, look_at) = (false, now + TOGETHER);
             }
             self.report(outbox);
@@ -136,6 +148,7 @@ impl Events {
             tokio::select! {
                 Some(programmed) = self.programmed.recv() => outbox.push(programmed.into(), Instant::now()),
                 () = super::changed(&mut self.inspected) => new = true,
+                () = super::changed(&mut self.expiring) => new = true,
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => {}
             }
@@ -159,7 +172,8 @@ impl Events {
         let (name, now) = (notice.name(), Timestamp::now());
         let written = match telling {
             Telling::New => {
-                let event = notice.event(&self.instance, now);
+                let controller = self.settings.borrow().controller.clone();
+                let event = notice.event(&controller, &self.instance, now);
                 let params = PostParams { field_manager: Some("lockgate".into()), ..PostParams::default() };
                 Failure::of(timeout(PATIENCE, api.create(&params, &event)).await)
             }

@@ -55,6 +55,8 @@ pub enum Reason {
     Ambiguous,
     /// An EndpointSlice, or an endpoint of it, that cannot be served.
     EndpointNotValid,
+    /// A certificate in use that ends soon, or has ended. Translation has no clock: this is found beside it.
+    CertificateExpiring,
 }
 
 impl Reason {
@@ -74,6 +76,7 @@ impl Reason {
             Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
             Reason::Ambiguous => "Ambiguous",
             Reason::EndpointNotValid => "EndpointNotValid",
+            Reason::CertificateExpiring => "CertificateExpiring",
         }
     }
 }

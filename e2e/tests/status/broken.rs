@@ -1,106 +1,18 @@
 //! Objects that are broken, next to sound ones: these are served as before, byte for byte, and each of those says in an
 //! Event which field is wrong and what was done instead.
 
+mod cases;
+
 use std::collections::BTreeMap;
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Authority, Envoy, Lockgate, Mode, Target, wait_until};
 use serde_json::Value;
 
+use cases::CASES;
+
 use super::events::all_events;
 use super::{redirect, start};
-
-/// Object; reason; field; what is wrong, in part; what was done instead. The objects are in broken.yaml.
-const CASES: &[(&str, &str, &str, &str, &str)] = &[
-    (
-        "missing-service",
-        UNRESOLVED,
-        "spec.rules[0].http.paths[0].backend.service.name",
-        "does not exist",
-        "answered 503",
-    ),
-    (
-        "missing-port-name",
-        UNRESOLVED,
-        "spec.rules[0].http.paths[0].backend.service.port",
-        "no port \"grpc\"",
-        "answered 503",
-    ),
-    (
-        "missing-port-number",
-        UNRESOLVED,
-        "spec.rules[0].http.paths[0].backend.service.port",
-        "no port \"81\"",
-        "answered 503",
-    ),
-    ("missing-default-backend", UNRESOLVED, "spec.defaultBackend.service.name", "does not exist", "answered 503"),
-    (
-        "resource-backend",
-        UNSUPPORTED,
-        "spec.rules[0].http.paths[0].backend.resource",
-        "kind \"Bucket\"",
-        "answered 503",
-    ),
-    ("udp-port", UNSUPPORTED, "spec.rules[0].http.paths[0].backend.service.port", "protocol \"UDP\"", "answered 503"),
-    (
-        "external-name",
-        "ExternalNameNotAllowed",
-        "spec.rules[0].http.paths[0].backend.service.name",
-        "switched off",
-        "answered 503",
-    ),
-    ("bad-regex", PATH, "spec.rules[0].http.paths[0].path", "unclosed character class", "path left out"),
-    ("foreign-regex", PATH, "spec.rules[0].http.paths[0].path", "look-around", "path left out"),
-    ("large-regex", PATH, "spec.rules[0].http.paths[0].path", "too large", "path left out"),
-    ("path-with-query", PATH, "spec.rules[0].http.paths[0].path", "has \"?\"", "path left out"),
-    ("path-with-fragment", PATH, "spec.rules[0].http.paths[0].path", "has \"#\"", "path left out"),
-    ("newcomer", "Conflicted", "spec.rules[0].http.paths[0]", "of Ingress default/good", "path left out"),
-    ("twice", "Conflicted", "spec.rules[0].http.paths[1]", "of this Ingress", "path left out"),
-    ("second-default", "Conflicted", "spec.defaultBackend", "is that of Ingress default/good-default", "not used for"),
-    ("missing-secret", SECRET, "spec.tls[0].secretName", "does not exist", "no TLS for \"missing-secret.test\""),
-    ("secret-no-pem", SECRET, "spec.tls[0].secretName", "no PEM block", "no TLS for \"secret-no-pem.test\""),
-    (
-        "secret-half",
-        SECRET,
-        "spec.tls[0].secretName",
-        "data[\"tls.key\"] is missing",
-        "no TLS for \"secret-half.test\"",
-    ),
-    ("secret-mismatch", SECRET, "spec.tls[0].secretName", "does not match the certificate", "no TLS for"),
-    ("secret-other-type", SECRET, "spec.tls[0].secretName", "neither of type", "no TLS for"),
-    ("secret-unnamed", SECRET, "spec.tls[0].secretName", "no default certificate", "no TLS for"),
-    ("uncovered-host", "Ambiguous", "spec.tls[0].secretName", "does not cover host", "presented all the same"),
-    ("uncovered-rules", TLS, "spec.tls[0]", "covers no host of the rules", "left out"),
-    (
-        "tls-unknown-version",
-        ANNOTATION,
-        "projectcontour.io/tls-minimum-protocol-version",
-        "\"1.9\" is neither",
-        "left out",
-    ),
-    ("tls-versions", TLS, "projectcontour.io/tls-minimum-protocol-version", "above the highest", "are offered"),
-    ("bad-timeout", ANNOTATION, "projectcontour.io/response-timeout", "\"soon\" is not a duration", "left out"),
-    ("bad-retries", ANNOTATION, "projectcontour.io/num-retries", "\"many\" is not a number", "1 retry"),
-    ("unknown-annotation", ANNOTATION, "lockgate.dev/nonsense", "is not known", "left out"),
-    ("misplaced-annotation", ANNOTATION, "projectcontour.io/max-connections", "belongs on a Service", "left out"),
-    ("bad-limit", ANNOTATION, "projectcontour.io/max-connections", "\"many\" is not a number", "left out"),
-    (
-        "bad-protocol",
-        ANNOTATION,
-        "projectcontour.io/upstream-protocol.h2c",
-        "not a port of the Service",
-        "entry left out",
-    ),
-    ("names", "EndpointNotValid", "addressType", "\"FQDN\" is not served", "EndpointSlice left out"),
-    ("second", "MultipleDefaultClasses", "ingressclass.kubernetes.io/is-default-class", "is older", "every controller"),
-];
-
-const UNRESOLVED: &str = "ServiceUnresolvedReference";
-const UNSUPPORTED: &str = "UnsupportedBackend";
-const PATH: &str = "PathMatchConditionsNotValid";
-const SECRET: &str = "SecretNotValid";
-const TLS: &str = "TLSConfigNotValid";
-const ANNOTATION: &str = "InvalidAnnotation";
 
 /// What `find` finds in a JSON value, anywhere.
 fn search<'a>(value: &'a Value, find: &impl Fn(&Value) -> bool) -> Option<&'a Value> {
@@ -162,27 +74,14 @@ async fn broken_objects_cost_only_themselves_and_say_so() {
     let before = sound(&lockgate).await;
     assert!(before.len() >= 6, "{before:?}");
 
-    let other = Authority::new().issue(&["pair.test", "pair-2.test"]);
-    let stranger = Authority::new().issue(&["pair.test"]);
-    let certificate = other.secret("default", "half").replace("kubernetes.io/tls", "Opaque");
-    let half = certificate.lines().filter(|line| !line.contains("tls.key")).collect::<Vec<_>>().join("\n");
-    let of_stranger = stranger.secret("default", "mismatch");
-    let key = of_stranger.lines().find(|line| line.contains("tls.key")).expect("a key");
-    let mismatch = other.secret("default", "mismatch");
-    let own_key = mismatch.lines().find(|line| line.contains("tls.key")).expect("a key");
-    let mismatch = mismatch.replace(own_key, key);
-    let broken =
-        [include_str!("broken.yaml").to_owned(), other.secret("default", "pair"), format!("{half}\n"), mismatch];
-    server.apply(&broken.join("\n---\n")).await;
+    server.apply(&cases::yaml("default")).await;
 
     let mut missing = Vec::new();
     let time = wait_until("an Event on each broken object", async || {
         let events = all_events(&server).await;
-        let is_told = |(object, reason, field, fault, consequence): &&(&str, &str, &str, &str, &str)| {
-            events.get(*object).into_iter().flatten().any(|(why, kind, note, _)| {
-                why == reason
-                    && kind == "Warning"
-                    && [field, fault, consequence].iter().all(|part| note.contains(**part))
+        let is_told = |case: &&cases::Case| {
+            events.get(case.0).into_iter().flatten().any(|(why, kind, note, _)| {
+                (&**why, &**kind) == (case.1, "Warning") && cases::says(note, case, "default")
             })
         };
         let left: Vec<_> = CASES.iter().filter(|case| !is_told(case)).map(|case| case.0).collect();

@@ -4,6 +4,7 @@ mod broken;
 mod election;
 mod events;
 mod ingress;
+mod many;
 
 use e2e::{ApiServer, Lockgate, Source};
 use serde_json::Value;

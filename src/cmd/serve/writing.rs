@@ -10,9 +10,10 @@ use tokio::task::JoinHandle;
 use crate::inspection::Inspection;
 use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
-use crate::settings::{Source, Status, Writes};
+use crate::settings::{Source, Writes};
 use crate::source;
-use crate::status::{self, Fleet, Writer};
+use crate::status::{self, Chosen, Fleet, Writer};
+use crate::translate::problem::Problems;
 
 /// The tasks of the election and of the writer, if there are any.
 pub(super) struct Writing {
@@ -32,7 +33,8 @@ struct Installation {
 /// What the writer needs to know of the rest.
 pub(super) struct Known {
     pub inspected: watch::Receiver<Arc<Inspection>>,
-    pub settings: watch::Receiver<Status>,
+    pub expiring: watch::Receiver<Problems>,
+    pub settings: watch::Receiver<Chosen>,
     pub envoys: Fleet,
     pub metrics: Metrics,
 }
@@ -76,9 +78,9 @@ impl Writing {
     /// Begins to write.
     pub fn begin(&mut self, known: Known) {
         let Some(Installation { client, instance, manager }) = self.installation.take() else { return };
-        let Known { inspected, settings, envoys, metrics } = known;
+        let Known { inspected, expiring, settings, envoys, metrics } = known;
         let leader = self.leader.clone();
-        let writer = Writer { client, instance, manager, leader, inspected, settings, envoys, metrics };
+        let writer = Writer { client, instance, manager, leader, inspected, expiring, settings, envoys, metrics };
         self.tasks.push(("the status writer", tokio::spawn(writer.run())));
     }
 

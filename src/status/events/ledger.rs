@@ -18,6 +18,8 @@ pub(super) struct Ledger {
     open: BTreeMap<ObjectRef, ByReason>,
     /// What was looked at last; incomplete if nothing was.
     seen: Arc<Inspection>,
+    /// And what was wrong beside it.
+    beside: Problems,
 }
 
 /// What is wrong with one object.
@@ -30,17 +32,18 @@ struct Open {
 }
 
 impl Ledger {
-    /// Takes in what is wrong now; what is to be told of the difference.
-    pub fn look(&mut self, inspection: &Arc<Inspection>) -> Vec<Notice> {
+    /// Takes in what is wrong now, for translation and `beside` it; what is to be told of the difference.
+    pub fn look(&mut self, inspection: &Arc<Inspection>, beside: &Problems) -> Vec<Notice> {
         if !inspection.complete {
             return Vec::new();
         }
         let seen = std::mem::replace(&mut self.seen, inspection.clone());
+        let was_beside = std::mem::replace(&mut self.beside, beside.clone());
         let is_new = seen.complete;
         let (mut healings, mut warnings) = (Vec::new(), Vec::new());
-        for object in self.touched(&seen, inspection) {
+        for object in self.touched((&seen, &was_beside), (inspection, beside)) {
             let uid = uid(&inspection.objects, &object);
-            let now = by_reason(&inspection.problems, &object, uid.clone().unwrap_or_default());
+            let now = by_reason([&inspection.problems, beside], &object, uid.clone().unwrap_or_default());
             let before = match now.is_empty() {
                 true => self.open.remove(&object),
                 false => self.open.insert(object.clone(), now.clone()),
@@ -63,8 +66,9 @@ impl Ledger {
 
     /// The objects of which something else may have to be told: those with other problems, and those at fault that
     /// may be others of the same name. Of no particular generation.
-    fn touched(&self, seen: &Inspection, now: &Inspection) -> BTreeSet<ObjectRef> {
-        let problems = seen.problems.diff(&now.problems).map(|item| match item {
+    fn touched(&self, seen: (&Inspection, &Problems), now: (&Inspection, &Problems)) -> BTreeSet<ObjectRef> {
+        let ((seen, was_beside), (now, beside)) = (seen, now);
+        let problems = seen.problems.diff(&now.problems).chain(was_beside.diff(beside)).map(|item| match item {
             DiffItem::Add(problem) | DiffItem::Remove(problem) => problem.object.clone().at(0),
         });
         let mut touched: BTreeSet<ObjectRef> = problems.collect();
@@ -92,7 +96,7 @@ impl Ledger {
 }
 
 /// What is wrong with this object, whose uid this is.
-fn by_reason(problems: &Problems, object: &ObjectRef, uid: Arc<str>) -> ByReason {
+fn by_reason(problems: [&Problems; 2], object: &ObjectRef, uid: Arc<str>) -> ByReason {
     // Nothing is before it that is of this object.
     let first = Problem {
         object: object.clone().at(i64::MIN),
@@ -106,7 +110,7 @@ fn by_reason(problems: &Problems, object: &ObjectRef, uid: Arc<str>) -> ByReason
         (of.kind, &of.namespace, &of.name) == (object.kind, &object.namespace, &object.name)
     };
     let mut groups = BTreeMap::<Reason, Vec<_>>::new();
-    for problem in problems.range(first..).take_while(is_of_it) {
+    for problem in problems.iter().flat_map(|problems| problems.range::<_, Problem>(&first..).take_while(is_of_it)) {
         let group = groups.entry(problem.reason).or_default();
         group.push((&*problem.field, &*problem.message, &*problem.consequence));
     }

@@ -11,8 +11,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::provenance::ObjectRef;
 use crate::source::objects::Kind;
 
-/// Who tells it.
-pub(in crate::status) const CONTROLLER: &str = "lockgate.dev/ingress-controller";
 /// The longest note, name and instance that the API server takes, in bytes. Source: validation of events.k8s.io/v1.
 const NOTE: usize = 1024;
 const NAME: usize = 253;
@@ -51,8 +49,8 @@ impl Notice {
         if self.object.namespace.is_empty() { "default" } else { &self.object.namespace }
     }
 
-    /// The Event, told by the replica `instance`.
-    pub fn event(&self, instance: &str, now: Timestamp) -> Event {
+    /// The Event, told by the replica `instance` of `controller`.
+    pub fn event(&self, controller: &str, instance: &str, now: Timestamp) -> Event {
         let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         Event {
             metadata: ObjectMeta {
@@ -72,7 +70,7 @@ impl Notice {
                 uid: some(&self.uid),
                 ..ObjectReference::default()
             }),
-            reporting_controller: some(CONTROLLER),
+            reporting_controller: some(&reporting(controller)),
             reporting_instance: some(cut(instance, INSTANCE)),
             type_: some(if self.is_warning { "Warning" } else { "Normal" }),
             ..Event::default()
@@ -115,6 +113,17 @@ fn cut(text: &str, bytes: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// The name of a controller as Events take it: one `/` after the domain, and at most 63 characters behind it that begin
+/// and end with a letter or a digit. An IngressClass takes more. Source: validation of events.k8s.io/v1.
+fn reporting(controller: &str) -> String {
+    let (domain, path) = controller.split_once('/').unwrap_or(("lockgate.dev", controller));
+    let edge = |c: char| !c.is_ascii_alphanumeric();
+    let path = path.replace('/', ".");
+    let path = cut(path.trim_start_matches(edge), 63).trim_end_matches(edge);
+    let path = if path.is_empty() { "ingress-controller" } else { path };
+    format!("{domain}/{path}")
+}
+
 /// The API version of a kind that is watched.
 fn api_version(kind: &str) -> &'static str {
     match Kind::ALL.into_iter().find(|known| known.as_str() == kind) {
@@ -148,14 +157,22 @@ mod tests {
         let name = Notice { object, ..notice("a") }.name();
         assert!(name.len() <= NAME && !name.contains(".."), "{name}");
         let long = "é".repeat(1000);
-        assert!(notice(&long).event("me", Timestamp::UNIX_EPOCH).note.is_some_and(|note| note.len() <= NOTE));
+        assert!(notice(&long).event("us", "me", Timestamp::UNIX_EPOCH).note.is_some_and(|note| note.len() <= NOTE));
         assert!(healed("Conflicted", &long).len() <= NOTE);
+    }
+
+    #[test]
+    fn a_controller_is_named_as_events_take_it() {
+        assert_eq!(reporting("lockgate.dev/ingress-controller"), "lockgate.dev/ingress-controller");
+        assert_eq!(reporting("example.com/team/edge_1"), "example.com/team.edge_1");
+        assert_eq!(reporting("example.com/-/"), "example.com/ingress-controller");
+        assert_eq!(reporting(&format!("a.b/{}", "c".repeat(99))).len(), 4 + 63);
     }
 
     #[test]
     fn an_object_without_a_namespace_has_its_events_in_default() {
         let object = ObjectRef::new("IngressClass", "", "public");
-        let event = Notice { object, ..notice("a") }.event("me", Timestamp::UNIX_EPOCH);
+        let event = Notice { object, ..notice("a") }.event("us", "me", Timestamp::UNIX_EPOCH);
         assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
         let regarding = event.regarding.unwrap_or_default();
         assert_eq!((regarding.namespace, regarding.api_version.as_deref()), (None, Some("networking.k8s.io/v1")));

@@ -48,20 +48,23 @@ const CART: &[(&str, &str)] = &[("cart", "u")];
 #[test]
 fn a_fault_is_told_once_with_its_fields_and_healed_once() {
     let mut ledger = Ledger::default();
-    assert_eq!(told(&ledger.look(&inspection(CART, &[]))), [""; 0]);
+    assert_eq!(told(&ledger.look(&inspection(CART, &[]), &Problems::new())), [""; 0]);
     let one = problem("cart", "a", UNRESOLVED);
-    let first = ledger.look(&inspection(CART, std::slice::from_ref(&one)));
+    let first = ledger.look(&inspection(CART, std::slice::from_ref(&one)), &Problems::new());
     let text = "Service \"shop/cart\" does not exist; path answers 503";
     assert_eq!(told(&first), [format!("ServiceUnresolvedReference cart: a: {text}")]);
     assert!(first[0].is_new && first[0].is_warning && *first[0].uid == *"u");
-    assert_eq!(told(&ledger.look(&inspection(CART, std::slice::from_ref(&one)))), [""; 0]);
+    assert_eq!(told(&ledger.look(&inspection(CART, std::slice::from_ref(&one)), &Problems::new())), [""; 0]);
     let two = [one, problem("cart", "b", UNRESOLVED)];
     let both = format!("a: {text}; also b: {text}");
-    assert_eq!(told(&ledger.look(&inspection(CART, &two))), [format!("ServiceUnresolvedReference cart: {both}")]);
-    let healed = ledger.look(&inspection(CART, &[]));
+    assert_eq!(
+        told(&ledger.look(&inspection(CART, &two), &Problems::new())),
+        [format!("ServiceUnresolvedReference cart: {both}")]
+    );
+    let healed = ledger.look(&inspection(CART, &[]), &Problems::new());
     assert_eq!(told(&healed), [format!("Healed cart: no longer ServiceUnresolvedReference: {both}")]);
     assert!(!healed[0].is_warning);
-    assert_eq!(told(&ledger.look(&inspection(CART, &[]))), [""; 0]);
+    assert_eq!(told(&ledger.look(&inspection(CART, &[]), &Problems::new())), [""; 0]);
 }
 
 #[test]
@@ -71,16 +74,16 @@ fn what_is_gone_or_no_longer_ours_is_not_healed() {
     Arc::make_mut(&mut other_class).ingresses.clear();
     for now in [inspection(&[], &[]), inspection(&[("cart", "another")], &[]), other_class] {
         let mut ledger = Ledger::default();
-        ledger.look(&faulty);
-        assert_eq!(told(&ledger.look(&now)), [""; 0]);
+        ledger.look(&faulty, &Problems::new());
+        assert_eq!(told(&ledger.look(&now, &Problems::new())), [""; 0]);
     }
 }
 
 #[test]
 fn before_all_lists_are_in_nothing_is_judged() {
     let mut ledger = Ledger::default();
-    ledger.look(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]));
-    assert_eq!(told(&ledger.look(&Arc::default())), [""; 0]);
+    ledger.look(&inspection(CART, &[problem("cart", "a", UNRESOLVED)]), &Problems::new());
+    assert_eq!(told(&ledger.look(&Arc::default(), &Problems::new())), [""; 0]);
     assert_eq!(ledger.all().len(), 1);
 }
 
@@ -150,7 +153,7 @@ fn a_programmed_ingress_says_by_how_many_and_where() {
     let programmed = Programmed { key, uid: "u".into(), envoys: 2, addresses: "192.0.2.1".into() };
     let notice = Notice::from(programmed);
     assert_eq!(notice.note, "accepted by 2/2 Envoys; reachable at 192.0.2.1");
-    let event = notice.event("me", Timestamp::UNIX_EPOCH);
+    let event = notice.event("us", "me", Timestamp::UNIX_EPOCH);
     assert_eq!((event.type_.as_deref(), event.reason.as_deref()), (Some("Normal"), Some("Programmed")));
     assert_eq!(event.action.as_deref(), Some("Program"));
 }

@@ -24,6 +24,8 @@ enum Step {
         generation: i64,
         is: bool,
     },
+    /// The same, found beside translation.
+    Expiring(usize, bool),
     /// What has changed is told.
     Look,
 }
@@ -36,6 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => at.clone().prop_map(Step::Deleted),
         5 => (at, field, 0..REASONS.len(), 0..3_i64, any::<bool>())
             .prop_map(|(at, field, reason, generation, is)| Step::Wrong { at, field, reason, generation, is }),
+        1 => (0..NAMES.len(), any::<bool>()).prop_map(|(at, is)| Step::Expiring(at, is)),
         3 => Just(Step::Look),
     ]
 }
@@ -50,8 +53,9 @@ proptest! {
     #[test]
     fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
         let mut ledger = Ledger::default();
+        let mut expiring = Problems::new();
         let mut seen = Inspection { complete: true, ..Inspection::default() };
-        ledger.look(&Arc::new(seen.clone()));
+        ledger.look(&Arc::new(seen.clone()), &expiring);
         for step in steps {
             match step {
                 Step::Applied(at, uid, ours) => {
@@ -76,12 +80,19 @@ proptest! {
                         false => drop(seen.problems.remove(&problem)),
                     }
                 }
+                Step::Expiring(at, is) => {
+                    let problem = problem(NAMES[at], "", Reason::CertificateExpiring);
+                    match is {
+                        true => drop(expiring.insert(Arc::new(problem))),
+                        false => drop(expiring.remove(&problem)),
+                    }
+                }
                 Step::Look => {
                     let now = Arc::new(seen.clone());
                     let before = open(&ledger);
-                    let notices = ledger.look(&now);
+                    let notices = ledger.look(&now, &expiring);
                     let mut anew = Ledger::default();
-                    anew.look(&now);
+                    anew.look(&now, &expiring);
                     let after = open(&anew);
                     prop_assert_eq!(&open(&ledger), &after);
                     // Told is what is other than before, and healed is what is gone of an object that is still there.

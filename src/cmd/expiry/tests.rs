@@ -1,0 +1,128 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::inspection::Published;
+use crate::model::KeyPair;
+use crate::source::objects::{Object, Secret};
+use crate::translate::tests::fixtures::{ingress, objects, secret};
+
+const END: i64 = 2_000_000_000;
+
+/// The Secret `shop/name` with a certificate that ends at `not_after`.
+fn ending_at(name: &str, not_after: i64) -> Object {
+    let Object::Secret(secret) = Object::from(secret(name, &[])) else { panic!("not a Secret") };
+    let mut secret = Secret::clone(&secret);
+    let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
+    secret.pair = Some(Arc::new(pair));
+    Object::Secret(Arc::new(secret))
+}
+
+fn published() -> Published {
+    Published { uid: "u".into(), generation: 1, since: 1 }
+}
+
+#[test]
+fn certificates_that_are_named_and_end_within_the_window_are_told() {
+    let named: Object = ingress("shop").tls(&["shop.test"], "good").into();
+    let key = named.meta().key.clone();
+    let mut seen = Inspection {
+        objects: objects(&[named, ending_at("good", END), ending_at("wild", END)]),
+        ..Inspection::default()
+    };
+    let mut settings = Settings::default();
+    let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap();
+    let mut certificates = Certificates::default();
+    let mut names = |seen: &Inspection, settings: &Settings, now: i64| -> Vec<String> {
+        certificates.follow(&Arc::new(seen.clone()), settings);
+        certificates.ending(settings, now).map(|(_, secret)| secret.name.to_string()).collect()
+    };
+    assert!(names(&seen, &settings, END).is_empty(), "no Ingress of ours names one");
+    seen.ingresses.insert(key, published());
+    assert_eq!(names(&seen, &settings, END - window), ["good"]);
+    assert_eq!(names(&seen, &settings, END + 1), ["good"]);
+    assert!(names(&seen, &settings, END - window - 1).is_empty());
+    settings.tls.expiry_warning = Duration::from_secs(1);
+    assert!(names(&seen, &settings, END - window).is_empty());
+    settings.tls.default_secret = Some(("shop".to_owned(), "wild".to_owned()));
+    assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
+}
+
+#[test]
+fn the_owner_is_told_when_it_ends_and_not_each_day_anew() {
+    let certificates = Certificates::default();
+    let told = |now| certificates.problem(&(END, ObjectKey::new("shop", "good")), now).to_string();
+    let text = "the certificate expires at 2033-05-18T03:33:20Z; served until another takes its place";
+    assert_eq!(told(END - 500_000), format!("Secret shop/good: data[tls.crt]: {text}"));
+    assert_eq!(told(END), told(END - 500_000));
+    assert!(told(END + 1).ends_with("expired at 2033-05-18T03:33:20Z; still served, and clients refuse it"));
+}
+
+/// What may happen to the Ingress or the Secret of a number.
+#[derive(Debug, Clone)]
+enum Step {
+    Ingress { at: u8, secrets: Vec<u8>, ours: bool },
+    NoIngress(u8),
+    Secret(u8, i64),
+    NoSecret(u8),
+    Default(Option<u8>),
+    Look,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = 0..4_u8;
+    prop_oneof![
+        3 => (at.clone(), vec(at.clone(), 0..4), any::<bool>())
+            .prop_map(|(at, secrets, ours)| Step::Ingress { at, secrets, ours }),
+        1 => at.clone().prop_map(Step::NoIngress),
+        3 => (at.clone(), 0..3_i64).prop_map(|(at, end)| Step::Secret(at, END + end)),
+        1 => at.clone().prop_map(Step::NoSecret),
+        1 => proptest::option::of(at).prop_map(Step::Default),
+        3 => Just(Step::Look),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn following_is_as_good_as_beginning_anew(steps in vec(step(), 1..60)) {
+        let (mut seen, mut settings) = (Inspection::default(), Settings::default());
+        let mut certificates = Certificates::default();
+        for step in steps {
+            match step {
+                Step::Ingress { at, secrets, ours } => {
+                    let mut fixture = ingress(&format!("i{at}"));
+                    for secret in secrets {
+                        fixture = fixture.tls(&["shop.test"], &secret.to_string());
+                    }
+                    let object: Object = fixture.into();
+                    let key = object.meta().key.clone();
+                    seen.objects.apply(object);
+                    match ours {
+                        true => drop(seen.ingresses.insert(key, published())),
+                        false => drop(seen.ingresses.remove(&key)),
+                    }
+                }
+                Step::NoIngress(at) => {
+                    let key = ObjectKey::new("shop", &format!("i{at}"));
+                    seen.objects.delete(Kind::Ingress, &key);
+                    seen.ingresses.remove(&key);
+                }
+                Step::Secret(at, end) => drop(seen.objects.apply(ending_at(&at.to_string(), end))),
+                Step::NoSecret(at) => drop(seen.objects.delete(Kind::Secret, &ObjectKey::new("shop", &at.to_string()))),
+                Step::Default(at) => {
+                    settings.tls.default_secret = at.map(|at| ("shop".to_owned(), at.to_string()));
+                }
+                Step::Look => {
+                    let now = Arc::new(seen.clone());
+                    certificates.follow(&now, &settings);
+                    let mut anew = Certificates::default();
+                    anew.follow(&now, &settings);
+                    prop_assert_eq!(&certificates.ends, &anew.ends);
+                    prop_assert_eq!(&certificates.named, &anew.named);
+                }
+            }
+        }
+    }
+}
