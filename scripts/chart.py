@@ -109,8 +109,6 @@ def of_settings(schema):
             own[key] = other.get(value, value) if isinstance(value, str) else value
         elif key == "type":
             continue
-        elif key == "enum":
-            own[key] = value + [float(one) for one in value if isinstance(one, str) and re.fullmatch(r"\d+\.\d+", one)]
         else:
             own[key] = of_settings(value)
     return own

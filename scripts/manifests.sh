@@ -29,6 +29,10 @@ YAML
     -e '/^# Source: /d' | cat -s
 }
 
+# What the settings file takes, the chart takes.
+{ echo "settings:" && sed 's/^/  /' src/settings/tests/every_key.yaml; } |
+  "$BIN/helm" template lockgate charts/lockgate --values - >/dev/null || die "the chart refuses a valid settings file"
+
 file=manifests/lockgate.yaml
 if [[ ${1:-} == --check ]]; then
   diff -u "$file" <(render) >&2 || die "$file is not the chart as it is now: run \`make manifests\`"
