@@ -25,6 +25,7 @@ struct Form {
 const RDS: Form = Form { setting: "rds", mode: Mode::Delta, sign: "\"virtual_hosts\": [" };
 /// What an Envoy of the state of the world gets by itself.
 const RDS_SOTW: Form = Form { setting: "auto", mode: Mode::Sotw, sign: "\"virtual_hosts\": [" };
+const VHDS: Form = Form { setting: "auto", mode: Mode::Delta, sign: "\"vhds\": {" };
 const BUCKETS: Form = Form { setting: "buckets", mode: Mode::Delta, sign: "\"http/63\"" };
 const BUCKETS_SOTW: Form = Form { setting: "buckets", mode: Mode::Sotw, sign: "\"http/63\"" };
 
@@ -281,6 +282,7 @@ macro_rules! in_every_form {
     ($($case:ident),* $(,)?) => {
         in_every_form!(@ rds RDS $($case)*);
         in_every_form!(@ rds_sotw RDS_SOTW $($case)*);
+        in_every_form!(@ vhds VHDS $($case)*);
         in_every_form!(@ buckets BUCKETS $($case)*);
         in_every_form!(@ buckets_sotw BUCKETS_SOTW $($case)*);
     };
