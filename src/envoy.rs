@@ -15,6 +15,7 @@ pub mod hcm;
 pub mod headers;
 pub mod listener;
 pub mod names;
+mod parallel;
 pub mod route;
 pub mod runtime;
 pub mod secret;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::chains::Chains;
 use super::route::{self, Buckets, VirtualHosts};
-use super::{cluster, endpoint, listener, names, runtime, secret, tracing};
+use super::{cluster, endpoint, listener, names, parallel, runtime, secret, tracing};
 use crate::model::{Host, Model, Touched};
 use crate::settings::{Discovery, Settings};
 use crate::snapshot::{Key, Resource, ResourceType, Update};
@@ -174,21 +174,29 @@ impl Hosts {
 
 /// What has one resource for each entry of the model.
 fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-    let mut take = |resource: Option<Resource>, key: Key| match resource {
-        Some(resource) => update.set.push(Arc::new(resource)),
-        None => update.remove.push(key),
-    };
-    for name in &touched.clusters {
-        let made = model.clusters.get(name).map(|cluster| cluster::resource(name, cluster, settings));
-        take(made, (ResourceType::CLUSTER, name.0.clone()));
-    }
-    for name in &touched.endpoints {
-        let made = model.endpoints.get(name).map(|endpoints| endpoint::load_assignment(name, endpoints));
-        take(made, (ResourceType::ENDPOINTS, name.0.clone()));
-    }
-    for name in &touched.secrets {
-        let made = model.secrets.get(name).map(|secret| secret::resource(name, secret));
-        take(made, (ResourceType::SECRET, name.0.clone()));
+    let clusters: Vec<_> = touched.clusters.iter().collect();
+    let made = parallel::map(&clusters, |name| {
+        model.clusters.get(name).map(|cluster| Arc::new(cluster::resource(name, cluster, settings)))
+    });
+    take(update, made, clusters.iter().map(|name| (ResourceType::CLUSTER, name.0.clone())));
+    let endpoints: Vec<_> = touched.endpoints.iter().collect();
+    let made = parallel::map(&endpoints, |name| {
+        model.endpoints.get(name).map(|endpoints| Arc::new(endpoint::load_assignment(name, endpoints)))
+    });
+    take(update, made, endpoints.iter().map(|name| (ResourceType::ENDPOINTS, name.0.clone())));
+    let secrets: Vec<_> = touched.secrets.iter().collect();
+    let made =
+        parallel::map(&secrets, |name| model.secrets.get(name).map(|secret| Arc::new(secret::resource(name, secret))));
+    take(update, made, secrets.iter().map(|name| (ResourceType::SECRET, name.0.clone())));
+}
+
+/// Sets what was `made`, and removes what is no more.
+fn take(update: &mut Update<Arc<Resource>>, made: Vec<Option<Arc<Resource>>>, keys: impl Iterator<Item = Key>) {
+    for (resource, key) in made.into_iter().zip(keys) {
+        match resource {
+            Some(resource) => update.set.push(resource),
+            None => update.remove.push(key),
+        }
     }
 }
 

@@ -316,7 +316,7 @@ pub static KEYS: &[Key] = &[
         "`rds`: all in one piece. `vhds`: each virtual host by itself, so that a change is a few hundred bytes; for Envoys on \
          an aggregated delta stream, others have one piece. `auto`: now as `vhds`. `buckets`: in 64 pieces, which Envoy takes \
          up many times faster where there are thousands of hosts, but it computes for each request the piece that the host is \
-         in. A change to or from `buckets` drains connections, and requests may be answered 404 for a moment."
+         in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections."
     ),
     key!("timeouts.request", Limit, timeouts.request, "A request has to arrive as a whole."),
     key!("timeouts.requestHeaders", Limit, timeouts.request_headers, "The headers of a request have to arrive."),

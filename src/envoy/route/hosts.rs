@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
 use super::groups::{Group, Renamed};
-use crate::envoy::names;
+use crate::envoy::{names, parallel};
 use crate::model::{Host, VirtualHost};
 use crate::protobuf;
 use crate::snapshot::{Key, Resource, ResourceType, Update};
@@ -56,19 +56,23 @@ impl VirtualHosts {
         touched: impl IntoIterator<Item = &'a Host>,
     ) -> Update<Arc<Resource>> {
         let mut renamed = Renamed::default();
-        for host in touched {
-            self.touch(host, hosts.get(host), &mut renamed);
+        let touched: Vec<&Host> = touched.into_iter().collect();
+        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host)));
+        for (host, table) in touched.into_iter().zip(tables) {
+            self.touch(host, table, &mut renamed);
         }
-        let mut update = Update::default();
-        let mut named = BTreeSet::new();
-        for host in renamed.after {
-            let Some((table, members)) = self.members(&host) else { continue };
-            let Some(first) = members.first().filter(|first| !named.contains(*first)) else { continue };
-            let resource = Arc::new(virtual_host(first, members, table, hosts));
-            named.insert(first.clone());
-            self.made.insert(first.clone(), resource.clone());
-            update.set.push(resource);
+        let mut parts = BTreeMap::new();
+        for (table, members) in renamed.after.iter().filter_map(|host| self.members(host)) {
+            if let Some(first) = members.first() {
+                parts.insert(first, (table, members));
+            }
         }
+        let parts: Vec<_> = parts.into_iter().collect();
+        let made =
+            parallel::map(&parts, |(first, (table, members))| Arc::new(virtual_host(first, members, table, hosts)));
+        let named: BTreeSet<Host> = parts.into_iter().map(|(first, _)| first.clone()).collect();
+        let mut update = Update::setting(made);
+        self.made.extend(named.iter().cloned().zip(update.set.iter().cloned()));
         for gone in renamed.before.into_iter().filter(|before| !named.contains(before)) {
             if let Some(gone) = self.made.remove(&gone) {
                 update.remove.push((gone.kind(), gone.name().clone()));
@@ -87,8 +91,7 @@ impl VirtualHosts {
         self.made.values().map(|one| (one.kind(), one.name().clone()))
     }
 
-    fn touch(&mut self, host: &Host, content: Option<&VirtualHost>, renamed: &mut Renamed) {
-        let table = Table::of(host, content);
+    fn touch(&mut self, host: &Host, table: Option<Table>, renamed: &mut Renamed) {
         if let Some(old) = self.tables.get(host) {
             if Some(old) == table.as_ref() {
                 // As it was, but perhaps for other objects.
