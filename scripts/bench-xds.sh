@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks of the xDS server against go-control-plane. ONLY=B2,B3 for some, QUICK=1 for small ones, FULL=1 for the
-# largest too. BENCHMARKS.md is written when all of them ran at the ordinary sizes or more.
+# largest too. docs/benchmarks-xds.md is written when all of them ran at the ordinary sizes or more.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -19,5 +19,5 @@ arguments=(--go-control-plane "$target/release/go-control-plane-bench-server")
 [[ -z ${ONLY:-} ]] || arguments+=(--only "$ONLY")
 [[ -z ${QUICK:-} ]] || arguments+=(--quick)
 [[ -z ${FULL:-} ]] || arguments+=(--full)
-[[ -n ${ONLY:-}${QUICK:-} ]] || arguments+=(--output BENCHMARKS.md)
+[[ -n ${ONLY:-}${QUICK:-} ]] || arguments+=(--output docs/benchmarks-xds.md)
 exec "$target/release/bench-xds" "${arguments[@]}"

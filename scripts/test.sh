@@ -26,7 +26,7 @@ tools() {
 }
 # First what is compiled once and used by all: the program and every test.
 compile() { cargo build --workspace --bin lockgate --example xds_server && cargo test --workspace --no-run; }
-unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc && cargo test --workspace --test smoke; }
+unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc && cargo test --workspace --test smoke --test system; }
 
 stage "tools" tools
 stage "real Envoy" scripts/envoy.sh

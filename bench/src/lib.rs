@@ -1,4 +1,5 @@
-//! Benchmarks of the xDS server, against go-control-plane, by one client that knows neither.
+//! Benchmarks: of the whole system beside Contour ([`system`]), and of the xDS server alone beside go-control-plane, by one
+//! client that knows neither. This page is about the latter.
 //!
 //! `bench-xds` is client and conductor in one process; a server runs in a process of its own and is driven through a
 //! small control connection (see [`control`]): `lockgate-xds-bench-server` around the library, and
@@ -14,4 +15,5 @@ pub mod report;
 pub mod resources;
 pub mod stats;
 pub mod stream;
+pub mod system;
 pub mod wire;

@@ -6,14 +6,37 @@ use std::process::Command;
 /// Where the versions of the other server are pinned.
 const GO_MODULE: &str = include_str!("../go-control-plane/go.mod");
 
-/// A list in Markdown.
+/// Where the version of Contour is pinned.
+const CONTOUR_MODULE: &str = include_str!("../contour/go.mod");
+
+/// A list in Markdown: the machine, and the programs of `make bench-xds`.
 pub fn facts() -> String {
-    let pinned = |module: &str| {
-        let version = GO_MODULE.lines().find_map(|line| line.trim().strip_prefix(module)?.strip_prefix(' '));
-        version.unwrap_or("?").to_owned()
-    };
+    let module = "github.com/envoyproxy/go-control-plane";
+    let versions = format!(
+        "{} (envoy {}, grpc {})",
+        pinned(GO_MODULE, module),
+        pinned(GO_MODULE, &format!("{module}/envoy")),
+        pinned(GO_MODULE, "google.golang.org/grpc")
+    );
+    list(&common()) + &list(&[("go-control-plane", versions)])
+}
+
+/// The same for `make bench`, with the arguments that it was called with.
+pub fn system_facts(arguments: &str) -> String {
+    let kubernetes = include_str!("../../e2e/lab/tools/kubernetes/go.mod");
+    let etcd = include_str!("../../e2e/lab/tools/etcd/go.mod");
+    let programs = [
+        ("Contour", pinned(CONTOUR_MODULE, "github.com/projectcontour/contour")),
+        ("Kubernetes", pinned(kubernetes, "k8s.io/kubernetes")),
+        ("etcd", pinned(etcd, "go.etcd.io/etcd/server/v3")),
+        ("command", format!("`make bench` ({arguments})")),
+    ];
+    list(&common()) + &list(&programs)
+}
+
+fn common() -> [(&'static str, String); 7] {
     let memory = field("/proc/meminfo", "MemTotal").trim_end_matches(" kB").parse::<u64>().unwrap_or_default();
-    let facts = [
+    [
         ("CPU", format!("{}, {} cores", field("/proc/cpuinfo", "model name"), cores())),
         ("memory", format!("{:.1} GiB", memory as f64 / f64::from(1 << 20))),
         ("kernel", fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default()),
@@ -21,17 +44,20 @@ pub fn facts() -> String {
         ("Rust", said("rustc", &["--version"])),
         ("Go", said("go", &["version"])),
         ("Lockgate", commit()),
-        (
-            "go-control-plane",
-            format!(
-                "{} (envoy {}, grpc {})",
-                pinned("github.com/envoyproxy/go-control-plane"),
-                pinned("github.com/envoyproxy/go-control-plane/envoy"),
-                pinned("google.golang.org/grpc")
-            ),
-        ),
-    ];
-    facts.map(|(name, fact)| format!("- {name}: {}\n", fact.trim())).concat()
+    ]
+}
+
+fn list(facts: &[(&str, String)]) -> String {
+    facts.iter().map(|(name, fact)| format!("- {name}: {}\n", fact.trim())).collect()
+}
+
+/// The version of a module in a `go.mod`.
+fn pinned(go_mod: &str, module: &str) -> String {
+    let version = go_mod.lines().find_map(|line| {
+        let line = line.trim();
+        line.strip_prefix("require ").unwrap_or(line).strip_prefix(module)?.strip_prefix(' ')
+    });
+    version.unwrap_or("?").trim_end_matches("// indirect").trim().to_owned()
 }
 
 fn cores() -> usize {
@@ -46,7 +72,7 @@ fn load() -> String {
 fn commit() -> String {
     let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
     // What the run itself writes is no difference.
-    let changed = said("git", &["status", "--porcelain", "--untracked-files=no", "--", ":!BENCHMARKS.md"]);
+    let changed = said("git", &["status", "--porcelain", "--untracked-files=no", "--", ":!BENCHMARKS.md", ":!docs"]);
     format!("{commit}{}", if changed.is_empty() { "" } else { ", with changes" })
 }
 

@@ -203,7 +203,7 @@ impl Report {
 }
 
 /// How many times `own` the other figure is.
-fn ratio(own: Option<f64>, other: Option<f64>) -> String {
+pub(crate) fn ratio(own: Option<f64>, other: Option<f64>) -> String {
     match (own, other) {
         (Some(own), Some(other)) if own > 0.0 => format!("{}×", three_digits(other / own)),
         (Some(_), Some(other)) if other > 0.0 => "∞".into(),
@@ -213,7 +213,7 @@ fn ratio(own: Option<f64>, other: Option<f64>) -> String {
 }
 
 /// A Markdown table whose columns are aligned; those from number `right` on to the right.
-fn markdown(table: &[impl AsRef<[String]>], right: usize) -> String {
+pub(crate) fn markdown(table: &[impl AsRef<[String]>], right: usize) -> String {
     let columns = table.first().map_or(0, |row| row.as_ref().len());
     let width = |column: usize| table.iter().map(|row| row.as_ref()[column].chars().count()).max().unwrap_or(0).max(3);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -235,7 +235,7 @@ fn markdown(table: &[impl AsRef<[String]>], right: usize) -> String {
 }
 
 /// Lines of at most 120 characters.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -102,8 +102,8 @@ pub async fn run(
             shared.bytes.set(shared.bytes.get() + piece.len() as u64);
             responses.feed(piece, |part| match part {
                 Part::Resource(resource) => tally.resource(resource, &plan, &shared),
-                Part::Removed => shared.removed.set(shared.removed.get() + 1),
-                Part::End { nonce, version, size } => {
+                Part::Removed(_) => shared.removed.set(shared.removed.get() + 1),
+                Part::End { nonce, version, size, .. } => {
                     tally.messages += 1;
                     tally.bytes += size as u64;
                     shared.messages.set(shared.messages.get() + 1);

@@ -63,6 +63,7 @@ impl Request<'_> {
         if let Some(id) = self.node {
             let mut inner = BytesMut::new();
             put(&mut inner, 1, id.as_bytes());
+            put(&mut inner, 6, b"envoy"); // user_agent_name
             put(&mut buffer, node, &inner);
         }
         put(&mut buffer, type_url, self.type_url.as_bytes());
@@ -81,6 +82,13 @@ impl Request<'_> {
 pub fn names<'a>(names: impl Iterator<Item = &'a str>) -> Bytes {
     let mut buffer = BytesMut::new();
     names.for_each(|name| put(&mut buffer, 3, name.as_bytes()));
+    buffer.freeze()
+}
+
+/// `resource_names_unsubscribe`.
+pub fn gone<'a>(names: impl Iterator<Item = &'a str>) -> Bytes {
+    let mut buffer = BytesMut::new();
+    names.for_each(|name| put(&mut buffer, 4, name.as_bytes()));
     buffer.freeze()
 }
 
@@ -114,7 +122,11 @@ pub struct Responses {
     left: Option<usize>,
     nonce: String,
     version: String,
+    type_url: String,
     size: usize,
+    /// How many bytes the inbox must have before it is looked at again: a field of many megabytes is not copied for each
+    /// piece of it that comes.
+    needed: usize,
 }
 
 /// What a response has.
@@ -122,13 +134,15 @@ pub enum Part<'a> {
     /// A resource, as its field's content.
     Resource(&'a [u8]),
     /// A name that is gone.
-    Removed,
+    Removed(&'a [u8]),
     /// The end of a response: its nonce, version and size.
     End {
         /// The nonce.
         nonce: &'a str,
         /// `version_info` or `system_version_info`.
         version: &'a str,
+        /// The type.
+        type_url: &'a str,
         /// Its encoded size.
         size: usize,
     },
@@ -137,7 +151,16 @@ pub enum Part<'a> {
 impl Responses {
     /// Of a new stream.
     pub fn new(variant: Variant) -> Self {
-        Self { variant, inbox: BytesMut::new(), left: None, nonce: String::new(), version: String::new(), size: 0 }
+        Self {
+            variant,
+            inbox: BytesMut::new(),
+            left: None,
+            nonce: String::new(),
+            version: String::new(),
+            type_url: String::new(),
+            size: 0,
+            needed: 0,
+        }
     }
 
     /// Takes a piece of the stream and shows what has become whole by it.
@@ -150,9 +173,13 @@ impl Responses {
             true => piece,
             false => {
                 self.inbox.put_slice(&piece);
+                if self.inbox.len() < self.needed {
+                    return Ok(());
+                }
                 self.inbox.split().freeze()
             }
         };
+        self.needed = 0;
         loop {
             let Some(left) = self.left else {
                 if bytes.len() < 5 {
@@ -164,16 +191,24 @@ impl Responses {
                 continue;
             };
             if left == 0 {
-                show(Part::End { nonce: &self.nonce, version: &self.version, size: self.size });
+                let Self { nonce, version, type_url, size, .. } = &*self;
+                show(Part::End { nonce, version, type_url, size: *size });
                 self.left = None;
                 continue;
             }
-            let Some((field, content, whole)) = next_field(&bytes)? else { break };
+            let (field, content, whole) = match next_field(&bytes)? {
+                Field::Whole(field, content, whole) => (field, content, whole),
+                Field::Needs(needed) => {
+                    self.needed = needed;
+                    break;
+                }
+            };
             match (field, self.variant) {
                 (1, _) => self.version = String::from_utf8_lossy(content).into_owned(),
                 (2, _) => show(Part::Resource(content)),
                 (5, _) => self.nonce = String::from_utf8_lossy(content).into_owned(),
-                (6, Variant::Delta) => show(Part::Removed),
+                (4, _) => self.type_url = String::from_utf8_lossy(content).into_owned(),
+                (6, Variant::Delta) => show(Part::Removed(content)),
                 _ => {}
             }
             bytes.advance(whole);
@@ -186,20 +221,28 @@ impl Responses {
     }
 }
 
-/// Number, content and whole length of the first field, if it is there in whole. Numbers below 16 alone occur.
-fn next_field(bytes: &[u8]) -> anyhow::Result<Option<(u8, &[u8], usize)>> {
-    let Some((&tag, rest)) = bytes.split_first() else { return Ok(None) };
+/// The first field of a message.
+pub(crate) enum Field<'a> {
+    /// Number, content (empty but for texts and messages) and whole length.
+    Whole(u8, &'a [u8], usize),
+    /// It is not there in whole: so many bytes are needed at least.
+    Needs(usize),
+}
+
+/// The first field. Numbers below 16 alone occur.
+pub(crate) fn next_field(bytes: &[u8]) -> anyhow::Result<Field<'_>> {
+    let Some((&tag, rest)) = bytes.split_first() else { return Ok(Field::Needs(2)) };
     let mut rest = rest;
     let Ok(value) = prost::encoding::decode_varint(&mut rest) else {
         ensure!(bytes.len() < 11, "a length that is none");
-        return Ok(None);
+        return Ok(Field::Needs(bytes.len() + 1));
     };
     let start = bytes.len() - rest.len();
     match tag & 7 {
-        0 => Ok(Some((tag >> 3, &[], start))),
+        0 => Ok(Field::Whole(tag >> 3, &[], start)),
         2 => {
             let end = start.saturating_add(usize::try_from(value)?);
-            Ok(bytes.get(start..end).map(|content| (tag >> 3, content, end)))
+            Ok(bytes.get(start..end).map_or(Field::Needs(end), |content| Field::Whole(tag >> 3, content, end)))
         }
         kind => anyhow::bail!("a field of wire type {kind}"),
     }
@@ -228,7 +271,7 @@ pub fn sight(resource: &[u8]) -> Option<Sighting> {
 /// Name and version in the wrapper of a delta resource.
 pub fn name_and_version(mut resource: &[u8]) -> Option<(String, String)> {
     let (mut name, mut version) = (None, None);
-    while let Ok(Some((field, content, whole))) = next_field(resource) {
+    while let Ok(Field::Whole(field, content, whole)) = next_field(resource) {
         match field {
             1 => version = Some(String::from_utf8_lossy(content).into_owned()),
             3 => name = Some(String::from_utf8_lossy(content).into_owned()),

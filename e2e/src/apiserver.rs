@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process::{Process, output, program, repository};
-use crate::{Authority, ports, wait_until};
+use crate::{Authority, Target, ports, wait_until};
 
 /// An API server that has just been set up.
 pub struct ApiServer {
@@ -12,6 +12,8 @@ pub struct ApiServer {
     _etcd: Process,
     args: Vec<String>,
     directory: tempfile::TempDir,
+    target: Target,
+    etcd: Target,
 }
 
 /// The token of the user `admin`, who may do everything.
@@ -25,11 +27,20 @@ impl ApiServer {
     /// # Panics
     /// If the programs are missing or do not start.
     pub async fn start() -> Self {
+        Self::start_with(&[], &[]).await
+    }
+
+    /// The same with more flags for etcd and for the API server.
+    ///
+    /// # Panics
+    /// If the programs are missing or do not start.
+    pub async fn start_with(etcd_flags: &[&str], flags: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("apiserver-").tempdir().expect("a temporary directory");
         let path = |name: &str| directory.path().join(name).display().to_string();
         let write =
             |name: &str, content: &str| std::fs::write(directory.path().join(name), content).expect("a file written");
         let [client, peer, port] = [(); 3].map(|()| ports::free());
+        let etcd_target = Target::http(client, "localhost");
 
         let authority = Authority::new();
         let pair = authority.issue(&["127.0.0.1", "localhost", "kubernetes.default.svc"]);
@@ -53,11 +64,11 @@ impl ApiServer {
             ["--initial-advertise-peer-urls", &peer],
             ["--initial-cluster", &format!("default={peer}")],
         ];
-        let etcd_args = [&["--unsafe-no-fsync"], etcd_args.as_flattened()].concat();
+        let etcd_args = [&["--unsafe-no-fsync"], etcd_args.as_flattened(), etcd_flags].concat();
         let etcd = Process::start("etcd", &lab("etcd"), &etcd_args, &directory.path().join("etcd.log"));
 
         // Nobody reaches it under its advertised address, which must not be loopback: there is no Endpoints reconciler.
-        let args = [
+        let mut args = [
             format!("--etcd-servers={client}"),
             format!("--secure-port={port}"),
             format!("--tls-cert-file={}", path("api.crt")),
@@ -75,8 +86,11 @@ impl ApiServer {
             "--disable-admission-plugins=ServiceAccount".into(),
         ]
         .to_vec();
+        args.extend(flags.iter().map(ToString::to_string));
         let server = start_server(&args, directory.path());
-        let mut this = Self { server, _etcd: etcd, args, directory };
+        let target =
+            Target::https(port, "localhost", authority.der()).field("authorization", &format!("Bearer {ADMIN}"));
+        let mut this = Self { server, _etcd: etcd, args, directory, target, etcd: etcd_target };
         this.wait_ready().await;
         this
     }
@@ -106,6 +120,16 @@ impl ApiServer {
     /// The kubeconfig file of a user: `admin` or `controller`.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.directory.path().join(user)
+    }
+
+    /// Its address for requests as `admin`.
+    pub fn target(&self) -> Target {
+        self.target.clone()
+    }
+
+    /// The address of its etcd.
+    pub fn etcd(&self) -> Target {
+        self.etcd.clone()
     }
 
     /// Runs kubectl as `admin`; what it wrote.

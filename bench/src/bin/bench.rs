@@ -1,0 +1,154 @@
+//! `make bench`: the whole system, beside Contour. Prints and writes what it measured.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use bench::system::cases::{self, CONTOUR, Case, LOCKGATE, OTHERS, Options};
+use bench::system::page::Page;
+use bench::{machine, system};
+use clap::Parser;
+
+/// Benchmarks of the whole system, beside Contour.
+#[derive(Parser)]
+struct Arguments {
+    /// Contour's program.
+    #[arg(long, requires = "contour_types")]
+    contour: Option<PathBuf>,
+    /// The manifest of Contour's resource types.
+    #[arg(long)]
+    contour_types: Option<PathBuf>,
+    /// Numbers of Ingresses, ascending: 100,1k,10k,50k.
+    #[arg(long, value_delimiter = ',', value_parser = number, default_value = "100,1k,10k,50k")]
+    sizes: Vec<usize>,
+    /// The size at which everything is measured.
+    #[arg(long, value_parser = number, default_value = "10k")]
+    main: usize,
+    /// Only these cases, e.g. ingress,endpoint.
+    #[arg(long, value_delimiter = ',')]
+    cases: Vec<String>,
+    /// Only these parties: lockgate, contour; and others: lockgate-sotw, contour-delta.
+    #[arg(long, value_delimiter = ',')]
+    who: Vec<String>,
+    /// Numbers of clients for the fan-out.
+    #[arg(long, value_delimiter = ',', default_value = "100,500")]
+    clients: Vec<usize>,
+    /// Numbers of real Envoys.
+    #[arg(long, value_delimiter = ',', default_value = "1,5")]
+    envoys: Vec<usize>,
+    /// How long the churn lasts.
+    #[arg(long, default_value_t = 60)]
+    churn_seconds: u64,
+    /// How long a series of single changes may take, in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    budget: f64,
+    /// Where to write the page, with its plots in a directory `docs/plots` beside it; nowhere if not given.
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+/// Where the plots are, beside the page.
+const PLOTS: &str = "docs/plots";
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    raise_file_limit()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    runtime.block_on(local.run_until(run(arguments)))
+}
+
+async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    let started = Instant::now();
+    let options = options(&arguments)?;
+    let facts = machine::system_facts(&std::env::args().skip(1).collect::<Vec<_>>().join(" "));
+    eprint!("{facts}");
+    let mut page = Page { facts, main: options.main, ..Page::default() };
+    let write = |page: &Page| {
+        if let Some(output) = &arguments.output
+            && let Err(error) = save(page, output)
+        {
+            eprintln!("{error:#}");
+        }
+    };
+    let result = cases::run(&options, &mut page, write).await;
+    write(&page);
+    for case in Case::ALL {
+        let table = page.table(case);
+        if !table.is_empty() {
+            println!("\n{}\n{table}", case.title());
+        }
+    }
+    println!("\nTargets\n{}{}", page.targets(), page.failures());
+    eprintln!("== [{:.0} s] done", started.elapsed().as_secs_f64());
+    result
+}
+
+fn options(arguments: &Arguments) -> anyhow::Result<Options> {
+    let mut cases = Vec::new();
+    for name in &arguments.cases {
+        let case = Case::ALL.into_iter().find(|case| case.as_str() == name);
+        cases.push(case.with_context(|| format!("there is no case {name:?}"))?);
+    }
+    if cases.is_empty() {
+        cases.extend(Case::ALL);
+    }
+    let known = [
+        ("lockgate", LOCKGATE),
+        ("contour", CONTOUR),
+        ("lockgate-sotw", OTHERS[0].clone()),
+        ("contour-delta", OTHERS[1].clone()),
+    ];
+    let mut parties = Vec::new();
+    for (name, party) in &known {
+        let chosen =
+            if arguments.who.is_empty() { !name.contains('-') } else { arguments.who.iter().any(|who| who == name) };
+        let there = party.which == system::controller::Which::Lockgate || arguments.contour.is_some();
+        if chosen && there {
+            parties.push(party.clone());
+        }
+    }
+    ensure!(!parties.is_empty(), "there is nobody to be measured");
+    let mut sizes = arguments.sizes.clone();
+    sizes.sort_unstable();
+    let main = if sizes.contains(&arguments.main) { arguments.main } else { sizes.last().copied().unwrap_or_default() };
+    Ok(Options {
+        sizes,
+        main,
+        cases,
+        parties,
+        clients: arguments.clients.clone(),
+        envoys: arguments.envoys.clone(),
+        churn_seconds: arguments.churn_seconds,
+        budget: Duration::from_secs_f64(arguments.budget),
+        contour: arguments.contour.clone().zip(arguments.contour_types.clone()),
+    })
+}
+
+fn save(page: &Page, output: &Path) -> anyhow::Result<()> {
+    let directory = output.parent().unwrap_or(Path::new("")).join(PLOTS);
+    std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let mut pictures = Vec::new();
+    for (name, title, svg) in page.plots() {
+        let path = directory.join(name);
+        std::fs::write(&path, svg).with_context(|| format!("cannot write {}", path.display()))?;
+        pictures.push((format!("{PLOTS}/{name}"), title));
+    }
+    std::fs::write(output, page.text(&pictures)).with_context(|| format!("cannot write {}", output.display()))
+}
+
+/// `10k` as 10,000.
+fn number(text: &str) -> anyhow::Result<usize> {
+    let (digits, times) = text.strip_suffix('k').map_or((text, 1), |digits| (digits, 1000));
+    match digits.parse::<usize>() {
+        Ok(number) => Ok(number * times),
+        Err(_) => bail!("no number: {text:?}"),
+    }
+}
+
+/// Hundreds of connections need more files than a shell has by default.
+fn raise_file_limit() -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).context("cannot raise the limit of open files")
+}

@@ -1,0 +1,339 @@
+//! What is measured of the whole system.
+//!
+//! Cases that need a running controller with a client that has everything share one for each party and size (a
+//! [`session`]); the others start their own. A case that fails is a row that says so, and the next one goes on.
+
+mod changes;
+mod churn;
+mod envoys;
+mod fanout;
+mod session;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+
+use envoys::Scheme;
+
+use super::cluster::Cluster;
+use super::controller::{Choice, Which};
+use super::names::FIRST_SPARE;
+use super::objects::Kind;
+use super::page::{Page, Row};
+use crate::report::{Unit, Value};
+use crate::wire::Variant;
+
+/// How many Services there are to which nothing leads, for new Ingresses.
+pub const SPARES: usize = 600;
+/// What is waited for at most.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Case {
+    /// From the start of the process to a client that has everything.
+    Cold,
+    /// One new Ingress.
+    Ingress,
+    /// One change of endpoints.
+    Endpoint,
+    /// 200 new Ingresses at once.
+    Burst,
+    /// 100 changes a second.
+    Churn,
+    /// Memory after all that.
+    Memory,
+    /// One change of endpoints for many clients.
+    FanOut,
+    /// New hosts through real Envoys.
+    Envoy,
+}
+
+impl Case {
+    /// All, in the order of the page.
+    pub const ALL: [Self; 8] =
+        [Self::Cold, Self::Ingress, Self::Endpoint, Self::Burst, Self::Churn, Self::Memory, Self::FanOut, Self::Envoy];
+
+    /// As it is called on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Case::Cold => "cold",
+            Case::Ingress => "ingress",
+            Case::Endpoint => "endpoint",
+            Case::Burst => "burst",
+            Case::Churn => "churn",
+            Case::Memory => "memory",
+            Case::FanOut => "fanout",
+            Case::Envoy => "envoy",
+        }
+    }
+
+    /// Its heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Case::Cold => "Cold start",
+            Case::Ingress => "One new Ingress",
+            Case::Endpoint => "One endpoint change",
+            Case::Burst => "200 new Ingresses at once",
+            Case::Churn => "Churn",
+            Case::Memory => "Memory",
+            Case::FanOut => "Fan-out",
+            Case::Envoy => "Through real Envoys",
+        }
+    }
+
+    /// What its figures mean.
+    pub fn about(self) -> &'static str {
+        match self {
+            Case::Cold => {
+                "From the start of the process until a client that tries to connect all the time has the endpoints and \
+                 routes of all Ingresses."
+            }
+            Case::Ingress => changes::ABOUT_INGRESS,
+            Case::Endpoint => changes::ABOUT_ENDPOINT,
+            Case::Burst => churn::ABOUT_BURST,
+            Case::Churn => churn::ABOUT,
+            Case::Memory => {
+                "Resident memory of the controller with one client, after the cases above: what it is, and the most that it \
+                 ever was."
+            }
+            Case::FanOut => fanout::ABOUT,
+            Case::Envoy => envoys::ABOUT,
+        }
+    }
+
+    /// Whether it shares a running controller with others.
+    fn in_session(self) -> bool {
+        !matches!(self, Case::FanOut | Case::Envoy)
+    }
+
+    /// Whether it is measured at every size, and not only at the main one.
+    fn at_every_size(self) -> bool {
+        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory)
+    }
+}
+
+/// A controller and how it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Party {
+    /// As in tables.
+    pub name: &'static str,
+    /// Which controller.
+    pub which: Which,
+    /// The variant of the protocol.
+    pub variant: Variant,
+    /// How the controller of ours sends routes.
+    pub routes: Option<&'static str>,
+}
+
+const fn party(name: &'static str, which: Which, variant: Variant, routes: Option<&'static str>) -> Party {
+    Party { name, which, variant, routes }
+}
+
+/// Ours, as Envoys that it has given their bootstrap ask it.
+pub const LOCKGATE: Party = party("Lockgate", Which::Lockgate, Variant::Delta, None);
+/// Contour, as its Envoys ask it.
+pub const CONTOUR: Party = party("Contour", Which::Contour, Variant::Sotw, None);
+/// Other ways to ask, for comparison.
+pub const OTHERS: [Party; 2] = [
+    party("Lockgate, SotW", Which::Lockgate, Variant::Sotw, None),
+    party("Contour, Delta", Which::Contour, Variant::Delta, None),
+];
+
+/// How routes may be sent to real Envoys, in the order of the page.
+pub const MODES: [Party; 3] = [
+    party("Lockgate", Which::Lockgate, Variant::Delta, None),
+    party("Lockgate, rds", Which::Lockgate, Variant::Delta, Some("rds")),
+    party("Lockgate, buckets", Which::Lockgate, Variant::Delta, Some("buckets")),
+];
+
+/// What is measured, and how much.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many Ingresses there are.
+    pub sizes: Vec<usize>,
+    /// The size at which everything is measured; the others are for the plots.
+    pub main: usize,
+    /// The cases.
+    pub cases: Vec<Case>,
+    /// The parties.
+    pub parties: Vec<Party>,
+    /// Numbers of clients for the fan-out.
+    pub clients: Vec<usize>,
+    /// Numbers of real Envoys.
+    pub envoys: Vec<usize>,
+    /// How long the churn lasts, in seconds.
+    pub churn_seconds: u64,
+    /// How long a series of single changes may take.
+    pub budget: Duration,
+    /// Contour's program, and the manifest of its resource types.
+    pub contour: Option<(PathBuf, PathBuf)>,
+}
+
+/// Something measured: a metric, its unit, its value.
+pub type Figure = (&'static str, Unit, f64);
+
+/// All of it; `written` is called whenever the page has grown.
+///
+/// # Errors
+/// There is no API server, or it does not take the objects.
+pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Page)) -> anyhow::Result<()> {
+    let mut bench = Bench::start(options.clone()).await?;
+    let mut filled = 0;
+    for &size in &options.sizes {
+        let started = Instant::now();
+        bench.cluster.fill(&Kind::ALL, filled..size, false).await?;
+        filled = size;
+        bench.say(&format!("{size} Ingresses, Services and EndpointSlices ({:.1} s)", started.elapsed().as_secs_f64()));
+        for party in &options.parties {
+            bench.session(party, size, page).await;
+            written(page);
+        }
+        if size == options.main {
+            for &clients in &options.clients {
+                for party in &options.parties {
+                    bench.fan_out(party, size, clients, page).await;
+                    written(page);
+                }
+            }
+            bench.through_envoys(size, page, &mut written).await;
+        }
+    }
+    Ok(())
+}
+
+/// The cluster, and what was said of it so far.
+struct Bench {
+    options: Options,
+    cluster: Cluster,
+    started: Instant,
+    /// The number of the next change of endpoints: never the same twice, for they stay in the cluster.
+    change: usize,
+}
+
+impl Bench {
+    async fn start(options: Options) -> anyhow::Result<Self> {
+        let started = Instant::now();
+        let types = options.contour.as_ref().map(|(_, types)| types.as_path());
+        let mut cluster = Cluster::start(types).await?;
+        cluster.fill(&[Kind::Service, Kind::EndpointSlice], FIRST_SPARE..FIRST_SPARE + SPARES, false).await?;
+        let bench = Self { options, cluster, started, change: 0 };
+        bench.say("the API server is up");
+        Ok(bench)
+    }
+
+    fn say(&self, what: &str) {
+        eprintln!("== [{:.0} s] {what}", self.started.elapsed().as_secs_f64());
+    }
+
+    /// Real Envoys at the main size: plain text in all modes, then TLS, for which all Ingresses are changed and changed back.
+    async fn through_envoys(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
+        if !self.wants(Case::Envoy, size) {
+            return;
+        }
+        let has = |which| self.options.parties.iter().any(|party| party.which == which);
+        let (ours, contour) = (has(Which::Lockgate), has(Which::Contour));
+        let mut parties: Vec<Party> = if ours { MODES.to_vec() } else { Vec::new() };
+        parties.extend(contour.then_some(CONTOUR));
+        for count in self.options.envoys.clone() {
+            for party in &parties {
+                self.envoys(party, size, count, Scheme::Http, page).await;
+                written(page);
+            }
+        }
+        if ours {
+            for secure in [true, false] {
+                if let Err(error) = Self::guarded(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
+                    return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
+                }
+                if secure {
+                    self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
+                    written(page);
+                }
+            }
+        }
+    }
+
+    fn wants(&self, case: Case, size: usize) -> bool {
+        self.options.cases.contains(&case) && (size == self.options.main || case.at_every_size())
+    }
+
+    fn choice(party: &Party) -> Choice {
+        Choice {
+            settings: party.routes.map(|routes| format!("routes: {{ discovery: {routes} }}\n")).unwrap_or_default(),
+        }
+    }
+
+    /// Notes and tells what came of a case.
+    fn note(
+        &self,
+        page: &mut Page,
+        case: Case,
+        (size, setting): (usize, String),
+        party: &Party,
+        started: Instant,
+        figures: anyhow::Result<Vec<Figure>>,
+    ) {
+        let row = |metric, value| Row { case, size, setting: setting.clone(), party: party.name, metric, value };
+        let rows = match figures {
+            Ok(figures) => {
+                figures.into_iter().map(|(metric, unit, value)| row(metric, Value::Number(value, unit))).collect()
+            }
+            Err(error) => vec![row("result", Value::Note(format!("failed: {error:#}")))],
+        };
+        let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row.metric, row.value)).collect();
+        let took = started.elapsed().as_secs_f64();
+        eprintln!("  {:<14} {:<9} {setting} ({took:.1} s): {}", party.name, case.as_str(), told.join(", "));
+        page.rows.extend(rows);
+    }
+
+    /// Runs what may also panic: a helper of the tests that waits in vain does.
+    async fn guarded<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        use futures_catch::CatchUnwind;
+        match CatchUnwind::new(what).await {
+            Ok(result) => result,
+            Err(message) => Err(anyhow!("{message}")),
+        }
+    }
+}
+
+/// A future whose panic is its result.
+mod futures_catch {
+    use std::any::Any;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    pub struct CatchUnwind<F>(Pin<Box<F>>);
+
+    impl<F: Future> CatchUnwind<F> {
+        pub fn new(future: F) -> Self {
+            Self(Box::pin(future))
+        }
+    }
+
+    impl<F: Future> Future for CatchUnwind<F> {
+        type Output = Result<F::Output, String>;
+
+        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+            match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+                Err(panic) => Poll::Ready(Err(message(&*panic))),
+            }
+        }
+    }
+
+    fn message(panic: &(dyn Any + Send)) -> String {
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "a panic".into())
+    }
+}
+
+/// 1000 as 1k.
+pub fn short(number: usize) -> String {
+    if number >= 1000 && number.is_multiple_of(1000) { format!("{}k", number / 1000) } else { number.to_string() }
+}
+
+const MIB: f64 = 1024.0 * 1024.0;

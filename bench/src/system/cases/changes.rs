@@ -1,0 +1,118 @@
+//! Single changes, one after the other, each waited for.
+
+use std::time::{Duration, Instant};
+
+use super::session::Session;
+use super::{Bench, Figure, LIMIT};
+use crate::report::Unit;
+use crate::stats::percentile;
+use crate::system::clients::Sight;
+use crate::system::controller::Which;
+
+pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to which nothing has led yet. Latency counts \
+    from before the request to the API server is sent until the host is at the client among its routes; \"from the answer\" \
+    counts from when the API server has answered. CPU is the controller's, less what it takes when idle; bytes are those \
+    that the client has received. Contour waits 100 ms for more when its last change was less than 500 ms ago; changes are \
+    far enough apart that it does not.";
+
+pub const ABOUT_ENDPOINT: &str =
+    "One EndpointSlice gets another address. As above; until the address is at the client.";
+
+/// The most and the fewest changes of a series.
+const MOST: usize = 100;
+const FEWEST: usize = 5;
+
+impl Bench {
+    /// New Ingresses.
+    pub(super) async fn new_ingresses(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+        // Beyond Contour's longest wait.
+        let pause = Duration::from_millis(if session.controller.which == Which::Contour { 600 } else { 100 });
+        let budget = self.options.budget;
+        let mut series = Series::start(session).await?;
+        while series.goes_on(budget) {
+            tokio::time::sleep(pause).await;
+            let index = session.spare()?;
+            let written = session.api.ingress(index, index, None).await?;
+            let at = session.clients.saw(Sight::Host(index), LIMIT).await?;
+            series.took(written.sent, written.answered, at);
+        }
+        series.figures(session).await
+    }
+
+    /// Changes of endpoints.
+    pub(super) async fn endpoint_changes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+        let budget = self.options.budget;
+        let mut series = Series::start(session).await?;
+        while series.goes_on(budget) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let (at, written) = self.change_endpoints(session).await?;
+            series.took(written.sent, written.answered, at);
+        }
+        series.figures(session).await
+    }
+
+    /// One change of endpoints; when the last client had it.
+    pub(super) async fn change_endpoints(
+        &mut self,
+        session: &mut Session,
+    ) -> anyhow::Result<(Instant, crate::system::cluster::Written)> {
+        self.change += 1;
+        let written = session.api.endpoints(self.change * 7919 % session.size, self.change).await?;
+        Ok((session.clients.saw(Sight::Change(self.change), LIMIT).await?, written))
+    }
+}
+
+/// A series of changes.
+pub(super) struct Series {
+    idle: f64,
+    started: Instant,
+    cpu: Duration,
+    bytes: u64,
+    /// From the request, and from the answer.
+    latencies: Vec<u64>,
+    after: Vec<u64>,
+}
+
+impl Series {
+    pub async fn start(session: &mut Session) -> anyhow::Result<Self> {
+        let idle = session.idle().await?;
+        Ok(Self {
+            idle,
+            started: Instant::now(),
+            cpu: session.controller.cpu()?,
+            bytes: session.clients.shared.bytes.get(),
+            latencies: Vec::new(),
+            after: Vec::new(),
+        })
+    }
+
+    /// Whether there is time for another change.
+    pub fn goes_on(&self, budget: Duration) -> bool {
+        let count = self.latencies.len();
+        count < FEWEST || count < MOST && self.started.elapsed() < budget
+    }
+
+    pub fn took(&mut self, sent: Instant, answered: Instant, at: Instant) {
+        let nanoseconds =
+            |from: Instant| u64::try_from(at.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX);
+        self.latencies.push(nanoseconds(sent));
+        self.after.push(nanoseconds(answered));
+    }
+
+    pub async fn figures(mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+        session.clients.silence(Duration::from_millis(300), LIMIT).await;
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let cpu = (session.controller.cpu()? - self.cpu).as_secs_f64() - self.idle * elapsed;
+        let count = self.latencies.len() as f64;
+        let bytes = session.clients.shared.bytes.get() - self.bytes;
+        let ms = crate::stats::ms;
+        Ok(vec![
+            ("p50", Unit::Ms, ms(percentile(&mut self.latencies, 0.5))),
+            ("p99", Unit::Ms, ms(percentile(&mut self.latencies, 0.99))),
+            ("p50 from the answer", Unit::Ms, ms(percentile(&mut self.after, 0.5))),
+            ("CPU", Unit::Ms, cpu.max(0.0) * 1e3 / count),
+            ("bytes", Unit::KiB, bytes as f64 / 1024.0 / count),
+            ("changes", Unit::Count, count),
+        ])
+    }
+}

@@ -1,0 +1,46 @@
+//! One change for many clients.
+
+use std::time::{Duration, Instant};
+
+use super::changes::Series;
+use super::{Bench, Case, Figure, MIB, Party, short};
+use crate::report::Unit;
+use crate::system::page::Page;
+
+pub const ABOUT: &str = "Many clients that all have everything, each on a connection of its own; one EndpointSlice gets \
+    another address. Latency until the last client has it; CPU of the controller for each change; resident memory with all \
+    clients connected; and how long the first sync of all of them took, from the start of the process.";
+
+impl Bench {
+    /// Endpoint changes with so many clients.
+    pub(super) async fn fan_out(&mut self, party: &Party, size: usize, clients: usize, page: &mut Page) {
+        if !self.wants(Case::FanOut, size) {
+            return;
+        }
+        let started = Instant::now();
+        let figures = Self::guarded(self.endpoint_changes_of_many(party, size, clients)).await;
+        self.note(page, Case::FanOut, (size, format!("{} × {clients} clients", short(size))), party, started, figures);
+    }
+
+    async fn endpoint_changes_of_many(
+        &mut self,
+        party: &Party,
+        size: usize,
+        clients: usize,
+    ) -> anyhow::Result<Vec<Figure>> {
+        let (mut session, start) = self.open(party, size, clients).await?;
+        let budget = self.options.budget;
+        let mut series = Series::start(&mut session).await?;
+        while series.goes_on(budget) {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            let (at, written) = self.change_endpoints(&mut session).await?;
+            series.took(written.sent, written.answered, at);
+        }
+        let mut figures = series.figures(&mut session).await?;
+        let (now, peak) = session.controller.memory()?;
+        figures.push(("RSS", Unit::MiB, now as f64 / MIB));
+        figures.push(("peak RSS", Unit::MiB, peak as f64 / MIB));
+        figures.push(("first sync of all", Unit::Ms, start.complete_ms()));
+        Ok(figures)
+    }
+}

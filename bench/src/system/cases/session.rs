@@ -1,0 +1,128 @@
+//! A controller with one client that has everything, and the cases that need no more.
+
+use std::time::{Duration, Instant};
+
+use super::{Bench, Case, Figure, LIMIT, MIB, Party, SPARES, short};
+use crate::report::Unit;
+use crate::system::clients::Clients;
+use crate::system::cluster::Api;
+use crate::system::controller::Controller;
+use crate::system::names::FIRST_SPARE;
+use crate::system::objects::Kind;
+use crate::system::page::Page;
+
+/// A running controller and its clients.
+pub(super) struct Session {
+    pub controller: Controller,
+    pub clients: Clients,
+    pub api: Api,
+    /// How many Ingresses there are.
+    pub size: usize,
+    /// The next spare Service to which nothing leads.
+    pub spare: usize,
+}
+
+impl Session {
+    /// CPU time that the controller takes while nothing happens, in parts of one core.
+    pub async fn idle(&mut self) -> anyhow::Result<f64> {
+        self.clients.silence(Duration::from_millis(300), LIMIT).await;
+        let (before, from) = (self.controller.cpu()?, Instant::now());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Ok((self.controller.cpu()? - before).as_secs_f64() / from.elapsed().as_secs_f64())
+    }
+
+    /// The number of an Ingress that is not there yet, and of its Service.
+    pub fn spare(&mut self) -> anyhow::Result<usize> {
+        anyhow::ensure!(self.spare < FIRST_SPARE + SPARES, "there is no Service left for a new Ingress");
+        self.spare += 1;
+        Ok(self.spare - 1)
+    }
+}
+
+/// What a start has taken.
+pub(super) struct Start {
+    complete: Duration,
+    cpu: Duration,
+    bytes: u64,
+    peak: u64,
+}
+
+impl Bench {
+    /// Starts a controller and waits until `count` clients have everything.
+    pub(super) async fn open(&mut self, party: &Party, size: usize, count: usize) -> anyhow::Result<(Session, Start)> {
+        let contour = self.options.contour.as_ref().map(|(program, _)| program);
+        let api = self.cluster.api().await?;
+        let mut controller = Controller::start(party.which, &self.cluster, contour, &Self::choice(party))?;
+        let clients = Clients::open(controller.address, party.variant, count, size, LIMIT);
+        let complete = match clients.complete(LIMIT).await {
+            Ok(at) => at - controller.started,
+            Err(error) => {
+                let log = controller.tail();
+                let last: Vec<&str> = log.lines().rev().take(3).collect();
+                anyhow::bail!("{error:#}; the log ends with: {}", last.join(" / "));
+            }
+        };
+        clients.silence(Duration::from_millis(300), Duration::from_secs(20)).await;
+        let start =
+            Start { complete, cpu: controller.cpu()?, bytes: clients.shared.bytes.get(), peak: controller.memory()?.1 };
+        Ok((Session { controller, clients, api, size, spare: FIRST_SPARE }, start))
+    }
+
+    /// All cases of one party at one size.
+    pub(super) async fn session(&mut self, party: &Party, size: usize, page: &mut Page) {
+        let cases: Vec<Case> =
+            Case::ALL.into_iter().filter(|case| case.in_session() && self.wants(*case, size)).collect();
+        if cases.is_empty() {
+            return;
+        }
+        let setting = (size, short(size));
+        let started = Instant::now();
+        let (mut session, start) = match Self::guarded(self.open(party, size, 1)).await {
+            Ok(opened) => opened,
+            Err(error) => return self.note(page, Case::Cold, setting, party, started, Err(error)),
+        };
+        for case in cases {
+            let started = Instant::now();
+            let figures = match case {
+                Case::Cold => Ok(start.figures()),
+                Case::Ingress => Self::guarded(self.new_ingresses(&mut session)).await,
+                Case::Endpoint => Self::guarded(self.endpoint_changes(&mut session)).await,
+                Case::Burst => Self::guarded(self.burst(&mut session)).await,
+                Case::Churn => Self::guarded(self.churn(&mut session)).await,
+                Case::Memory => memory(&mut session),
+                Case::FanOut | Case::Envoy => continue,
+            };
+            self.note(page, case, setting.clone(), party, started, figures);
+        }
+        drop(session);
+        self.tidy().await;
+    }
+
+    /// Takes away what the last party has been given, so that the next one starts from the same.
+    pub(super) async fn tidy(&mut self) {
+        let cleared = self.cluster.clear(&[Kind::Ingress], FIRST_SPARE..FIRST_SPARE + SPARES);
+        if let Err(error) = Self::guarded(cleared).await {
+            self.say(&format!("new Ingresses could not be removed: {error:#}"));
+        }
+    }
+}
+
+impl Start {
+    pub fn complete_ms(&self) -> f64 {
+        self.complete.as_secs_f64() * 1e3
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            ("complete client", Unit::Ms, self.complete.as_secs_f64() * 1e3),
+            ("CPU", Unit::Ms, self.cpu.as_secs_f64() * 1e3),
+            ("bytes", Unit::KiB, self.bytes as f64 / 1024.0),
+            ("peak RSS", Unit::MiB, self.peak as f64 / MIB),
+        ]
+    }
+}
+
+fn memory(session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+    let (now, peak) = session.controller.memory()?;
+    Ok(vec![("RSS", Unit::MiB, now as f64 / MIB), ("peak RSS", Unit::MiB, peak as f64 / MIB)])
+}

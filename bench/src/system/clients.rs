@@ -1,0 +1,258 @@
+//! N clients, what they have got together, and waiting for it. All on one thread, so that nothing is locked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::bits::Bits;
+use super::client::{self, Plan};
+use super::sight::Type;
+use crate::wire::{self, Variant};
+
+/// Something new that a client can be seen to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sight {
+    /// A host that was not there at the start.
+    Host(usize),
+    /// A change of endpoints.
+    Change(usize),
+}
+
+/// Names of load assignments, each once for all clients.
+#[derive(Debug, Default)]
+pub struct Names {
+    numbers: HashMap<Vec<u8>, usize>,
+    names: Vec<String>,
+    /// Of each cluster.
+    clusters: HashMap<Vec<u8>, usize>,
+    /// What was encoded last: mostly, all clients ask for the same.
+    encoded: Option<(Bits, Bytes)>,
+}
+
+impl Names {
+    /// The number of a load assignment.
+    pub fn number(&mut self, name: &[u8]) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        self.numbers.insert(name.to_vec(), self.names.len());
+        self.names.push(String::from_utf8_lossy(name).into_owned());
+        self.names.len() - 1
+    }
+
+    /// The number of a cluster's load assignment.
+    pub fn cluster(&mut self, cluster: &[u8], endpoints: &[u8]) -> usize {
+        let number = self.number(endpoints);
+        if self.clusters.get(cluster) != Some(&number) {
+            self.clusters.insert(cluster.to_vec(), number);
+        }
+        number
+    }
+
+    /// The same of a cluster that was told before.
+    pub fn endpoints_of(&self, cluster: &[u8]) -> Option<usize> {
+        self.clusters.get(cluster).copied()
+    }
+
+    /// The name of a number.
+    pub fn name(&self, number: usize) -> &str {
+        self.names.get(number).map_or("", String::as_str)
+    }
+
+    /// Names as a request has them.
+    pub fn encoded(&mut self, numbers: &Bits) -> Bytes {
+        if let Some((last, bytes)) = &self.encoded
+            && last == numbers
+        {
+            return bytes.clone();
+        }
+        let bytes = wire::names(numbers.iter().map(|number| self.name(number)));
+        self.encoded = Some((numbers.clone(), bytes.clone()));
+        bytes
+    }
+}
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Names of load assignments.
+    pub names: RefCell<Names>,
+    /// How many hosts and load assignments a client needs to be complete.
+    pub hosts: Cell<usize>,
+    /// Bytes of data frames.
+    pub bytes: Cell<u64>,
+    /// Responses.
+    pub messages: Cell<u64>,
+    resources: RefCell<BTreeMap<Type, (u64, u64)>>,
+    complete: Cell<usize>,
+    completed_at: Cell<Instant>,
+    sightings: RefCell<BTreeMap<Sight, (usize, Instant)>>,
+    stirred_at: Cell<Instant>,
+    notify: Notify,
+    failure: RefCell<Option<String>>,
+}
+
+impl Shared {
+    fn new(hosts: usize) -> Self {
+        let now = Instant::now();
+        Self {
+            names: RefCell::default(),
+            hosts: Cell::new(hosts),
+            bytes: Cell::new(0),
+            messages: Cell::new(0),
+            resources: RefCell::default(),
+            complete: Cell::new(0),
+            completed_at: Cell::new(now),
+            sightings: RefCell::default(),
+            stirred_at: Cell::new(now),
+            notify: Notify::new(),
+            failure: RefCell::new(None),
+        }
+    }
+
+    /// Something happened.
+    pub fn stirred(&self) {
+        self.stirred_at.set(Instant::now());
+        self.notify.notify_waiters();
+    }
+
+    /// A client has got a resource.
+    pub fn counted(&self, kind: Type, bytes: usize) {
+        let mut resources = self.resources.borrow_mut();
+        let (count, sum) = resources.entry(kind).or_default();
+        *count += 1;
+        *sum += bytes as u64;
+    }
+
+    /// A client has got something new.
+    pub fn saw(&self, sight: Sight) {
+        let now = Instant::now();
+        let mut sightings = self.sightings.borrow_mut();
+        let (count, last) = sightings.entry(sight).or_insert((0, now));
+        *count += 1;
+        *last = now;
+    }
+
+    /// A client has everything.
+    pub fn completed(&self) {
+        self.complete.set(self.complete.get() + 1);
+        self.completed_at.set(Instant::now());
+    }
+
+    /// A client has failed.
+    pub fn failed(&self, error: &anyhow::Error) {
+        self.failure.borrow_mut().get_or_insert(format!("{error:#}"));
+        self.stirred();
+    }
+}
+
+/// The clients. They end when dropped.
+#[derive(Debug)]
+pub struct Clients {
+    /// What they share.
+    pub shared: Rc<Shared>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Clients {
+    /// `count` clients of a controller; each is complete with so many hosts. They try to connect until `patience` is over.
+    pub fn open(address: SocketAddr, variant: Variant, count: usize, hosts: usize, patience: Duration) -> Self {
+        let shared = Rc::new(Shared::new(hosts));
+        let until = Instant::now() + patience;
+        let tasks = (0..count).map(|number| {
+            let plan = Plan { address, variant, node: format!("bench-{number}"), until };
+            tokio::task::spawn_local(client::guarded(plan, shared.clone())).abort_handle()
+        });
+        Self { tasks: tasks.collect(), shared }
+    }
+
+    /// How many clients there are.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Waits until `holds`, told of `what` it waits for.
+    ///
+    /// # Errors
+    /// It takes longer than `limit`, or a stream breaks.
+    pub async fn until(&self, limit: Duration, what: &str, holds: impl Fn(&Shared) -> bool) -> anyhow::Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let notified = self.shared.notify.notified();
+            if let Some(failure) = &*self.shared.failure.borrow() {
+                bail!("a stream broke: {failure}");
+            }
+            if holds(&self.shared) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "no {what} within {} s", limit.as_secs());
+            let _ = tokio::time::timeout(Duration::from_millis(50), notified).await;
+        }
+    }
+
+    /// Waits until every client has everything; when the last one had.
+    ///
+    /// # Errors
+    /// As [`Clients::until`].
+    pub async fn complete(&self, limit: Duration) -> anyhow::Result<Instant> {
+        let count = self.len();
+        let done = |shared: &Shared| shared.complete.get() >= count;
+        if let Err(error) = self.until(limit, "end of the first sync", done).await {
+            let counts: Vec<String> =
+                self.shared.resources.borrow().iter().map(|(kind, (count, _))| format!("{kind:?} {count}")).collect();
+            bail!(
+                "{error:#}: {} of {count} are complete, resources: {}",
+                self.shared.complete.get(),
+                counts.join(", ")
+            );
+        }
+        Ok(self.shared.completed_at.get())
+    }
+
+    /// Waits until all clients have what is new; when the last one had.
+    ///
+    /// # Errors
+    /// As [`Clients::until`].
+    pub async fn saw(&self, sight: Sight, limit: Duration) -> anyhow::Result<Instant> {
+        let count = self.len();
+        let has = |shared: &Shared| shared.sightings.borrow().get(&sight).is_some_and(|(seen, _)| *seen >= count);
+        self.until(limit, "arrival of a change", has).await?;
+        Ok(self.sighted(sight).unwrap_or_else(Instant::now))
+    }
+
+    /// When the last of those clients that have it got it.
+    pub fn sighted(&self, sight: Sight) -> Option<Instant> {
+        self.shared.sightings.borrow().get(&sight).map(|(_, last)| *last)
+    }
+
+    /// Waits until nothing has come for `pause`, but no longer than `limit`; whether it did become silent.
+    pub async fn silence(&self, pause: Duration, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            let since = self.shared.stirred_at.get().elapsed();
+            if since >= pause {
+                return true;
+            }
+            tokio::time::sleep((pause - since).min(Duration::from_millis(20))).await;
+        }
+        false
+    }
+}

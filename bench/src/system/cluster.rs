@@ -1,0 +1,274 @@
+//! The Kubernetes cluster: a real etcd and API server with N times Ingress, Service and EndpointSlice.
+//!
+//! What is there when a measurement starts is put into etcd as the API server keeps it, copied from objects that the API
+//! server itself has stored, which takes seconds instead of minutes. What is measured is written through the API server.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, ensure};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use e2e::client::Connection;
+use e2e::{ApiServer, Authority, Target};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::names::{CLASS, NAMESPACE, address, host, name};
+use super::objects::{self, Kind};
+
+/// How many objects are put into etcd at once.
+const BATCH: usize = 500;
+/// How long the API server may take to see them.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The template's number; no object of a cluster has it.
+const TEMPLATE: usize = 999_999;
+const TEMPLATE_UID: &str = "00000000-0000-4000-8000-00000000uuid";
+
+/// When a request left, and when its answer was there.
+#[derive(Debug, Clone, Copy)]
+pub struct Written {
+    /// Before its first byte.
+    pub sent: Instant,
+    /// After its last.
+    pub answered: Instant,
+}
+
+/// A running API server.
+pub struct Cluster {
+    server: ApiServer,
+    templates: BTreeMap<Kind, String>,
+    secure_template: String,
+    etcd: Connection,
+    api: Connection,
+    /// Who has signed the certificates of hosts with TLS.
+    pub authority: Authority,
+}
+
+impl Cluster {
+    /// Starts one, with Contour's resource types if their manifest is given.
+    ///
+    /// # Errors
+    /// It does not take what is written.
+    pub async fn start(contour_types: Option<&Path>) -> anyhow::Result<Self> {
+        let etcd_flags = [
+            "--quota-backend-bytes=8589934592",
+            "--max-request-bytes=33554432",
+            "--max-txn-ops=4096",
+            "--log-level=error",
+        ];
+        // Nobody is to be held up by the fair queues of the API server: there is one user.
+        let flags = ["--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000"];
+        let server = ApiServer::start_with(&etcd_flags, &flags).await;
+        if let Some(path) = contour_types {
+            server.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()], "").await;
+            server.kubectl(&["create", "namespace", "projectcontour"], "").await;
+        }
+        let class = format!(
+            "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {{ name: {CLASS} }}\n\
+             spec: {{ controller: lockgate.dev/ingress-controller }}\n"
+        );
+        server.apply(&class).await;
+        let authority = Authority::new();
+        for number in 0..objects::SECRETS {
+            let pair = authority.issue(&["*.bench.example"]);
+            server.apply(&pair.secret(NAMESPACE, &objects::secret(number))).await;
+        }
+        let etcd = connect(&server.etcd()).await?;
+        let api = connect(&server.target()).await?;
+        let (templates, secure_template) = (BTreeMap::new(), String::new());
+        let mut cluster = Self { server, templates, secure_template, etcd, api, authority };
+        for kind in Kind::ALL {
+            let template = cluster.template(kind, kind.object(TEMPLATE)).await?;
+            cluster.templates.insert(kind, template);
+        }
+        let secure = objects::ingress(TEMPLATE, TEMPLATE, Some(&objects::secret(TEMPLATE)));
+        cluster.secure_template = cluster.template(Kind::Ingress, secure).await?;
+        Ok(cluster)
+    }
+
+    /// The kubeconfig for a controller.
+    pub fn kubeconfig(&self) -> std::path::PathBuf {
+        self.server.kubeconfig("admin")
+    }
+
+    /// Another connection to the API server, for writes side by side.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn api(&self) -> anyhow::Result<Api> {
+        Ok(Api { connection: connect(&self.server.target()).await? })
+    }
+
+    /// An object as the API server stores it.
+    async fn template(&mut self, kind: Kind, object: Value) -> anyhow::Result<String> {
+        let created = write(&mut self.api, Method::POST, &kind.path(), &object).await?.1;
+        let mut stored: Value = serde_json::from_str(&created)?;
+        stored["metadata"]["uid"] = TEMPLATE_UID.into();
+        if let Some(metadata) = stored["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+        let path = format!("{}/{}", kind.path(), name(TEMPLATE));
+        write(&mut self.api, Method::DELETE, &path, &json!({})).await?;
+        Ok(stored.to_string())
+    }
+
+    fn stored(&self, kind: Kind, index: usize, secure: bool) -> String {
+        let template = match (kind, secure) {
+            (Kind::Ingress, true) => &self.secure_template,
+            _ => &self.templates[&kind],
+        };
+        let mut text = template.replace(&name(TEMPLATE), &name(index));
+        for endpoint in 0..2 {
+            let quoted = |index| format!("\"{}\"", address(index, endpoint));
+            text = text.replace(&quoted(TEMPLATE), &quoted(index));
+        }
+        let secret = |index| format!("\"{}\"", objects::secret(index));
+        if secure {
+            text = text.replace(&secret(TEMPLATE), &secret(index));
+        }
+        text.replace(TEMPLATE_UID, &format!("00000000-0000-4000-800{}-{index:012x}", kind as u8))
+    }
+
+    /// Puts objects of these numbers there, and waits until the API server has them.
+    ///
+    /// # Errors
+    /// etcd refuses, or the API server is too slow.
+    pub async fn fill(&mut self, kinds: &[Kind], numbers: Range<usize>, secure: bool) -> anyhow::Result<()> {
+        let encode = |text: &str| BASE64_STANDARD.encode(text);
+        for &kind in kinds {
+            for start in numbers.clone().step_by(BATCH) {
+                let batch = start..(start + BATCH).min(numbers.end);
+                let put = |index| {
+                    let (key, value) = (kind.key() + &name(index), self.stored(kind, index, secure));
+                    json!({ "requestPut": { "key": encode(&key), "value": encode(&value) } })
+                };
+                let puts: Vec<Value> = batch.map(put).collect();
+                write(&mut self.etcd, Method::POST, "/v3/kv/txn", &json!({ "success": puts })).await?;
+            }
+        }
+        let Some(last) = numbers.clone().last() else { return Ok(()) };
+        for &kind in kinds {
+            self.seen(kind, last, |text| {
+                text.is_some_and(|text| text.contains("\"tls\":[") == (secure && kind == Kind::Ingress))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Takes objects of these numbers away again.
+    ///
+    /// # Errors
+    /// etcd refuses, or the API server is too slow.
+    pub async fn clear(&mut self, kinds: &[Kind], numbers: Range<usize>) -> anyhow::Result<()> {
+        for &kind in kinds {
+            let key = |index| BASE64_STANDARD.encode(kind.key() + &name(index));
+            let range = json!({ "key": key(numbers.start), "range_end": key(numbers.end) });
+            write(&mut self.etcd, Method::POST, "/v3/kv/deleterange", &range).await?;
+        }
+        let Some(last) = numbers.clone().last() else { return Ok(()) };
+        for &kind in kinds {
+            self.seen(kind, last, |text| text.is_none()).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts the EndpointSlice of one Service so that a server of this machine is behind it. The API server itself takes no
+    /// loopback address from anybody.
+    ///
+    /// # Errors
+    /// etcd refuses.
+    pub async fn point_to(&mut self, index: usize, backend: u16) -> anyhow::Result<()> {
+        let mut stored: Value = serde_json::from_str(&self.stored(Kind::EndpointSlice, index, false))?;
+        let mut endpoints = stored["endpoints"].as_array().cloned().unwrap_or_default();
+        endpoints.truncate(1);
+        for endpoint in &mut endpoints {
+            endpoint["addresses"] = json!(["127.0.0.1"]);
+        }
+        stored["endpoints"] = endpoints.into();
+        stored["ports"][0]["port"] = backend.into();
+        let key = BASE64_STANDARD.encode(Kind::EndpointSlice.key() + &name(index));
+        let put = json!({ "key": key, "value": BASE64_STANDARD.encode(stored.to_string()) });
+        write(&mut self.etcd, Method::POST, "/v3/kv/put", &put).await?;
+        self.seen(Kind::EndpointSlice, index, |text| text.is_some_and(|text| text.contains("127.0.0.1"))).await
+    }
+
+    /// Waits until the API server's cache has one object in a certain state.
+    async fn seen(&mut self, kind: Kind, index: usize, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
+        let path = format!("{}/{}?resourceVersion=0", kind.path(), name(index));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer =
+                self.api.send(Method::GET, &path, Default::default()).await.map_err(|error| anyhow!("{error}"))?;
+            let text = answer.text();
+            if holds((answer.status == 200).then_some(&text)) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the API server does not see {kind:?} {index}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Writes through the API server.
+pub struct Api {
+    connection: Connection,
+}
+
+impl Api {
+    /// Makes Ingress number `index` to a Service.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn ingress(&mut self, index: usize, backend: usize, secret: Option<&str>) -> anyhow::Result<Written> {
+        let object = objects::ingress(index, backend, secret);
+        Ok(write(&mut self.connection, Method::POST, &Kind::Ingress.path(), &object).await?.0)
+    }
+
+    /// Changes the endpoints of Service number `index`.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn endpoints(&mut self, index: usize, change: usize) -> anyhow::Result<Written> {
+        let object = objects::changed_slice(index, change);
+        let path = format!("{}/{}", Kind::EndpointSlice.path(), name(index));
+        Ok(write(&mut self.connection, Method::PUT, &path, &object).await?.0)
+    }
+
+    /// Deletes Ingress number `index`.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn delete_ingress(&mut self, index: usize) -> anyhow::Result<Written> {
+        let path = format!("{}/{}", Kind::Ingress.path(), name(index));
+        Ok(write(&mut self.connection, Method::DELETE, &path, &json!({})).await?.0)
+    }
+}
+
+async fn connect(target: &Target) -> anyhow::Result<Connection> {
+    let target = target.clone().field("content-type", "application/json");
+    target.connect().await.map_err(|error| anyhow!("{error}"))
+}
+
+async fn write(
+    connection: &mut Connection,
+    method: Method,
+    path: &str,
+    object: &Value,
+) -> anyhow::Result<(Written, String)> {
+    let body = object.to_string();
+    let sent = Instant::now();
+    let answer = connection.send(method.clone(), path, body.into()).await.map_err(|error| anyhow!("{error}"));
+    let answer = answer.with_context(|| format!("{method} {path}"))?;
+    let answered = Instant::now();
+    ensure!((200..300).contains(&answer.status), "{method} {path}: {} {}", answer.status, answer.text());
+    Ok((Written { sent, answered }, answer.text()))
+}
+
+/// The host of an Ingress, for requests through a real Envoy.
+pub fn host_of(index: usize) -> String {
+    host(index)
+}

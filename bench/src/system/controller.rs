@@ -1,0 +1,191 @@
+//! A controller under test: its process, and what that uses.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use e2e::process::Process;
+use e2e::{Lockgate, Source, ports};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::Pid;
+
+use super::cluster::Cluster;
+use super::names::CLASS;
+
+/// Which controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// Ours.
+    Lockgate,
+    /// The other one.
+    Contour,
+}
+
+impl Which {
+    /// As in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Which::Lockgate => "Lockgate",
+            Which::Contour => "Contour",
+        }
+    }
+}
+
+/// What can be asked of a controller beside what it does by itself.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// The settings file of ours, if it is not empty.
+    pub settings: String,
+}
+
+/// A running controller; ends when dropped.
+pub struct Controller {
+    /// Which it is.
+    pub which: Which,
+    /// Where it serves xDS.
+    pub address: SocketAddr,
+    /// When it was started.
+    pub started: Instant,
+    program: Program,
+}
+
+enum Program {
+    Lockgate(Box<Lockgate>, #[expect(dead_code, reason = "removed with it")] tempfile::TempDir),
+    Contour { process: Process, ports: Ports, path: PathBuf, _directory: tempfile::TempDir },
+}
+
+/// Where Envoy's listeners are.
+#[derive(Debug, Clone, Copy)]
+pub struct Ports {
+    /// Plain text.
+    pub http: u16,
+    /// TLS.
+    pub https: u16,
+}
+
+impl Controller {
+    /// Starts `which` on a cluster. The program of Contour is `contour`.
+    ///
+    /// # Errors
+    /// There is no such program.
+    pub fn start(which: Which, cluster: &Cluster, contour: Option<&PathBuf>, choice: &Choice) -> anyhow::Result<Self> {
+        let kubeconfig = cluster.kubeconfig();
+        let started = Instant::now();
+        let (program, xds) = match which {
+            Which::Lockgate => {
+                let directory = tempfile::Builder::new().prefix("bench-lockgate-").tempdir()?;
+                let settings = directory.path().join("settings.yaml");
+                let path = settings.display().to_string();
+                let mut flags = Vec::new();
+                if !choice.settings.is_empty() {
+                    std::fs::write(&settings, &choice.settings)?;
+                    flags.extend(["--config", &path]);
+                }
+                let lockgate = Lockgate::launch(&Source::Kubeconfig(kubeconfig), &flags);
+                let xds = lockgate.xds;
+                (Program::Lockgate(Box::new(lockgate), directory), xds)
+            }
+            Which::Contour => {
+                let path = contour.context("Contour was not built")?.clone();
+                let directory = tempfile::Builder::new().prefix("contour-").tempdir()?;
+                let [xds, http, https, stats, health, metrics, debug] = [(); 7].map(|()| ports::free());
+                let args = [
+                    "serve".to_owned(),
+                    format!("--kubeconfig={}", kubeconfig.display()),
+                    "--insecure".into(),
+                    "--xds-address=127.0.0.1".into(),
+                    format!("--xds-port={xds}"),
+                    format!("--ingress-class-name={CLASS}"),
+                    "--envoy-service-http-address=127.0.0.1".into(),
+                    format!("--envoy-service-http-port={http}"),
+                    "--envoy-service-https-address=127.0.0.1".into(),
+                    format!("--envoy-service-https-port={https}"),
+                    "--stats-address=127.0.0.1".into(),
+                    format!("--stats-port={stats}"),
+                    "--health-address=127.0.0.1".into(),
+                    format!("--health-port={health}"),
+                    "--http-address=127.0.0.1".into(),
+                    format!("--http-port={metrics}"),
+                    "--debug-http-address=127.0.0.1".into(),
+                    format!("--debug-http-port={debug}"),
+                ];
+                let process = Process::start("contour", &path, &args, &directory.path().join("contour.log"));
+                (Program::Contour { process, ports: Ports { http, https }, path, _directory: directory }, xds)
+            }
+        };
+        Ok(Self { which, address: (Ipv4Addr::LOCALHOST, xds).into(), started, program })
+    }
+
+    /// Its process id.
+    fn id(&mut self) -> u32 {
+        match &mut self.program {
+            Program::Lockgate(lockgate, _) => lockgate.process().id(),
+            Program::Contour { process, .. } => process.id(),
+        }
+    }
+
+    /// The last lines of its log.
+    pub fn tail(&mut self) -> String {
+        match &mut self.program {
+            Program::Lockgate(lockgate, _) => lockgate.process().tail(),
+            Program::Contour { process, .. } => process.tail(),
+        }
+    }
+
+    /// CPU time since its start, user and system, of all its threads, those that have ended too.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn cpu(&mut self) -> anyhow::Result<Duration> {
+        let id = Pid::from_raw(i32::try_from(self.id())?);
+        let time = clock_gettime(clock_getcpuclockid(id)?).context("the controller is gone")?;
+        Ok(time.into())
+    }
+
+    /// Resident memory in bytes: now, and the most that it ever was.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn memory(&mut self) -> anyhow::Result<(u64, u64)> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let bytes = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
+            anyhow::Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+        };
+        Ok((bytes("VmRSS:")?, bytes("VmHWM:")?))
+    }
+
+    /// Where Envoy's listeners are.
+    pub fn ports(&self) -> Ports {
+        match &self.program {
+            Program::Lockgate(lockgate, _) => Ports { http: lockgate.http, https: lockgate.https },
+            Program::Contour { ports, .. } => *ports,
+        }
+    }
+
+    /// A bootstrap for an Envoy of it, as its user makes one. Contour's has its admin interface on a socket.
+    ///
+    /// # Errors
+    /// Its program fails.
+    pub fn bootstrap(&self, node: &str, admin: u16, directory: &std::path::Path) -> anyhow::Result<String> {
+        match &self.program {
+            Program::Lockgate(lockgate, _) => Ok(lockgate.bootstrap(e2e::Mode::Delta, admin, node)),
+            Program::Contour { path, .. } => {
+                let file = directory.join("bootstrap.json");
+                let socket = format!("--admin-address={}", directory.join("admin.sock").display());
+                let port = format!("--xds-port={}", self.address.port());
+                let output = std::process::Command::new(path)
+                    .args(["bootstrap", "--xds-address=127.0.0.1", &port, &socket])
+                    .arg(&file)
+                    .output()?;
+                anyhow::ensure!(
+                    output.status.success(),
+                    "contour bootstrap: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
+                Ok(std::fs::read_to_string(file)?)
+            }
+        }
+    }
+}

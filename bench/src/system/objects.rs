@@ -1,0 +1,116 @@
+//! The objects of the cluster: Ingress, Service and EndpointSlice, all alike but for names, hosts and addresses.
+
+use serde_json::{Value, json};
+
+use super::names::{CLASS, NAMESPACE, address, host, marked_address, name};
+
+/// A kind of object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `Service`.
+    Service,
+    /// `EndpointSlice`.
+    EndpointSlice,
+    /// `Ingress`.
+    Ingress,
+}
+
+impl Kind {
+    /// In the order in which they are written.
+    pub const ALL: [Self; 3] = [Self::Service, Self::EndpointSlice, Self::Ingress];
+
+    /// Where objects of the kind are, at the API server.
+    pub fn path(self) -> String {
+        let (group, plural) = match self {
+            Kind::Service => ("api/v1", "services"),
+            Kind::EndpointSlice => ("apis/discovery.k8s.io/v1", "endpointslices"),
+            Kind::Ingress => ("apis/networking.k8s.io/v1", "ingresses"),
+        };
+        format!("/{group}/namespaces/{NAMESPACE}/{plural}")
+    }
+
+    /// Where the API server keeps them in etcd.
+    pub fn key(self) -> String {
+        let place = match self {
+            Kind::Service => "services/specs",
+            Kind::EndpointSlice => "endpointslices",
+            Kind::Ingress => "ingress",
+        };
+        format!("/registry/{place}/{NAMESPACE}/")
+    }
+
+    /// Object number `index`, as a user writes it.
+    pub fn object(self, index: usize) -> Value {
+        match self {
+            Kind::Service => service(index),
+            Kind::EndpointSlice => slice(index, [address(index, 0), address(index, 1)], 8080),
+            Kind::Ingress => ingress(index, index, None),
+        }
+    }
+}
+
+/// How many Secrets the hosts of a cluster with TLS share.
+pub const SECRETS: usize = 10;
+
+/// The name of the Secret of a host with TLS.
+pub fn secret(index: usize) -> String {
+    format!("tls-{}", index % SECRETS)
+}
+
+/// Service number `index`. Without an address of its own, for nobody asks for that.
+fn service(index: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service",
+        "metadata": { "name": name(index), "namespace": NAMESPACE, "labels": { "app": name(index) } },
+        "spec": {
+            "clusterIP": "None", "selector": { "app": name(index) },
+            "ports": [{ "name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP" }],
+        },
+    })
+}
+
+/// The EndpointSlice of Service number `index`.
+pub fn slice(index: usize, addresses: [String; 2], port: u16) -> Value {
+    let endpoint = |(number, address): (usize, String)| {
+        json!({
+            "addresses": [address], "nodeName": "node", "zone": "zone",
+            "conditions": { "ready": true, "serving": true, "terminating": false },
+            "targetRef": { "kind": "Pod", "name": format!("{}-{number}", name(index)), "namespace": NAMESPACE },
+        })
+    };
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": name(index), "namespace": NAMESPACE,
+            "labels": { "kubernetes.io/service-name": name(index), "app": name(index) },
+        },
+        "addressType": "IPv4",
+        "endpoints": addresses.into_iter().enumerate().map(endpoint).collect::<Vec<_>>(),
+        "ports": [{ "name": "http", "port": port, "protocol": "TCP" }],
+    })
+}
+
+/// The same after a change that can be told by its number.
+pub fn changed_slice(index: usize, change: usize) -> Value {
+    slice(index, [marked_address(change), address(index, 1)], 8080)
+}
+
+/// Ingress number `index`, with the host of that number, to the Service number `backend`; with TLS by a Secret.
+pub fn ingress(index: usize, backend: usize, secret: Option<&str>) -> Value {
+    let service = json!({ "name": name(backend), "port": { "name": "http" } });
+    let mut ingress = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": { "name": name(index), "namespace": NAMESPACE },
+        "spec": {
+            "ingressClassName": CLASS,
+            "rules": [{
+                "host": host(index),
+                "http": { "paths": [{ "path": "/", "pathType": "Prefix", "backend": { "service": service } }] },
+            }],
+        },
+    });
+    if let Some(secret) = secret {
+        ingress["spec"]["tls"] = json!([{ "hosts": [host(index)], "secretName": secret }]);
+    }
+    ingress
+}

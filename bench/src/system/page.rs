@@ -1,0 +1,166 @@
+//! What was measured, as tables.
+
+mod targets;
+
+use std::fmt::Write;
+
+use super::cases::{CONTOUR, Case, LOCKGATE, short};
+use super::plot::{Line, plot};
+use crate::report::{Unit, Value, markdown, ratio, wrapped};
+
+/// One figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// How many Ingresses there were.
+    pub size: usize,
+    /// Size, and what else there is to say.
+    pub setting: String,
+    /// Who.
+    pub party: &'static str,
+    /// What is measured.
+    pub metric: &'static str,
+    /// The figure.
+    pub value: Value,
+}
+
+/// All that was measured.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The figures.
+    pub rows: Vec<Row>,
+    /// Machine, versions and command.
+    pub facts: String,
+    /// The size at which everything was measured.
+    pub main: usize,
+}
+
+impl Page {
+    fn value(&self, case: Case, setting: &str, party: &str, metric: &str) -> Option<&Value> {
+        let of = |row: &&Row| row.case == case && row.setting == setting && row.party == party && row.metric == metric;
+        self.rows.iter().find(of).map(|row| &row.value)
+    }
+
+    /// A figure, if it is a number.
+    pub fn number(&self, case: Case, setting: &str, party: &str, metric: &str) -> Option<f64> {
+        match self.value(case, setting, party, metric)? {
+            Value::Number(value, _) => Some(*value),
+            Value::Note(_) => None,
+        }
+    }
+
+    /// The table of a case, in Markdown; empty if it was not run.
+    pub fn table(&self, case: Case) -> String {
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case).collect();
+        let (mut lines, mut parties) = (Vec::new(), vec![LOCKGATE.name, CONTOUR.name]);
+        for row in rows {
+            let line = (row.setting.as_str(), row.metric);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+            if !parties.contains(&row.party) {
+                parties.push(row.party);
+            }
+        }
+        if lines.is_empty() {
+            return String::new();
+        }
+        let settings: Vec<&str> = lines.iter().map(|(setting, _)| *setting).collect();
+        lines.sort_by_key(|(setting, _)| settings.iter().position(|own| own == setting));
+        let mut head = vec![String::new(), String::new()];
+        head.extend(parties.iter().map(|party| (*party).to_owned()));
+        head.push("Contour ÷ ours".into());
+        let mut table = vec![head];
+        let mut last = "";
+        for (setting, metric) in lines {
+            let mut line = vec![if setting == last { String::new() } else { setting.to_owned() }, metric.to_owned()];
+            line.extend(
+                parties
+                    .iter()
+                    .map(|party| self.value(case, setting, party, metric).map_or("–".into(), Value::to_string)),
+            );
+            let of = |party: &str| self.number(case, setting, party, metric);
+            line.push(ratio(of(LOCKGATE.name), of(CONTOUR.name)));
+            table.push(line);
+            last = setting;
+        }
+        markdown(&table, 2)
+    }
+
+    /// The targets: ours, Contour's, their ratio, whether it is met.
+    pub fn targets(&self) -> String {
+        let mut table = vec![["measure", "target", "Lockgate", "Contour", "Contour ÷ ours", "met"].map(str::to_owned)];
+        table.extend(targets::rows(self));
+        markdown(&table, 2)
+    }
+
+    /// Plots of cost against the size of the cluster: file, title, picture.
+    pub fn plots(&self) -> Vec<(&'static str, &'static str, String)> {
+        const PLOTS: [(&str, &str, Case, &str, &str); 6] = [
+            ("new-ingress-latency.svg", "One new Ingress: until the client has it, p50", Case::Ingress, "p50", "ms"),
+            ("new-ingress-cpu.svg", "One new Ingress: CPU of the controller", Case::Ingress, "CPU", "ms"),
+            ("endpoint-latency.svg", "One endpoint change: until the client has it, p50", Case::Endpoint, "p50", "ms"),
+            ("endpoint-cpu.svg", "One endpoint change: CPU of the controller", Case::Endpoint, "CPU", "ms"),
+            ("cold-start.svg", "Cold start until the client has everything", Case::Cold, "complete client", "ms"),
+            ("memory.svg", "Peak resident memory", Case::Memory, "peak RSS", "MiB"),
+        ];
+        let mut sizes: Vec<usize> = self.rows.iter().map(|row| row.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let picture = |(file, title, case, metric, unit)| {
+            let line = |party: &'static str| {
+                let point = |size: &usize| Some((*size as f64, self.number(case, &short(*size), party, metric)?));
+                Line { name: party.to_owned(), points: sizes.iter().filter_map(point).collect() }
+            };
+            (file, title, plot(title, unit, &[line(LOCKGATE.name), line(CONTOUR.name)]))
+        };
+        let pictures = PLOTS.into_iter().map(picture);
+        pictures.filter(|(.., svg)| sizes.len() > 1 && !svg.is_empty()).collect()
+    }
+
+    /// What failed.
+    pub fn failures(&self) -> String {
+        let mut list = String::new();
+        for row in &self.rows {
+            if let Value::Note(note) = &row.value {
+                let _ = writeln!(list, "- {}, {}, {}: {note}", row.case.title(), row.setting, row.party);
+            }
+        }
+        list
+    }
+
+    /// The whole page; `plots` are the pictures that stand beside it.
+    pub fn text(&self, plots: &[(String, &str)]) -> String {
+        let mut page = String::from(include_str!("page/head.md"));
+        let _ = write!(page, "\n## The machine\n\n{}", self.facts);
+        let _ = write!(
+            page,
+            "\n## Targets\n\nAt {} Ingresses, where nothing else is said.\n\n{}",
+            short(self.main),
+            self.targets()
+        );
+        let failures = self.failures();
+        if !failures.is_empty() {
+            let _ = write!(page, "\n## What could not be measured\n\n{failures}");
+        }
+        if !plots.is_empty() {
+            page.push_str("\n## Cost against the size of the cluster\n\n");
+            for (path, title) in plots {
+                let _ = writeln!(page, "![{title}]({path})");
+            }
+        }
+        for case in Case::ALL {
+            let table = self.table(case);
+            if !table.is_empty() {
+                let _ = write!(page, "\n## {}\n\n{}\n\n{table}", case.title(), wrapped(case.about()));
+            }
+        }
+        page
+    }
+}
+
+/// A number with its unit, as in the tables.
+fn shown(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("not measured".into(), |value| Value::Number(value, unit).to_string())
+}

@@ -1,0 +1,44 @@
+//! Every case of `make bench` once, small and on our controller alone: a real API server, real Envoys, and no figure that
+//! is none.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use bench::report::Value;
+use bench::system::cases::{self, Case, LOCKGATE, OTHERS, Options};
+use bench::system::page::Page;
+
+#[test]
+fn every_case_runs() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let local = tokio::task::LocalSet::new();
+    let options = Options {
+        sizes: vec![5, 20],
+        main: 20,
+        cases: Case::ALL.to_vec(),
+        parties: vec![LOCKGATE, OTHERS[0].clone()],
+        clients: vec![3],
+        envoys: vec![1, 2],
+        churn_seconds: 1,
+        budget: Duration::from_millis(10),
+        contour: None,
+    };
+    let mut page = Page { main: options.main, ..Page::default() };
+    let mut written = 0;
+    runtime.block_on(local.run_until(cases::run(&options, &mut page, |_| written += 1))).unwrap();
+    assert!(written > 5, "a run that is broken off would be for nothing");
+    assert_eq!(page.failures(), "");
+    for case in Case::ALL {
+        assert!(page.table(case).contains("Lockgate"), "{} measures nothing", case.title());
+    }
+    for row in &page.rows {
+        match (row.metric, &row.value) {
+            ("lost", value) => assert!(matches!(value, Value::Number(0.0, _)), "{row:?}"),
+            (_, Value::Number(value, _)) => assert!(value.is_finite(), "{row:?}"),
+            (_, Value::Note(note)) => panic!("{note}"),
+        }
+    }
+    assert_eq!(page.plots().len(), 6);
+    let text = page.text(&[]);
+    assert!(text.contains("| new Ingress to bytes at the client, p50"), "{text}");
+}
