@@ -141,9 +141,12 @@ impl Client {
             Type::Cluster => {
                 if let Some(endpoints) = sight::endpoints_of(&name, body) {
                     let number = self.shared.names.borrow_mut().cluster(&name, endpoints);
-                    self.told.insert(number);
-                    if self.endpoints.insert(number) {
-                        self.added.push(number);
+                    match self.variant {
+                        Variant::Sotw => {
+                            self.told.insert(number);
+                        }
+                        Variant::Delta if self.endpoints.insert(number) => self.added.push(number),
+                        Variant::Delta => {}
                     }
                 }
             }
