@@ -125,6 +125,11 @@ impl Controller {
         }
     }
 
+    /// Whether it has not ended: a process that has, and was not waited for, has no memory.
+    pub fn runs(&mut self) -> bool {
+        self.memory().is_ok()
+    }
+
     /// The last lines of its log.
     pub fn tail(&mut self) -> String {
         match &mut self.program {

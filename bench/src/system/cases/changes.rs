@@ -102,7 +102,9 @@ impl Series {
     pub async fn figures(mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         session.clients.silence(Duration::from_millis(300), LIMIT).await;
         let elapsed = self.started.elapsed().as_secs_f64();
-        let cpu = (session.controller.cpu()? - self.cpu).as_secs_f64() - self.idle * elapsed;
+        let cpu = (session.controller.cpu()? - self.cpu).as_secs_f64();
+        // Before the series it may still have been busy with what came before.
+        let cpu = cpu - self.idle.min(session.idle().await?) * elapsed;
         let count = self.latencies.len() as f64;
         let bytes = session.clients.shared.bytes.get() - self.bytes;
         let ms = crate::stats::ms;

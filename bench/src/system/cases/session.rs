@@ -55,11 +55,12 @@ impl Bench {
         let mut controller = Controller::start(party.which, &self.cluster, contour, &Self::choice(party))?;
         let clients = Clients::open(controller.address, party.variant, count, size, LIMIT);
         let complete = match clients.complete(LIMIT).await {
-            Ok(at) => at - controller.started,
-            Err(error) => {
+            Ok(at) if controller.runs() => at.saturating_duration_since(controller.started),
+            result => {
+                let reason = result.err().map_or("it has ended".into(), |error| format!("{error:#}"));
                 let log = controller.tail();
                 let last: Vec<&str> = log.lines().rev().take(3).collect();
-                anyhow::bail!("{error:#}; the log ends with: {}", last.join(" / "));
+                anyhow::bail!("{reason}; the log ends with: {}", last.join(" / "));
             }
         };
         clients.silence(Duration::from_millis(300), Duration::from_secs(20)).await;
