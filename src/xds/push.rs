@@ -1,7 +1,10 @@
 //! The response that is being put together: what is set, what is gone, what waits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use prost::Message;
 
 use super::message::{Node, Response, Variant};
 use super::subscription::{Need, State, Subscription};
@@ -24,6 +27,11 @@ impl Look {
     pub fn at(snapshot: &Snapshot, kind: ResourceType, name: &Arc<str>) -> Self {
         snapshot.get(kind, name).map_or(Look::Nothing, |resource| Look::Send(resource.clone()))
     }
+}
+
+/// The domains of a virtual host.
+fn domains_of(host: &Resource) -> Vec<String> {
+    route_v3::VirtualHost::decode(host.message()).map(|host| host.domains).unwrap_or_default()
 }
 
 /// The response that is being put together.
@@ -94,6 +102,32 @@ impl Push {
         if need > Need::Changed || *sent != resource {
             self.content.push((name.clone(), State::Resource(resource.clone())));
             self.set.push(resource);
+        }
+    }
+
+    /// Holds virtual hosts back that have a domain of one that waits: of two that exchange domains, Envoy takes none or
+    /// both. `view` has what is to be sent.
+    pub fn hold_with_those_that_wait(&mut self, subscription: &Subscription, view: &Snapshot) {
+        let to_be = |name: &Arc<str>| view.get(subscription.kind, name).cloned();
+        let mut held: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
+        let mut domains = HashSet::new();
+        while let Some(name) = held.pop() {
+            let sent = subscription.known(&name).sent;
+            domains.extend(sent.resource().into_iter().chain(&to_be(&name)).flat_map(|host| domains_of(host)));
+            let shares = |host: &Arc<str>| {
+                let sent = subscription.known(host).sent;
+                let set = self.set.iter().find(|set| set.name() == host);
+                let of = [sent.resource(), set].into_iter().flatten();
+                of.flat_map(|host| domains_of(host)).any(|domain| domains.contains(&domain))
+            };
+            let more: Vec<Arc<str>> = self.content.iter().map(|(name, _)| name.clone()).filter(shares).collect();
+            self.set.retain(|set| !more.contains(set.name()));
+            self.content.retain(|(name, _)| !more.contains(name));
+            for names in [&mut self.removed, &mut self.done, &mut self.answered, &mut self.asked] {
+                names.retain(|name| !more.contains(name));
+            }
+            self.waits.extend(more.iter().cloned());
+            held.extend(more);
         }
     }
 

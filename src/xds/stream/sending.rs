@@ -111,7 +111,9 @@ impl Stream {
         // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
         // it holds everything, then what changed too.
         let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
-        let everything = !under_way || (full && answer);
+        // A domain moves from one virtual host to another in one response, or it would be in both, or in none.
+        let together = kind == ResourceType::VIRTUAL_HOST;
+        let everything = !under_way || ((full || together) && answer);
         let mut push = Push::default();
         for (name, need) in &subscription.dirty {
             if !everything && *need != Need::Asked {
@@ -130,6 +132,9 @@ impl Stream {
             _ => Some(&self.newest),
         };
         let Some(view) = view.cloned() else { return false };
+        if together {
+            push.hold_with_those_that_wait(subscription, &view);
+        }
         let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
         let set = match full && (changes || owed) {
             true => self.full_state(subscription, &view, &mut push),

@@ -9,7 +9,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::grpc::lab::{Server, differ, exchange, soon};
 use super::harness::*;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{Resource, ResourceType, Update};
 use crate::xds::{Variant, encode};
 
 const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
@@ -125,6 +125,90 @@ fn d27_a_client_that_comes_back_is_told_what_is_gone() {
     bench.settled(ResourceType::CLUSTER, []);
     assert_eq!(bench.resume(ROUTES, &["r"], [("r", r)]), "");
     assert_eq!(bench.resume(HOSTS, &[], [("r/a", a), ("r/b", b)]), "VirtualHost-{r/b}");
+}
+
+/// A virtual host with these domains, that leads to `cluster`.
+fn leading(name: &str, domains: &[&str], cluster: &str) -> Resource {
+    let action = route_v3::RouteAction {
+        cluster_specifier: Some(route_v3::route_action::ClusterSpecifier::Cluster(cluster.to_owned())),
+        ..Default::default()
+    };
+    let route = route_v3::Route { action: Some(route_v3::route::Action::Route(action)), ..Default::default() };
+    let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
+    let message = route_v3::VirtualHost { name: name.to_owned(), domains, routes: vec![route], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// An Envoy with hosts `r/a` and `r/b` that lead to the cluster `x`.
+fn leading_to_x() -> Bench {
+    let hosts = [leading("r/a", &["a", "c"], "x"), leading("r/b", &["b"], "x")];
+    let [a, b] = hosts;
+    let mut bench = Bench::delta([cluster("x"), endpoints("x"), routes("r", []), listener("l", "r"), a, b]);
+    bench.settled(CLUSTER, []);
+    bench.settled(ENDPOINTS, ["x"]);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    bench
+}
+
+#[test]
+fn d27_a_domain_moves_in_one_response_when_the_cluster_behind_it_is_acked() {
+    let mut bench = leading_to_x();
+    let moved = [cluster("y"), endpoints("y"), leading("r/a", &["a"], "x"), leading("r/b", &["b", "c"], "y")];
+    let clusters = bench.set(moved);
+    assert_eq!(clusters, "CDS{y} EDS{y}");
+    let moved = bench.ack_all(&clusters);
+    assert_eq!(moved, "VirtualHost{r/a,r/b}");
+    bench.ack_all(&moved);
+    // One goes, and another has its domain.
+    let update = Update { set: vec![leading("r/b", &["b", "c", "a"], "y")], remove: vec![(HOSTS, "r/a".into())] };
+    bench.store.update(update);
+    assert_eq!(bench.catch_up(), "VirtualHost{r/b}-{r/a}");
+}
+
+#[test]
+fn d27_a_domain_moves_in_one_response_also_if_hosts_are_asked_for_while_another_is_under_way() {
+    let mut bench = leading_to_x();
+    let under_way = bench.set([leading("r/b", &["b", "d"], "x")]);
+    assert_eq!(under_way, "VirtualHost{r/b}");
+    let update = Update { set: vec![leading("r/b", &["b", "c", "a"], "x")], remove: vec![(HOSTS, "r/a".into())] };
+    bench.store.update(update);
+    assert_eq!(bench.catch_up(), "", "one at a time");
+    bench.unsubscribe(ROUTES, ["r"]);
+    assert_eq!(bench.subscribe(ROUTES, ["r"]), "RDS{r} VirtualHost{r/b}-{r/a}");
+}
+
+#[test]
+fn d27_a_domain_does_not_move_to_a_host_that_waits_for_a_cluster_that_was_rejected() {
+    let mut bench = leading_to_x();
+    let moved =
+        [cluster("y"), leading("r/a", &["a"], "x"), leading("r/b", &["b", "c"], "y"), leading("r/d", &["d"], "x")];
+    let clusters = bench.set(moved);
+    assert_eq!(clusters, "CDS{y}");
+    let others = bench.nack(clusters.one(), "no");
+    assert_eq!(others, "VirtualHost{r/d}", "r/b would lead nowhere, and c be served by nobody");
+    bench.ack_all(&others);
+    let clusters = bench.set([cluster_at("y", 9)]);
+    assert_eq!(bench.ack_all(&clusters), "VirtualHost{r/a,r/b}");
+}
+
+#[test]
+fn d27_a_cluster_stays_while_a_host_leads_there() {
+    let mut bench = leading_to_x();
+    let update = Update {
+        set: vec![cluster("y"), leading("r/a", &["a", "c"], "y"), leading("r/b", &["b"], "y")],
+        remove: vec![(CLUSTER, "x".into()), (ENDPOINTS, "x".into())],
+    };
+    bench.store.update(update);
+    let clusters = bench.catch_up();
+    assert_eq!(clusters, "CDS{y}");
+    let hosts = bench.ack_all(&clusters);
+    assert_eq!(hosts, "VirtualHost{r/a,r/b}");
+    assert_eq!(bench.wait(GRACE * 3), "", "it may still lead there");
+    bench.ack_all(&hosts);
+    let gone = bench.wait(GRACE).to_string();
+    assert!(gone.starts_with("CDS-{x}"), "{gone}");
 }
 
 #[test]
