@@ -1,7 +1,8 @@
 //! Lists of names that clients ask for: many ask for the same long one, so it is looked up and kept once.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use imbl::OrdSet;
 
 use super::Resource;
 
@@ -14,7 +15,7 @@ pub struct Asked {
     hash: u64,
     in_order: Vec<Arc<str>>,
     /// The names, shared with the resources that have them.
-    pub names: Arc<HashSet<Arc<str>>>,
+    pub names: OrdSet<Arc<str>>,
     /// Those that do not exist, sorted.
     pub absent: Vec<Arc<str>>,
     /// Whether they are all that there is of the type, and perhaps more.
@@ -26,11 +27,10 @@ impl Asked {
     fn new<'a>(hash: u64, names: &[String], get: impl Fn(&str) -> Option<&'a Arc<Resource>>, count: usize) -> Self {
         let own = |name: &String| get(name).map_or_else(|| name.as_str().into(), |resource| resource.name().clone());
         let in_order: Vec<Arc<str>> = names.iter().map(own).collect();
-        let names: HashSet<Arc<str>> = in_order.iter().cloned().collect();
-        let mut absent: Vec<Arc<str>> = names.iter().filter(|name| get(name).is_none()).cloned().collect();
-        absent.sort();
+        let names: OrdSet<Arc<str>> = in_order.iter().cloned().collect();
+        let absent: Vec<Arc<str>> = names.iter().filter(|name| get(name).is_none()).cloned().collect();
         let all = names.len() - absent.len() == count;
-        Self { hash, in_order, names: Arc::new(names), absent, all }
+        Self { hash, in_order, names, absent, all }
     }
 
     fn is(&self, hash: u64, names: &[String]) -> bool {

@@ -25,8 +25,7 @@ pub struct Snapshot {
     serial: u64,
     generation: u64,
     types: BTreeMap<ResourceType, Typed>,
-    /// Load assignment and the cluster that uses it.
-    users_of_endpoints: OrdSet<(Arc<str>, Arc<str>)>,
+    users: Users,
     /// What the last publications changed, oldest first; the newest is the one that made this snapshot. Names alone:
     /// with the resources, every version of a route configuration of megabytes would outlive it by all these changes.
     journal: imbl::Vector<Arc<[Key]>>,
@@ -45,14 +44,48 @@ struct Typed {
 
 impl Typed {
     /// Takes out what was noted of `old`.
-    fn forget(&mut self, old: &Resource, users_of_endpoints: &mut OrdSet<(Arc<str>, Arc<str>)>) {
+    fn forget(&mut self, old: &Resource, users: &mut Users) {
         self.digest ^= digest(old);
         self.bodies = Arc::default();
         for alias in &old.lease().aliases {
             self.aliases.remove(&(alias.clone(), old.name().clone()));
         }
-        for endpoints in old.references().endpoints.iter() {
-            users_of_endpoints.remove(&(endpoints.clone(), old.name().clone()));
+        users.forget(old);
+    }
+}
+
+/// Types of which there are many small resources that lead to clusters: each of them is found by the clusters.
+const MANY: [ResourceType; 2] = [ResourceType::SCOPED_ROUTES, ResourceType::VIRTUAL_HOST];
+
+/// Who uses what.
+#[derive(Debug, Clone, Default)]
+struct Users {
+    /// Load assignment and the cluster that uses it.
+    endpoints: OrdSet<(Arc<str>, Arc<str>)>,
+    /// Cluster and the resource that leads there, of types of which there are many.
+    clusters: OrdSet<(Arc<str>, ResourceType, Arc<str>)>,
+}
+
+impl Users {
+    fn note(&mut self, resource: &Resource) {
+        for endpoints in resource.references().endpoints.iter() {
+            self.endpoints.insert((endpoints.clone(), resource.name().clone()));
+        }
+        if MANY.contains(&resource.kind()) {
+            for cluster in resource.references().clusters.iter() {
+                self.clusters.insert((cluster.clone(), resource.kind(), resource.name().clone()));
+            }
+        }
+    }
+
+    fn forget(&mut self, resource: &Resource) {
+        for endpoints in resource.references().endpoints.iter() {
+            self.endpoints.remove(&(endpoints.clone(), resource.name().clone()));
+        }
+        if MANY.contains(&resource.kind()) {
+            for cluster in resource.references().clusters.iter() {
+                self.clusters.remove(&(cluster.clone(), resource.kind(), resource.name().clone()));
+            }
         }
     }
 }
@@ -129,7 +162,23 @@ impl Snapshot {
 
     /// The clusters that use the load assignment `name`.
     pub fn clusters_of<'a>(&'a self, name: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
-        paired_with(&self.users_of_endpoints, name)
+        paired_with(&self.users.endpoints, name)
+    }
+
+    /// The resources of a type that lead to a cluster.
+    pub fn leading_to<'a>(
+        &'a self,
+        kind: ResourceType,
+        cluster: &str,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Resource>> + 'a> {
+        let cluster: Arc<str> = cluster.into();
+        if !MANY.contains(&kind) {
+            return Box::new(self.all(kind).filter(move |resource| resource.references().names_cluster(&cluster)));
+        }
+        let from = (cluster.clone(), kind, Arc::from(""));
+        let users = self.users.clusters.range(from..);
+        let users = users.take_while(move |(used, of, _)| (used, *of) == (&cluster, kind));
+        Box::new(users.filter_map(move |(_, _, name)| self.get(kind, name)))
     }
 
     /// How many resources of a type there are.
@@ -311,7 +360,7 @@ impl Store {
         for (kind, name) in update.remove {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*canonical(&name)) {
-                typed.forget(&old, &mut next.users_of_endpoints);
+                typed.forget(&old, &mut next.users);
                 changes.removed.push(old);
             }
         }
@@ -325,7 +374,7 @@ impl Store {
             match typed.resources.insert(resource.name().clone(), resource.clone()) {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
-                    typed.forget(&old, &mut next.users_of_endpoints);
+                    typed.forget(&old, &mut next.users);
                     // Other origins alone (a new generation of the object) are kept, but are no change to a stream.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
@@ -337,9 +386,7 @@ impl Store {
             for alias in &resource.lease().aliases {
                 typed.aliases.insert((alias.clone(), resource.name().clone()));
             }
-            for endpoints in resource.references().endpoints.iter() {
-                next.users_of_endpoints.insert((endpoints.clone(), resource.name().clone()));
-            }
+            next.users.note(&resource);
         }
         next.generation = generation.unwrap_or(next.generation);
         if changes.is_empty() && previous.is_some() {

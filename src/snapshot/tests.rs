@@ -91,3 +91,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_leads_to_a_cluster_is_found_whatever_has_changed() {
+    use envoy_types::pb::envoy::config::route::v3 as route_v3;
+    let host = |name: &str, clusters: &[&str]| {
+        let to = |cluster: &&str| {
+            let cluster = Some(route_v3::route_action::ClusterSpecifier::Cluster((*cluster).to_owned()));
+            let action = route_v3::RouteAction { cluster_specifier: cluster, ..Default::default() };
+            route_v3::Route { action: Some(route_v3::route::Action::Route(action)), ..Default::default() }
+        };
+        let routes = clusters.iter().map(to).collect();
+        Resource::new(name, &route_v3::VirtualHost { name: name.into(), routes, ..Default::default() }, vec![])
+    };
+    let (store, kind) = (Store::default(), ResourceType::VIRTUAL_HOST);
+    let leading = |cluster: &str| {
+        let newest = store.newest().unwrap();
+        newest.leading_to(kind, cluster).map(|host| host.name().to_string()).collect::<Vec<_>>()
+    };
+    store.replace(vec![host("r/a", &["x", "y"]), host("r/b", &["x"]), host("r/c", &["xx"])]);
+    assert_eq!((leading("x"), leading("y")), (vec!["r/a".into(), "r/b".into()], vec!["r/a".into()]));
+    store.update(Update { set: vec![host("r/a", &["y"])], remove: vec![(kind, "r/c".into())] });
+    assert_eq!((leading("x"), leading("xx")), (vec!["r/b".into()], vec![]));
+    store.replace(Vec::<Resource>::new());
+    assert!(leading("x").is_empty() && leading("y").is_empty());
+}

@@ -241,10 +241,8 @@ impl Gates {
         let of_replaced = |replaced: &Replaced| replaced.old.references().names_cluster(cluster);
         // Routes of an older snapshot may still go out, and new ones be asked for.
         let view = self.routes.as_ref().filter(|view| view.serial() != newest.serial());
-        let pending = order::before().any(|kind| {
-            let resources = view.into_iter().flat_map(|view| view.all(kind));
-            resources.into_iter().any(|r| r.references().names_cluster(cluster))
-        });
+        let pending =
+            order::before().any(|kind| view.is_some_and(|view| view.leading_to(kind, cluster).next().is_some()));
         pending
             || self.replaced.iter().any(of_replaced)
             || self.awaits_routes(types)
@@ -259,8 +257,8 @@ impl Gates {
                     kind != ResourceType::ROUTES || newest.get(kind, name).is_some() || self.uses_routes(types, name)
                 };
                 let mut apart = subscription.standing_apart();
-                let mut at_client = subscription.at_client();
-                at_client.any(|r| r.references().names_cluster(cluster) && reachable(r.name()))
+                let mut settled = newest.leading_to(kind, cluster).filter(|r| subscription.has_settled(r.name()));
+                settled.any(|r| reachable(r.name()))
                     || apart.any(|(name, known)| (may_use(&known.sent) || may_use(&known.accepted)) && reachable(name))
             })
     }

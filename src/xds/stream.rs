@@ -373,6 +373,9 @@ impl Stream {
     /// empty answer would leave its listener warming for 15 s. Source: Envoy VHDS, and its `RdsRouteConfigProvider`.
     fn follow_with_virtual_hosts(&mut self) {
         let asked = std::mem::take(&mut self.asked_routes);
+        if !self.types.contains_key(&ResourceType::VIRTUAL_HOST) {
+            return;
+        }
         let names: Vec<Arc<str>> = asked
             .iter()
             .flat_map(|routes| match self.hosts(routes).next() {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use imbl::OrdSet;
 use xxhash_rust::xxh3::Xxh3;
 
 use self::client::Level;
@@ -36,8 +37,8 @@ pub(super) struct Subscription {
     wildcard: bool,
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
-    /// Shared with other streams that ask for the same, as long as they do.
-    names: Arc<HashSet<Arc<str>>>,
+    /// Shared with other streams that asked for the same, but for what each has added or dropped since.
+    names: OrdSet<Arc<str>>,
     /// What these are in `base`, as long as nothing has changed since the first request.
     asked: Option<Arc<AskedNames>>,
     /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
@@ -99,7 +100,7 @@ impl Subscription {
             type_url: type_url.into(),
             wildcard: false,
             ever_named: false,
-            names: Arc::default(),
+            names: OrdSet::new(),
             asked: None,
             aliases: HashMap::new(),
             let_go: HashSet::new(),
@@ -241,12 +242,12 @@ impl Subscription {
         self.interest_changed = true;
         self.aliases.insert(alias.clone(), name.clone());
         self.begin(name);
-        Arc::make_mut(&mut self.names).insert(name.clone());
+        self.names.insert(name.clone());
         self.touch(name, Need::Asked);
     }
 
     fn forget(&mut self, name: &Arc<str>) {
-        Arc::make_mut(&mut self.names).remove(name);
+        self.names.remove(name);
         self.apart.remove(name);
         self.dirty.remove(name);
         self.rejected.remove(name);
@@ -311,30 +312,32 @@ impl Subscription {
         let base = self.base.clone();
         let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
         self.ever_named |= !request.subscribe.is_empty();
-        let (mut names, mut globs) = (HashSet::with_capacity(request.subscribe.len()), HashSet::new());
+        let (mut names, mut globs) = (HashSet::<&str>::with_capacity(request.subscribe.len()), HashSet::new());
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
             match Asked::parse(name) {
                 Asked::All => all = true,
                 Asked::Glob(glob) => drop(globs.insert(glob)),
-                Asked::Name(name) => drop(names.insert(self.own(name))),
+                Asked::Name(name) => drop(names.insert(name)),
             }
         }
         let all = all && self.kind.may_be_listed();
         let all_anew = std::mem::take(&mut self.let_go_all) || !self.wildcard;
         let widened = (all && all_anew) || globs.iter().any(|glob| !self.globs.contains(glob));
-        let narrowed = (self.wildcard && !all)
-            || self.names.iter().any(|name| !names.contains(name))
-            || self.globs.iter().any(|glob| !globs.contains(glob));
+        let gone: Vec<Arc<str>> = self.names.iter().filter(|name| !names.contains(&***name)).cloned().collect();
+        let narrowed =
+            (self.wildcard && !all) || !gone.is_empty() || self.globs.iter().any(|glob| !globs.contains(glob));
         let let_go = std::mem::take(&mut self.let_go);
-        let new = names.iter().filter(|name| !self.names.contains(*name) || let_go.contains(*name));
-        let added: Vec<Arc<str>> = new.cloned().collect();
+        let new = names.iter().filter(|name| !self.names.contains(**name) || let_go.contains(**name));
+        let added: Vec<Arc<str>> = new.map(|name| self.own(name)).collect();
         added.iter().for_each(|name| self.begin(name));
         if widened && !matches!(self.level, Level::Nothing) {
             let covers = |name: &str| all || globs.iter().any(|glob| glob.covers(name));
             let all = base.all(self.kind).map(|resource| resource.name());
             all.filter(|name| covers(name)).for_each(|name| self.begin(name));
         }
-        (self.wildcard, self.names, self.globs) = (all, Arc::new(names), globs);
+        (self.wildcard, self.globs) = (all, globs);
+        gone.iter().for_each(|name| drop(self.names.remove(name)));
+        self.names.extend(added.iter().cloned());
         if first
             && all
             && let Some(held) = &request.held
@@ -421,7 +424,7 @@ impl Subscription {
                     if !self.has_nothing() && !came_with_it {
                         self.touch(&name, Need::Asked);
                     }
-                    Arc::make_mut(&mut self.names).insert(name);
+                    self.names.insert(name);
                 }
             }
         }
@@ -434,7 +437,7 @@ impl Subscription {
                     let name = named.as_deref().unwrap_or(name);
                     self.aliases.retain(|_, of| **of != *name);
                     // Still covered by the wildcard: the client cannot know whether it is, so it is told again.
-                    if self.named(name) && Arc::make_mut(&mut self.names).remove(name) && self.covers(name) {
+                    if self.names.remove(name).is_some() && self.covers(name) {
                         self.touch(&name.into(), Need::Asked);
                     }
                 }

@@ -229,6 +229,11 @@ impl Subscription {
         Box::new(wanted.filter(|resource| !self.apart.contains_key(resource.name())))
     }
 
+    /// Whether the client was sent `name` as the newest snapshot has it, or has nothing else of it.
+    pub fn has_settled(&self, name: &str) -> bool {
+        !matches!(self.level, Level::Nothing) && self.covers(name) && !self.apart.contains_key(name)
+    }
+
     /// Names of what the client was sent.
     pub fn names_sent(&self) -> impl Iterator<Item = Arc<str>> {
         let settled = (!matches!(self.level, Level::Nothing)).then(|| self.settled()).into_iter().flatten();
@@ -271,7 +276,7 @@ impl Subscription {
         self.fresh = false;
         self.level = Level::Accepted;
         let names: Vec<Arc<str>> = self.settled().map(|resource| resource.name().clone()).collect();
-        for name in names.iter().chain(&*self.names.clone()) {
+        for name in names.iter().chain(&self.names.clone()) {
             self.apart.entry(name.clone()).or_default();
             self.touch(name, Need::Asked);
         }
