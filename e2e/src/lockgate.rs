@@ -169,6 +169,26 @@ impl Lockgate {
         versions
     }
 
+    /// The virtual host of plain HTTP that has this domain, as Envoys by delta are sent it.
+    pub async fn virtual_host(&self, domain: &str) -> Option<Value> {
+        const HOSTS: &str = "/debug/resources?type=VirtualHost";
+        if self.get(HOSTS).await.status != 200 {
+            return None;
+        }
+        let list = self.json(HOSTS).await;
+        for host in list.as_array().into_iter().flatten() {
+            let name = host["name"].as_str().unwrap_or_default().replace('*', "%2A");
+            // One that is there no more is not the one.
+            let page = self.get(&format!("{HOSTS}&name={name}")).await;
+            let Ok(mut host) = serde_json::from_slice::<Value>(&page.body) else { continue };
+            let domains = host["resource"]["domains"].as_array();
+            if domains.is_some_and(|domains| domains.iter().any(|own| own == domain)) {
+                return Some(host["resource"].take());
+            }
+        }
+        None
+    }
+
     async fn json(&self, path: &str) -> Value {
         let answer = self.get(path).await;
         serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.text()))

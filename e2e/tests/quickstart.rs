@@ -95,14 +95,14 @@ async fn the_log_tells_of_an_edit() {
         "{}",
         quickstart.lockgate.logged(&["object changed", "kind=Ingress", "namespace=demo", "name=shop"]).await
     );
-    let changed = quickstart.lockgate.logged(&["published: changed", "RouteConfiguration", "name=http "]).await;
+    let changed = quickstart.lockgate.logged(&["published: changed", "VirtualHost", "name=http/"]).await;
     let log = quickstart.lockgate.log();
     let after = log.split_once(&changed).expect("that line").1;
-    let sent = after.lines().find(|line| line.contains("sent") && line.contains("RouteConfiguration"));
+    let sent = after.lines().find(|line| line.contains("sent") && line.contains("VirtualHost"));
     let sent = sent.unwrap_or_else(|| panic!("no line that says what was sent:\n{after}"));
-    assert!(sent.contains("node_id=envoy-") && sent.contains("set=2 "), "{sent}");
+    assert!(sent.contains("node_id=envoy-") && sent.contains("set=1 "), "{sent}");
     let nonce = sent.split(' ').find(|field| field.starts_with("nonce=")).expect("a nonce");
-    let ack = quickstart.lockgate.logged(&["ACK", "node_id=envoy-", "RouteConfiguration", &format!("{nonce} ")]).await;
+    let ack = quickstart.lockgate.logged(&["ACK", "node_id=envoy-", "VirtualHost", &format!("{nonce} ")]).await;
     println!("{changed}\n{sent}\n{ack}");
 }
 

@@ -35,7 +35,7 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     for (name, version) in &first {
         println!("{version} {name}");
     }
-    for kind in ["Listener", "RouteConfiguration", "Cluster", "ClusterLoadAssignment", "Secret"] {
+    for kind in ["Listener", "RouteConfiguration", "VirtualHost", "Cluster", "ClusterLoadAssignment", "Secret"] {
         assert!(first.keys().any(|name| name.starts_with(&format!("{kind} "))), "no {kind} to compare");
     }
 
@@ -50,9 +50,15 @@ async fn a_directory_and_an_api_server_give_the_same_resources() {
     server.kubectl(&["delete", "ingress", "fallback", "--namespace", "shop"], "").await;
     let time = wait_until("the change, and the same, from both", async || {
         let (offline, online) = (offline.resources().await, online.resources().await);
-        let changed = ["Cluster shop/cart/http", "ClusterLoadAssignment shop/cart/http", "RouteConfiguration http"]
+        let of = |all: &BTreeMap<String, String>, start: &str| {
+            all.iter()
+                .filter(|(name, _)| name.starts_with(start))
+                .map(|(_, version)| version.clone())
+                .collect::<Vec<_>>()
+        };
+        let changed = ["Cluster shop/cart/http", "ClusterLoadAssignment shop/cart/http", "VirtualHost http/"]
             .iter()
-            .all(|name| offline.get(*name) != first.get(*name));
+            .all(|name| of(&offline, name) != of(&first, name));
         changed && offline == online
     })
     .await;

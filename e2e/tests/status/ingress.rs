@@ -32,8 +32,7 @@ async fn assert_served(lockgate: &Lockgate, host: &str) {
 
 /// Waits until the host is a part of what is published.
 async fn until_published(lockgate: &Lockgate, host: &str) {
-    let path = "/debug/resources?type=RouteConfiguration&name=http";
-    wait_until("the host to be published", async || lockgate.get(path).await.text().contains(host)).await;
+    wait_until("the host to be published", async || lockgate.virtual_host(host).await.is_some()).await;
 }
 
 /// resourceVersion of every Ingress.
