@@ -268,6 +268,11 @@ async fn redirects_and_headers(form: Form) {
         let answer = site.target(host).get("/a?b=c").await.expect("a redirect");
         assert_eq!(answer.header("location"), location, "{host}");
     }
+    // TLS hosts are scopes too, on the same subscription.
+    for host in ["one.test", "two.test"] {
+        let target = Target::https(site.lockgate.https, host, authority.der());
+        wait_until(&format!("{host} over TLS"), async || target.backend("/").await.as_deref() == Some("a")).await;
+    }
     site.answered("echo.test", 200).await;
     let asked = site.target("echo.test").field("x-lockgate-bucket", "forged").get("/").await.expect("an echo").text();
     match form.setting {
@@ -275,6 +280,7 @@ async fn redirects_and_headers(form: Form) {
         // A field like any other.
         _ => assert!(asked.contains("x-lockgate-bucket: forged"), "{asked}"),
     }
+    assert_eq!(site.lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
 }
 
 /// Another form while Envoy serves: to have everything in one piece costs no request. To have it in several, some are
