@@ -12,6 +12,12 @@ use crate::snapshot::{Resource, ResourceType};
 const MAX_DEPTH: usize = 100;
 
 const CONFIG_SOURCE: &str = "envoy.config.core.v3.ConfigSource";
+/// Where scopes that name their routes have these from: one source for all, which can be no file. So it is told of the scopes
+/// that do, and not of the listener.
+const SOURCE_OF_SCOPES: &str =
+    "envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.rds_config_source";
+/// A scope, and the field in which it names its routes.
+const SCOPE: (&str, u32) = ("envoy.config.route.v3.ScopedRouteConfiguration", 2);
 const ANY: &str = "google.protobuf.Any";
 
 /// A message that names a resource and says where to have it: field of the source, field of the name, type.
@@ -77,6 +83,9 @@ impl Walk<'_> {
             }
             return false;
         }
+        if descriptor.full_name() == SCOPE.0 && text(message, SCOPE.1).is_some_and(|name| !name.is_empty()) {
+            self.left.push("route_configuration_name".to_owned());
+        }
         let mut changed = false;
         if let Some((_, source, name, kind)) = USERS.iter().find(|(user, ..)| *user == descriptor.full_name()) {
             let wanted = match name {
@@ -97,7 +106,7 @@ impl Walk<'_> {
             }
         }
         let own = text(message, 1).unwrap_or_default();
-        for (field, value) in message.fields_mut() {
+        for (field, value) in message.fields_mut().filter(|(field, _)| field.full_name() != SOURCE_OF_SCOPES) {
             let dot = if path.is_empty() { "" } else { "." };
             let path = format!("{path}{dot}{}", field.name());
             changed |= self.value(value, &path, &own, depth + 1);

@@ -77,8 +77,11 @@ fn what_no_file_can_give_is_named() {
         &resource(ResourceType::LISTENER, json!({"name": "web", "filter_chains": [{"filters": filters}]})),
         Reload::Rename,
     );
-    assert_eq!(left, ["filter_chains[0].filters[0].typed_config.scoped_routes.rds_config_source"]);
+    assert_eq!(left, [""; 0], "scopes may have their routes inside");
     assert!(json.contains("/run/envoy/scoped-routes.yaml"), "{json}");
+    let scope = |routes| by_file(&resource(ResourceType::SCOPED_ROUTES, routes), &place(Reload::Rename)).1;
+    assert_eq!(scope(json!({"name": "a", "route_configuration_name": "b"})), ["route_configuration_name"]);
+    assert_eq!(scope(json!({"name": "a", "route_configuration": {"name": "b"}})), [""; 0]);
     let (_, left) = with_files(
         &resource(ResourceType::ROUTES, json!({"name": "a", "vhds": {"config_source": ads()}})),
         Reload::Rename,
