@@ -167,7 +167,7 @@ fn kubeconfig(port: u16, ca: &str, token: &str) -> String {
 }
 
 /// A program of the lab: in `$BIN`, else where `make lab-build` puts it.
-pub(crate) fn lab(name: &str) -> PathBuf {
+pub fn lab(name: &str) -> PathBuf {
     let directory = std::env::var_os("BIN").map_or_else(|| repository().join("e2e/lab/bin"), PathBuf::from);
     program(directory.join(name), "make lab-build")
 }

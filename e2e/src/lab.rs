@@ -23,6 +23,7 @@ use crate::client::{Answer, Target};
 use crate::process::{output, repository};
 use crate::wait::wait_at_most;
 
+pub use crate::apiserver::lab as program;
 pub use echo::{Echo, echo};
 pub use installation::Installation;
 pub use namespace::{Namespace, Pod};

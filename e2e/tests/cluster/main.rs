@@ -2,10 +2,12 @@
 //! stop what others need say so by [`e2e::Lab::alone`]; all others run side by side.
 
 mod audit;
+mod broken;
 mod certificates;
 mod conformance;
 mod first;
 mod helm;
 mod lab;
 mod rbac;
+mod ways_in;
 mod zero_downtime;
