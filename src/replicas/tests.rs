@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
-use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::*;
+use super::{Connector, Here, Others};
+use super::{Reached, Wanted, answer, routes};
 use crate::inspection::{Inspection, Published};
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Resource, ResourceType, Store, Update};
 use crate::source::objects::ObjectKey;
-use crate::xds::{self, Access, Registry, Service, Stores};
+use crate::xds::{self, Access, Client, Registry, Service, Stores, Variant};
 
 /// A replica with one Ingress, shop/cart, that is served by the cluster `c`.
 struct Replica {
     address: SocketAddr,
-    store: Arc<Store>,
+    /// What delta Envoys are served, and all others.
+    stores: [Arc<Store>; 2],
     here: Here,
     inspection: watch::Sender<Arc<Inspection>>,
     _stop: watch::Sender<bool>,
@@ -36,21 +38,34 @@ impl Replica {
     async fn start() -> Self {
         let (stop, stopping) = watch::channel(false);
         let (inspection, inspected) = watch::channel(Arc::default());
-        let (store, registry) = (Arc::new(Store::default()), Arc::new(Registry::default()));
+        let (stores, registry) = (<[Arc<Store>; 2]>::default(), Arc::new(Registry::default()));
+        let [delta, others] = stores.clone();
+        let by_variant = move |client: Client<'_>| match client.variant {
+            Variant::Delta => Some(delta.clone()),
+            Variant::Sotw => Some(others.clone()),
+        };
         let here = Here::new(registry.clone(), inspected);
-        let service = Service::new(Stores::one(store.clone()), stopping)
+        let service = Service::new(Stores::by_client(by_variant), stopping)
             .with_registry(registry)
             .with_routes(routes(here.clone()));
         let listener = xds::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(xds::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
-        Self { address, store, here, inspection, _stop: stop }
+        Self { address, stores, here, inspection, _stop: stop }
     }
 
     /// Publishes the Ingress in this generation.
     fn publish(&self, generation: i64) {
-        self.store.update(Update { set: vec![resource(generation)], remove: Vec::new() });
-        let since = self.store.newest().unwrap().generation();
+        self.publish_in(&[0, 1], generation);
+    }
+
+    /// The same, to some Envoys; the others are to follow.
+    fn publish_in(&self, stores: &[usize], generation: i64) {
+        let since = u64::try_from(generation).unwrap();
+        for store in stores {
+            let update = Update::setting(vec![Arc::new(resource(generation))]);
+            self.stores[*store].publish(update, since, |_| ());
+        }
         let published = Published { uid: "u".into(), generation, since };
         let ingresses = [(ObjectKey::new("shop", "cart"), published)].into_iter().collect();
         self.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
@@ -133,6 +148,61 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 2, 1).await;
     drop(one);
     until(&replica.here, &cart(2), 1, 1).await;
+}
+
+/// An Envoy by state of the world.
+struct Sotw {
+    requests: mpsc::Sender<DiscoveryRequest>,
+    responses: tonic::Streaming<DiscoveryResponse>,
+}
+
+impl Sotw {
+    async fn connect(address: SocketAddr, id: &str) -> Self {
+        let (requests, receiver) = mpsc::channel(8);
+        let node = NodeMessage { id: id.into(), user_agent_name: "envoy".into(), ..NodeMessage::default() };
+        let type_url = ResourceType::CLUSTER.url().to_owned();
+        requests.send(DiscoveryRequest { node: Some(node), type_url, ..Default::default() }).await.unwrap();
+        let mut client = AggregatedDiscoveryServiceClient::connect(format!("http://{address}")).await.unwrap();
+        let responses = client.stream_aggregated_resources(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        Self { requests, responses }
+    }
+
+    /// Accepts the next response.
+    async fn accept(&mut self) {
+        let DiscoveryResponse { version_info, nonce: response_nonce, type_url, .. } =
+            self.responses.message().await.unwrap().unwrap();
+        let answer = DiscoveryRequest { version_info, response_nonce, type_url, ..Default::default() };
+        self.requests.send(answer).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn envoys_of_two_stores_count_each_by_its_own() {
+    let replica = Replica::start().await;
+    replica.publish(1);
+    let (mut delta, mut sotw) =
+        (Envoy::connect(replica.address, "delta").await, Sotw::connect(replica.address, "sotw").await);
+    let nonce = delta.next().await;
+    delta.answer(nonce, None).await;
+    until(&replica.here, &cart(1), 2, 1).await;
+    sotw.accept().await;
+    until(&replica.here, &cart(1), 2, 2).await;
+    // The store of one has it later.
+    replica.publish_in(&[0], 2);
+    let nonce = delta.next().await;
+    delta.answer(nonce, None).await;
+    until(&replica.here, &cart(2), 2, 1).await;
+    assert!(!replica.here.reached(&[cart(2)]).by_all(0), "the other is level with a store that does not have it");
+    replica.publish_in(&[1], 2);
+    sotw.accept().await;
+    until(&replica.here, &cart(2), 2, 2).await;
+    // Of a publication without a change for it an Envoy is told nothing.
+    replica.publish_in(&[], 3);
+    until(&replica.here, &cart(3), 2, 0).await;
+    for store in &replica.stores {
+        store.publish(Update::default(), 3, |_| ());
+    }
+    until(&replica.here, &cart(3), 2, 2).await;
 }
 
 #[tokio::test]
