@@ -11,7 +11,8 @@
 
 FROM --platform=$BUILDPLATFORM rust:1-slim-bookworm AS build
 ARG BUILDARCH TARGETARCH
-# A C compiler for the cryptography, and the linker: this machine's own, or one for the other architecture.
+# A C compiler for the cryptography and the allocator, and the linker: this machine's own, or one for the other
+# architecture.
 RUN set -eu; \
     case "$TARGETARCH" in \
       amd64) rust=x86_64 deb=x86-64 ;; \
@@ -19,11 +20,11 @@ RUN set -eu; \
       *) echo "no image for $TARGETARCH: amd64 and arm64" >&2; exit 1 ;; \
     esac; \
     rustup target add "$rust-unknown-linux-gnu"; \
-    if [ "$TARGETARCH" != "$BUILDARCH" ]; then \
-      apt-get update; \
-      apt-get install --yes --no-install-recommends "gcc-$deb-linux-gnu" "libc6-dev-$TARGETARCH-cross"; \
-      rm -rf /var/lib/apt/lists/*; \
-    fi; \
+    cross=; \
+    if [ "$TARGETARCH" != "$BUILDARCH" ]; then cross="gcc-$deb-linux-gnu libc6-dev-$TARGETARCH-cross"; fi; \
+    apt-get update; \
+    apt-get install --yes --no-install-recommends make $cross; \
+    rm -rf /var/lib/apt/lists/*; \
     echo "$rust" >/architecture
 WORKDIR /src
 COPY . .
@@ -35,6 +36,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     rust=$(cat /architecture); \
     export "CC_${rust}_unknown_linux_gnu=$rust-linux-gnu-gcc" "AR_${rust}_unknown_linux_gnu=$rust-linux-gnu-ar"; \
     export "CARGO_TARGET_$(echo "$rust" | tr a-z A-Z)_UNKNOWN_LINUX_GNU_LINKER=$rust-linux-gnu-gcc"; \
+    # Kernels for arm64 have pages of up to 64 KiB.
+    if [ "$rust" = aarch64 ]; then export JEMALLOC_SYS_WITH_LG_PAGE=16; fi; \
     export CARGO_PROFILE_RELEASE_STRIP=symbols LOCKGATE_COMMIT; \
     cargo build --release --locked --bin lockgate --target "$rust-unknown-linux-gnu"; \
     cp "target/$rust-unknown-linux-gnu/release/lockgate" /lockgate

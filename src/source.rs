@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod decode;
 pub mod directory;
 pub mod file;
+mod names;
 pub mod objects;
 pub mod resources;
 pub mod secret;

@@ -93,6 +93,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("prometheus_client", &["metrics"]),
     ("rcgen", &["pki"]),
     ("rustix", &["cmd"]),
+    ("tikv_jemallocator", &["main"]),
     ("tonic", &["xds"]),
     ("tracing_subscriber", &["telemetry"]),
 ];

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::names::shared;
 use super::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
     ServicePort, SliceEndpoint,
@@ -100,10 +101,10 @@ impl Decode for core::Service {
         let external = spec.type_.as_deref() == Some("ExternalName");
         let port = |port: core::ServicePort| {
             Some(ServicePort {
-                name: port.name.unwrap_or_default().into(),
+                name: shared(port.name.as_deref().unwrap_or_default()),
                 port: u16::try_from(port.port).ok().filter(|port| *port > 0)?,
-                protocol: port.protocol.as_deref().unwrap_or("TCP").into(),
-                app_protocol: port.app_protocol.map(Arc::from),
+                protocol: shared(port.protocol.as_deref().unwrap_or("TCP")),
+                app_protocol: port.app_protocol.as_deref().map(shared),
             })
         };
         Some(Object::Service(Arc::new(Service {
@@ -120,7 +121,7 @@ impl Decode for discovery::EndpointSlice {
 
     fn decode(self) -> Option<Object> {
         let service = self.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
-        let service = service.map(String::as_str).unwrap_or_default().into();
+        let service = shared(service.map(String::as_str).unwrap_or_default());
         let ports = self.ports.unwrap_or_default().into_iter();
         let ports = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
         let namespace = self.metadata.namespace.clone().unwrap_or_default();
@@ -133,7 +134,7 @@ impl Decode for discovery::EndpointSlice {
                 ready,
                 serving: conditions.serving.unwrap_or(ready),
                 terminating: conditions.terminating.unwrap_or(false),
-                zone: endpoint.zone.unwrap_or_default().into(),
+                zone: shared(endpoint.zone.as_deref().unwrap_or_default()),
                 pod: pod.map(|target| {
                     let namespace = target.namespace.as_deref().unwrap_or(&namespace);
                     format!("{namespace}/{}", target.name.unwrap_or_default()).into()
@@ -150,7 +151,7 @@ impl Decode for discovery::EndpointSlice {
             ports: ports
                 .map(|port| {
                     let number = port.port.and_then(|port| u16::try_from(port).ok());
-                    (port.name.unwrap_or_default().into(), number)
+                    (shared(port.name.as_deref().unwrap_or_default()), number)
                 })
                 .collect(),
             endpoints: self.endpoints.into_iter().filter_map(endpoint).collect(),
@@ -214,7 +215,7 @@ fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
         fields.and_then(|fields| fields.pointer("/f:status/f:loadBalancer/f:ingress")).is_some()
     };
     let writers = metadata.managed_fields.iter().flatten().filter(wrote);
-    writers.filter_map(|entry| entry.manager.as_deref().map(Arc::from)).collect()
+    writers.filter_map(|entry| entry.manager.as_deref().map(shared)).collect()
 }
 
 /// Whether objects of `kind` are in a namespace.
@@ -229,7 +230,9 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
         None | Some("") => "default",
         Some(namespace) => namespace,
     };
-    ObjectKey::new(namespace, name)
+    // A slice's name ends in something random; all others have the names of things that are found by them.
+    let name = if kind == Kind::EndpointSlice { name.into() } else { shared(name) };
+    ObjectKey { namespace: shared(namespace), name }
 }
 
 /// Whether some translation reads an annotation of this name.

@@ -122,19 +122,25 @@ impl From<proto::Partial> for Partial {
 
 fn whole<K: Wire>(object: K) -> Item {
     let (key, version) = identity(object.metadata());
-    Item { key, version, object: object.decode() }
+    item(key, version, object.decode())
 }
 
 fn partial(object: Partial, kind: Kind) -> Item {
     let (key, version) = identity(&object.metadata);
     let meta = std::sync::Arc::new(meta(object.metadata, kind));
     let object = if kind == Kind::Namespace { Object::Namespace(meta) } else { Object::ConfigMap(meta) };
-    Item { key, version, object: Some(object) }
+    item(key, version, Some(object))
 }
 
 fn identity(meta: &ObjectMeta) -> (ObjectKey, String) {
     let key = ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
     (key, meta.resource_version.clone().unwrap_or_default())
+}
+
+fn item(key: ObjectKey, version: String, object: Option<Object>) -> Item {
+    // The object's own key: its texts are shared.
+    let key = object.as_ref().map_or(key, |object| object.meta().key.clone());
+    Item { key, version, object }
 }
 
 fn list<K: DeserializeOwned>(bytes: &[u8], item: impl Fn(K) -> Item) -> serde_json::Result<Items> {

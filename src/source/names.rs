@@ -1,0 +1,66 @@
+//! Texts that many objects have in common, kept once: namespaces, names of Services and of ports, zones.
+//!
+//! What nobody uses any more is forgotten in time: after as many requests as there are texts, all are looked through.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
+
+/// The least number of requests between two looks for what nobody uses any more.
+const LEAST: usize = 4096;
+
+/// `text`, shared with all who have asked for the same.
+pub fn shared(text: &str) -> Arc<str> {
+    NAMES.lock().unwrap_or_else(PoisonError::into_inner).get(text)
+}
+
+#[derive(Default)]
+struct Names {
+    known: HashSet<Arc<str>>,
+    /// Requests until the next look.
+    left: usize,
+}
+
+impl Names {
+    fn get(&mut self, text: &str) -> Arc<str> {
+        if self.left == 0 {
+            self.known.retain(|name| Arc::strong_count(name) > 1);
+            self.known.shrink_to(2 * self.known.len());
+            self.left = LEAST.max(self.known.len());
+        }
+        self.left -= 1;
+        if let Some(name) = self.known.get(text) {
+            return name.clone();
+        }
+        let name: Arc<str> = text.into();
+        self.known.insert(name.clone());
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::*;
+
+    #[test]
+    fn equal_texts_are_one() {
+        let (a, b) = (shared("namespace-of-this-test"), shared("namespace-of-this-test"));
+        assert!(Arc::ptr_eq(&a, &b));
+        assert_eq!(&*a, "namespace-of-this-test");
+    }
+
+    #[test]
+    fn what_nobody_uses_is_forgotten() {
+        let mut names = Names::default();
+        let kept: Vec<_> = (0..100).map(|i| names.get(&format!("kept-{i}"))).collect();
+        for i in 0..10 * LEAST {
+            names.get(&i.to_string());
+            assert!(names.known.len() <= LEAST + kept.len(), "{}", names.known.len());
+        }
+        assert!(kept.iter().all(|name| Arc::ptr_eq(name, &names.get(name))));
+        assert!(names.known.capacity() < 8 * LEAST);
+    }
+}
