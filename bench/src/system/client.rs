@@ -39,6 +39,7 @@ pub struct Plan {
 /// # Errors
 /// There is no connection, or the stream has ended by itself.
 pub async fn run(plan: Plan, shared: Rc<Shared>) -> anyhow::Result<()> {
+    let permit = shared.syncing.clone().acquire_owned().await?;
     let mut connection = loop {
         match Connection::open(plan.address, plan.variant.method(), WINDOW).await {
             Ok(connection) => break connection,
@@ -47,6 +48,7 @@ pub async fn run(plan: Plan, shared: Rc<Shared>) -> anyhow::Result<()> {
         }
     };
     let mut client = Client::new(&plan, shared.clone());
+    client.permit = Some(permit);
     let mut responses = Responses::new(plan.variant);
     client.ask(Type::Cluster, Bytes::new(), Bytes::new());
     loop {
@@ -93,6 +95,8 @@ struct Client {
     has_endpoints: Bits,
     has_changes: Bits,
     complete: bool,
+    /// To be in the first sync; given back when it is complete.
+    permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
 impl Client {
@@ -117,6 +121,7 @@ impl Client {
             has_endpoints: Bits::default(),
             has_changes: Bits::default(),
             complete: false,
+            permit: None,
         }
     }
 
@@ -219,6 +224,7 @@ impl Client {
             && self.has_endpoints.len() >= shared.hosts.get()
         {
             self.complete = true;
+            self.permit = None;
             shared.completed();
         }
     }

@@ -4,17 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 
 use super::bits::Bits;
 use super::client::{self, Plan};
 use super::sight::Type;
 use crate::wire::{self, Variant};
+
+/// How many clients are in their first sync at once.
+const SYNCING: usize = 20;
 
 /// Something new that a client can be seen to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +90,9 @@ pub struct Shared {
     pub names: RefCell<Names>,
     /// How many hosts and load assignments a client needs to be complete.
     pub hosts: Cell<usize>,
+    /// How many clients may be in their first sync at once: one thread that reads hundreds of them together would leave each
+    /// waiting for so long that a server takes it for dead.
+    pub syncing: Arc<Semaphore>,
     /// Bytes of data frames.
     pub bytes: Cell<u64>,
     /// Responses.
@@ -105,6 +112,7 @@ impl Shared {
         Self {
             names: RefCell::default(),
             hosts: Cell::new(hosts),
+            syncing: Arc::new(Semaphore::new(SYNCING)),
             bytes: Cell::new(0),
             messages: Cell::new(0),
             resources: RefCell::default(),

@@ -138,6 +138,7 @@ impl Cluster {
     /// etcd refuses, or the API server is too slow.
     pub async fn fill(&mut self, kinds: &[Kind], numbers: Range<usize>, secure: bool) -> anyhow::Result<()> {
         let encode = |text: &str| BASE64_STANDARD.encode(text);
+        self.etcd = connect(&self.server.etcd()).await?;
         for &kind in kinds {
             for start in numbers.clone().step_by(BATCH) {
                 let batch = start..(start + BATCH).min(numbers.end);
@@ -166,6 +167,7 @@ impl Cluster {
     pub async fn clear(&mut self, kinds: &[Kind], numbers: Range<usize>) -> anyhow::Result<()> {
         for &kind in kinds {
             let key = |index| BASE64_STANDARD.encode(kind.key() + &name(index));
+            self.etcd = connect(&self.server.etcd()).await?;
             let range = json!({ "key": key(numbers.start), "range_end": key(numbers.end) });
             write(&mut self.etcd, Method::POST, "/v3/kv/deleterange", &range).await?;
         }
@@ -192,12 +194,15 @@ impl Cluster {
         stored["ports"][0]["port"] = backend.into();
         let key = BASE64_STANDARD.encode(Kind::EndpointSlice.key() + &name(index));
         let put = json!({ "key": key, "value": BASE64_STANDARD.encode(stored.to_string()) });
+        self.etcd = connect(&self.server.etcd()).await?;
         write(&mut self.etcd, Method::POST, "/v3/kv/put", &put).await?;
         self.seen(Kind::EndpointSlice, index, |text| text.is_some_and(|text| text.contains("127.0.0.1"))).await
     }
 
     /// Waits until the API server's cache has one object in a certain state.
     async fn seen(&mut self, kind: Kind, index: usize, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
+        // A connection of its own: the last one may have been silent for too long.
+        self.api = connect(&self.server.target()).await?;
         let path = format!("{}/{}?resourceVersion=0", kind.path(), name(index));
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -51,10 +51,10 @@ impl Bench {
     /// Starts a controller and waits until `count` clients have everything.
     pub(super) async fn open(&mut self, party: &Party, size: usize, count: usize) -> anyhow::Result<(Session, Start)> {
         let contour = self.options.contour.as_ref().map(|(program, _)| program);
-        let api = self.cluster.api().await?;
+        let limit = LIMIT + Duration::from_millis(300) * u32::try_from(count)?;
         let mut controller = Controller::start(party.which, &self.cluster, contour, &Self::choice(party))?;
-        let clients = Clients::open(controller.address, party.variant, count, size, LIMIT);
-        let complete = match clients.complete(LIMIT).await {
+        let clients = Clients::open(controller.address, party.variant, count, size, limit);
+        let complete = match clients.complete(limit).await {
             Ok(at) if controller.runs() => at.saturating_duration_since(controller.started),
             result => {
                 let reason = result.err().map_or("it has ended".into(), |error| format!("{error:#}"));
@@ -64,6 +64,8 @@ impl Bench {
             }
         };
         clients.silence(Duration::from_millis(300), Duration::from_secs(20)).await;
+        // Not before: the API server closes connections that are silent for long.
+        let api = self.cluster.api().await?;
         let start =
             Start { complete, cpu: controller.cpu()?, bytes: clients.shared.bytes.get(), peak: controller.memory()?.1 };
         Ok((Session { controller, clients, api, size, spare: FIRST_SPARE }, start))
