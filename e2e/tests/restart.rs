@@ -1,0 +1,42 @@
+//! A controller that comes back sends nothing to an Envoy that has everything.
+
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
+
+const HOSTS: usize = 1000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_hosts_are_not_sent_again() {
+    let (backend, manifests) = (Backend::start("a").await, Manifests::new());
+    let host = |name: &str| {
+        documents(&[service(name, "", &[backend.address]), ingress(name, &format!("{name}.test"), name, None)])
+    };
+    let hosts: Vec<String> = (0..HOSTS).map(|i| host(&format!("app-{i}"))).collect();
+    manifests.write("class.yaml", &ingress_class());
+    manifests.write("hosts.yaml", &documents(&hosts));
+    let mut lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+    let envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let served = async |lockgate: &Lockgate, name: &str| {
+        let target = Target::http(lockgate.http, &format!("{name}.test"));
+        wait_until(name, async || target.backend("/").await.as_deref() == Some("a")).await;
+    };
+    served(&lockgate, &format!("app-{}", HOSTS - 1)).await;
+    let pushed = async |lockgate: &Lockgate, what: &str| -> f64 {
+        let prefix = format!("lockgate_xds_pushed_{what}_total");
+        lockgate.metrics().await.iter().filter(|(name, _)| name.starts_with(&prefix)).map(|(_, value)| value).sum()
+    };
+    let all = pushed(&lockgate, "resources").await;
+    assert!(all >= 2.0 * HOSTS as f64, "{all} resources sent at first");
+
+    lockgate.restart();
+    lockgate.wait_ready().await;
+    wait_until("Envoy's stream", async || lockgate.metric("lockgate_xds_streams", &[]).await > 0.0).await;
+    // One more host: once that is served, so is all that was to be sent before it.
+    manifests.write("last.yaml", &host("last"));
+    served(&lockgate, "last").await;
+    let (resources, bytes) = (pushed(&lockgate, "resources").await, pushed(&lockgate, "bytes").await);
+    println!("sent at first: {all} resources; after a restart, and one more host: {resources} in {bytes} bytes");
+    // Its cluster, its endpoints, its routes.
+    assert!(resources <= 3.0 && bytes < 4096.0, "{resources} resources, {bytes} bytes");
+    assert_eq!(envoy.stat("listener_manager.listener_modified").await, 0);
+}
