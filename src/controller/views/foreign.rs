@@ -49,8 +49,10 @@ impl Views {
         self.served.want_all();
         self.generation += 1;
         let whole = Update { set: envoy.set.clone(), remove: envoy.remove.clone() };
+        // First, for an Envoy may have some types on an aggregated stream, and follow what that tells on others.
+        let told_below = Changes { added: whole.set.clone(), ..Changes::default() };
+        self.publish(View::Whole, whole, true, &told_below, start);
         let changes = self.publish(View::Envoy, envoy, true, &Changes::default(), start);
-        self.publish(View::Whole, whole, true, &changes, start);
         self.publish(View::Grpc, grpc, true, &changes, start);
         changes
     }
