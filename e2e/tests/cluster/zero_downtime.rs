@@ -82,10 +82,31 @@ impl<'a> Shop<'a> {
     /// reconnection, of which it is told that they are gone; so only those count that are there.
     async fn updates(&self, envoy: &Pod) -> String {
         let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
-        let answer = target.get("/stats?filter=%5C.(cds|lds|rds%5C.http|eds|sds)%5C.update_success").await;
+        let kinds = "cds|lds|rds%5C.http|eds|sds|vhds%5C.[^.]*|scoped_rds%5C.[^.]*";
+        let answer = target.get(&format!("/stats?filter=%5C.({kinds})%5C.update_success")).await;
         let updates = answer.unwrap_or_else(|error| panic!("/stats of {}: {error}", envoy.name)).text();
         assert!(updates.contains("cds.update_success: ") && updates.contains("rds.http.update_success: "), "{updates}");
         updates
+    }
+
+    /// Waits until an Envoy has no cluster of a namespace that is gone or going: those of the specs before go late, after
+    /// the grace of their removal, and would count as an update.
+    async fn settled(&self, envoy: &Pod) {
+        let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
+        self.lab
+            .until("an Envoy without clusters of earlier specs", async || {
+                let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
+                let namespaces = self.lab.kubectl(&["get", "namespaces", "-o", phases], "").await;
+                let active = |name: &str| {
+                    let mut active = namespaces.split_whitespace().filter_map(|one| one.strip_suffix("=Active"));
+                    active.any(|namespace| name.starts_with(&format!("{namespace}_")))
+                };
+                let stats = target.get("/stats?filter=%5Ecluster%5C..*%5C.membership_total").await.ok()?.text();
+                let names = stats.lines().filter_map(|line| line.strip_prefix("cluster.")?.split('.').next());
+                // Those of the bootstrap have no namespace.
+                names.filter(|name| name.contains('_')).all(active).then_some(())
+            })
+            .await;
     }
 
     fn target(&self) -> Target {
@@ -118,6 +139,7 @@ async fn a_rolling_restart_of_the_controllers() {
     let (old, envoys) = (shop.lockgate.controllers().await, shop.lockgate.envoys().await);
     let mut before = vec![];
     for envoy in &envoys {
+        shop.settled(envoy).await;
         before.push(shop.updates(envoy).await);
     }
     shop.kubectl(&["rollout", "restart", &format!("deployment/{}", shop.lockgate.name())]).await;
