@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::news::News;
 use crate::stream::{self, Order, Plan, Tally};
 
 /// What all clients of a fleet share.
@@ -39,9 +39,7 @@ pub struct Shared {
     arrivals: Cell<usize>,
     /// Nanoseconds from a marker to its arrival, one for each client.
     latencies: RefCell<Vec<u64>>,
-    stirred_at: Cell<Instant>,
-    notify: Notify,
-    failure: RefCell<Option<String>>,
+    news: News,
 }
 
 impl Shared {
@@ -62,9 +60,7 @@ impl Shared {
             awaited: Cell::new(0),
             arrivals: Cell::new(0),
             latencies: RefCell::new(Vec::new()),
-            stirred_at: Cell::new(now),
-            notify: Notify::new(),
-            failure: RefCell::new(None),
+            news: News::default(),
         }
     }
 
@@ -75,8 +71,7 @@ impl Shared {
 
     /// Something happened.
     pub fn stirred(&self) {
-        self.stirred_at.set(Instant::now());
-        self.notify.notify_waiters();
+        self.news.stirred();
     }
 
     /// A client has got a newer marker.
@@ -119,8 +114,7 @@ impl Fleet {
             let (own, counted) = (shared.clone(), tally.clone());
             let task = tokio::task::spawn_local(async move {
                 if let Err(error) = stream::run(plan, own.clone(), counted, received).await {
-                    own.failure.borrow_mut().get_or_insert(format!("{error:#}"));
-                    own.stirred();
+                    own.news.failed(&error);
                 }
             });
             Client { orders, tally, task: task.abort_handle() }
@@ -155,18 +149,7 @@ impl Fleet {
     /// # Errors
     /// It takes longer than `limit`, or a stream breaks.
     pub async fn until(&self, limit: Duration, what: &str, holds: impl Fn(&Shared) -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let notified = self.shared.notify.notified();
-            if let Some(failure) = &*self.shared.failure.borrow() {
-                bail!("a stream broke: {failure}");
-            }
-            if holds(&self.shared) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "no {what} within {} s", limit.as_secs());
-            let _ = tokio::time::timeout(Duration::from_millis(50), notified).await;
-        }
+        self.shared.news.until(limit, what, || holds(&self.shared)).await
     }
 
     /// Waits until every client has its goal; gives the time from the start.
@@ -203,7 +186,7 @@ impl Fleet {
     pub async fn silence(&self, pause: Duration, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
-            let since = self.shared.stirred_at.get().elapsed();
+            let since = self.shared.news.stirred_at().elapsed();
             if since >= pause {
                 return true;
             }

@@ -10,6 +10,7 @@ pub mod control;
 pub mod fleet;
 pub mod http2;
 pub mod machine;
+pub mod news;
 pub mod peer;
 pub mod report;
 pub mod resources;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use anyhow::Context;
+
 /// Where the versions of the other server are pinned.
 const GO_MODULE: &str = include_str!("../go-control-plane/go.mod");
 
@@ -86,4 +88,18 @@ fn field(file: &str, key: &str) -> String {
 fn said(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
+
+/// Runs a benchmark on this thread, with all the open files that the system grants: a thousand connections need more
+/// than a shell has by default. The programs that it starts inherit the limit.
+///
+/// # Errors
+/// Those of `benchmark`; the limit cannot be raised.
+pub fn run(benchmark: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .context("cannot raise the limit of open files")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, benchmark)
 }

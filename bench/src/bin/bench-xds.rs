@@ -41,10 +41,7 @@ fn main() -> anyhow::Result<()> {
     for id in &arguments.only {
         ensure!(CASES.iter().any(|(known, ..)| known == id), "there is no benchmark {id:?}");
     }
-    raise_file_limit()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = tokio::task::LocalSet::new();
-    runtime.block_on(local.run_until(run(arguments)))
+    machine::run(run(arguments))
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
@@ -88,11 +85,4 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     println!("Targets\n{}\nWhere the other server is better\n{}", report.targets(), report.behind());
     eprintln!("== [{:.0} s] done", started.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// A thousand connections need more files than a shell has by default; the servers inherit it.
-fn raise_file_limit() -> anyhow::Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).context("cannot raise the limit of open files")
 }

@@ -52,10 +52,7 @@ const PLOTS: &str = "docs/plots";
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    raise_file_limit()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local = tokio::task::LocalSet::new();
-    runtime.block_on(local.run_until(run(arguments)))
+    machine::run(run(arguments))
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
@@ -144,11 +141,4 @@ fn number(text: &str) -> anyhow::Result<usize> {
         Ok(number) => Ok(number * times),
         Err(_) => bail!("no number: {text:?}"),
     }
-}
-
-/// Hundreds of connections need more files than a shell has by default.
-fn raise_file_limit() -> anyhow::Result<()> {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).context("cannot raise the limit of open files")
 }

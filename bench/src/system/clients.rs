@@ -7,14 +7,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use bytes::Bytes;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::bits::Bits;
 use super::client::{self, Plan};
 use super::sight::Type;
+use crate::news::News;
 use crate::wire::{self, Variant};
 
 /// How many clients are in their first sync at once.
@@ -101,9 +102,7 @@ pub struct Shared {
     complete: Cell<usize>,
     completed_at: Cell<Instant>,
     sightings: RefCell<BTreeMap<Sight, (usize, Instant)>>,
-    stirred_at: Cell<Instant>,
-    notify: Notify,
-    failure: RefCell<Option<String>>,
+    news: News,
 }
 
 impl Shared {
@@ -119,16 +118,13 @@ impl Shared {
             complete: Cell::new(0),
             completed_at: Cell::new(now),
             sightings: RefCell::default(),
-            stirred_at: Cell::new(now),
-            notify: Notify::new(),
-            failure: RefCell::new(None),
+            news: News::default(),
         }
     }
 
     /// Something happened.
     pub fn stirred(&self) {
-        self.stirred_at.set(Instant::now());
-        self.notify.notify_waiters();
+        self.news.stirred();
     }
 
     /// A client has got a resource.
@@ -156,8 +152,7 @@ impl Shared {
 
     /// A client has failed.
     pub fn failed(&self, error: &anyhow::Error) {
-        self.failure.borrow_mut().get_or_insert(format!("{error:#}"));
-        self.stirred();
+        self.news.failed(error);
     }
 }
 
@@ -202,18 +197,7 @@ impl Clients {
     /// # Errors
     /// It takes longer than `limit`, or a stream breaks.
     pub async fn until(&self, limit: Duration, what: &str, holds: impl Fn(&Shared) -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let notified = self.shared.notify.notified();
-            if let Some(failure) = &*self.shared.failure.borrow() {
-                bail!("a stream broke: {failure}");
-            }
-            if holds(&self.shared) {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "no {what} within {} s", limit.as_secs());
-            let _ = tokio::time::timeout(Duration::from_millis(50), notified).await;
-        }
+        self.shared.news.until(limit, what, || holds(&self.shared)).await
     }
 
     /// Waits until every client has everything; when the last one had.
@@ -255,7 +239,7 @@ impl Clients {
     pub async fn silence(&self, pause: Duration, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
-            let since = self.shared.stirred_at.get().elapsed();
+            let since = self.shared.news.stirred_at().elapsed();
             if since >= pause {
                 return true;
             }
