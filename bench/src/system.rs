@@ -10,6 +10,7 @@ pub mod client;
 pub mod clients;
 pub mod cluster;
 pub mod controller;
+pub mod guard;
 pub mod names;
 pub mod objects;
 pub mod page;

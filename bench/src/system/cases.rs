@@ -12,12 +12,11 @@ mod session;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-
 use envoys::Scheme;
 
 use super::cluster::Cluster;
 use super::controller::{Choice, Which};
+use super::guard::Guard;
 use super::names::FIRST_SPARE;
 use super::objects::Kind;
 use super::page::{Page, Row};
@@ -207,6 +206,7 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
 struct Bench {
     options: Options,
     cluster: Cluster,
+    guard: Guard,
     started: Instant,
     /// The number of the next change of endpoints: never the same twice, for they stay in the cluster.
     change: usize,
@@ -214,11 +214,11 @@ struct Bench {
 
 impl Bench {
     async fn start(options: Options) -> anyhow::Result<Self> {
-        let started = Instant::now();
+        let (started, guard) = (Instant::now(), Guard::start()?);
         let types = options.contour.as_ref().map(|(_, types)| types.as_path());
         let mut cluster = Cluster::start(types).await?;
         cluster.fill(&[Kind::Service, Kind::EndpointSlice], FIRST_SPARE..FIRST_SPARE + SPARES, false).await?;
-        let bench = Self { options, cluster, started, change: 0 };
+        let bench = Self { options, cluster, guard, started, change: 0 };
         bench.say("the API server is up");
         Ok(bench)
     }
@@ -244,7 +244,8 @@ impl Bench {
         }
         if ours {
             for secure in [true, false] {
-                if let Err(error) = Self::guarded(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
+                if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await
+                {
                     return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
                 }
                 if secure {
@@ -280,54 +281,12 @@ impl Bench {
             Ok(figures) => {
                 figures.into_iter().map(|(metric, unit, value)| row(metric, Value::Number(value, unit))).collect()
             }
-            Err(error) => vec![row("result", Value::Note(format!("failed: {error:#}")))],
+            Err(error) => vec![row("result", Value::Note(format!("not measured: {error:#}")))],
         };
         let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row.metric, row.value)).collect();
         let took = started.elapsed().as_secs_f64();
         eprintln!("  {:<14} {:<9} {setting} ({took:.1} s): {}", party.name, case.as_str(), told.join(", "));
         page.rows.extend(rows);
-    }
-
-    /// Runs what may also panic: a helper of the tests that waits in vain does.
-    async fn guarded<T>(what: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-        use futures_catch::CatchUnwind;
-        match CatchUnwind::new(what).await {
-            Ok(result) => result,
-            Err(message) => Err(anyhow!("{message}")),
-        }
-    }
-}
-
-/// A future whose panic is its result.
-mod futures_catch {
-    use std::any::Any;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
-
-    pub struct CatchUnwind<F>(Pin<Box<F>>);
-
-    impl<F: Future> CatchUnwind<F> {
-        pub fn new(future: F) -> Self {
-            Self(Box::pin(future))
-        }
-    }
-
-    impl<F: Future> Future for CatchUnwind<F> {
-        type Output = Result<F::Output, String>;
-
-        fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-            match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-                Err(panic) => Poll::Ready(Err(message(&*panic))),
-            }
-        }
-    }
-
-    fn message(panic: &(dyn Any + Send)) -> String {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_else(|| "a panic".into())
     }
 }
 

@@ -18,7 +18,7 @@ impl Bench {
             return;
         }
         let started = Instant::now();
-        let figures = Self::guarded(self.endpoint_changes_of_many(party, size, clients)).await;
+        let figures = self.guard.clone().over(self.endpoint_changes_of_many(party, size, clients)).await;
         self.note(page, Case::FanOut, (size, format!("{} × {clients} clients", short(size))), party, started, figures);
     }
 

@@ -80,7 +80,7 @@ impl Bench {
         }
         let setting = (size, short(size));
         let started = Instant::now();
-        let (mut session, start) = match Self::guarded(self.open(party, size, 1)).await {
+        let (mut session, start) = match self.guard.clone().over(self.open(party, size, 1)).await {
             Ok(opened) => opened,
             Err(error) => return self.note(page, Case::Cold, setting, party, started, Err(error)),
         };
@@ -88,10 +88,10 @@ impl Bench {
             let started = Instant::now();
             let figures = match case {
                 Case::Cold => Ok(start.figures()),
-                Case::Ingress => Self::guarded(self.new_ingresses(&mut session)).await,
-                Case::Endpoint => Self::guarded(self.endpoint_changes(&mut session)).await,
-                Case::Burst => Self::guarded(self.burst(&mut session)).await,
-                Case::Churn => Self::guarded(self.churn(&mut session)).await,
+                Case::Ingress => self.guard.clone().over(self.new_ingresses(&mut session)).await,
+                Case::Endpoint => self.guard.clone().over(self.endpoint_changes(&mut session)).await,
+                Case::Burst => self.guard.clone().over(self.burst(&mut session)).await,
+                Case::Churn => self.guard.clone().over(self.churn(&mut session)).await,
                 Case::Memory => memory(&mut session),
                 Case::FanOut | Case::Envoy => continue,
             };
@@ -104,7 +104,7 @@ impl Bench {
     /// Takes away what the last party has been given, so that the next one starts from the same.
     pub(super) async fn tidy(&mut self) {
         let cleared = self.cluster.clear(&[Kind::Ingress], FIRST_SPARE..FIRST_SPARE + SPARES);
-        if let Err(error) = Self::guarded(cleared).await {
+        if let Err(error) = self.guard.clone().over(cleared).await {
             self.say(&format!("new Ingresses could not be removed: {error:#}"));
         }
     }
