@@ -156,7 +156,7 @@ fn route_configuration(
     elsewhere: &[&Host],
     settings: &Settings,
 ) -> route_v3::RouteConfiguration {
-    let mut virtual_hosts = vec![route::virtual_host(host, &tls.virtual_host)];
+    let mut virtual_hosts = vec![route::virtual_host(host, &tls.virtual_host, settings)];
     if *host != Host::Any {
         let mut others = route::answering_all(421);
         others.domains.extend(elsewhere.iter().map(ToString::to_string));

@@ -98,11 +98,11 @@ impl Buckets {
         let changed = |update: Update<Arc<Resource>>| !update.set.is_empty() || !update.remove.is_empty();
         let mut stale: BTreeSet<usize> = BTreeSet::new();
         for (number, touched) in by_bucket {
-            if changed(self.exact[number].update(hosts, touched)) {
+            if changed(self.exact[number].update(hosts, touched, settings)) {
                 stale.insert(number);
             }
         }
-        if changed(self.everywhere.update(hosts, elsewhere)) || everything {
+        if changed(self.everywhere.update(hosts, elsewhere, settings)) || everything {
             stale.extend(0..COUNT);
         }
         let mut update = Update::default();

@@ -13,6 +13,7 @@ use super::groups::{Group, Renamed};
 use crate::envoy::{names, parallel};
 use crate::model::{Host, VirtualHost};
 use crate::protobuf;
+use crate::settings::Settings;
 use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
@@ -26,9 +27,9 @@ impl Table {
     }
 
     /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
-    fn of(host: &Host, content: Option<&VirtualHost>) -> Option<Self> {
+    fn of(host: &Host, content: Option<&VirtualHost>, named: bool) -> Option<Self> {
         match (host, content) {
-            (_, Some(content)) => Some(Self::new(super::routes(host, content))),
+            (_, Some(content)) => Some(Self::new(super::routes(host, content, named))),
             (Host::Any, None) => Some(Self::new(super::answering_all(404).routes)),
             (_, None) => None,
         }
@@ -54,10 +55,12 @@ impl VirtualHosts {
         &mut self,
         hosts: &BTreeMap<Host, VirtualHost>,
         touched: impl IntoIterator<Item = &'a Host>,
+        settings: &Settings,
     ) -> Update<Arc<Resource>> {
         let mut renamed = Renamed::default();
         let touched: Vec<&Host> = touched.into_iter().collect();
-        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host)));
+        let named = super::names_objects(settings);
+        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host), named));
         for (host, table) in touched.into_iter().zip(tables) {
             self.touch(host, table, &mut renamed);
         }

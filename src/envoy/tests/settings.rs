@@ -81,8 +81,9 @@ const CASES: &[Case] = &[
         s.tls.parameters.curves = vec!["X25519MLKEM768".to_owned(), "X25519".to_owned(), "P-256".to_owned()];
     }),
     case("fingerprints", &["https"], |s| (s.tls.ja3, s.tls.ja4) = (true, true)),
-    case("JSON log", LISTENERS, |s| s.access_log.format = AccessLogFormat::Json),
-    case("JSON log with fields", LISTENERS, |s| {
+    // It names the objects behind routes, which these then say.
+    case("JSON log", &["http", "https", "routes", "scopes"], |s| s.access_log.format = AccessLogFormat::Json),
+    case("JSON log with fields", &["http", "https", "routes", "scopes"], |s| {
         s.access_log.format = AccessLogFormat::Json;
         let field = |name: &str, format: &str| JsonField { name: name.to_owned(), format: format.to_owned() };
         s.access_log.json_fields = vec![
