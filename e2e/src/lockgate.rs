@@ -23,6 +23,17 @@ pub enum Source {
     Kubeconfig(PathBuf),
 }
 
+/// All series of a page of metrics: name with labels, and value.
+pub fn series(page: &str) -> BTreeMap<String, f64> {
+    page.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            Some((series.to_owned(), value.parse().ok()?))
+        })
+        .collect()
+}
+
 /// `lockgate serve`.
 pub struct Lockgate {
     process: Process,
@@ -145,14 +156,7 @@ impl Lockgate {
 
     /// All series of `/metrics`: name with labels, and value.
     pub async fn metrics(&self) -> BTreeMap<String, f64> {
-        let text = self.get("/metrics").await.text();
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| {
-                let (series, value) = line.rsplit_once(' ')?;
-                Some((series.to_owned(), value.parse().ok()?))
-            })
-            .collect()
+        series(&self.get("/metrics").await.text())
     }
 
     /// Version of every resource in the newest snapshot, by type and name: `Cluster default/shop/http`.

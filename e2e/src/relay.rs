@@ -81,9 +81,10 @@ async fn accept(
             // Nobody to lead to, or nobody there: the client sees its connection closed.
             let Some(target) = target else { return };
             let Ok(server) = TcpStream::connect(target).await else { return };
-            let _ = (client.set_nodelay(true), server.set_nodelay(true));
+            let _ = (client.set_nodelay(true), server.set_nodelay(true), server.set_zero_linger());
             let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-            tokio::join!(
+            // A reset on one side is one on the other.
+            let _ = tokio::try_join!(
                 pass(from_client, to_server, b"", released.clone()),
                 pass(from_server, to_client, marker, released)
             );
@@ -93,16 +94,22 @@ async fn accept(
 }
 
 /// Passes on what comes from one side, and its end.
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, marker: &[u8], mut released: watch::Receiver<bool>) {
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    marker: &[u8],
+    mut released: watch::Receiver<bool>,
+) -> std::io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
-    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+    loop {
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            return to.shutdown().await;
+        }
         let data = &buffer[..length];
         if !marker.is_empty() && data.windows(marker.len()).any(|part| part == marker) {
             let _ = released.wait_for(|released| *released).await;
         }
-        if to.write_all(data).await.is_err() {
-            return;
-        }
+        to.write_all(data).await?;
     }
-    let _ = to.shutdown().await;
 }
