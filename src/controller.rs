@@ -21,7 +21,7 @@ use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
-use crate::source::objects::{Kind, Object, ObjectKey, Objects};
+use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::source::resources::FILE;
 use crate::translate::problem::Problems;
 use crate::translate::{Dirty, Translator};
@@ -123,17 +123,14 @@ impl Controller {
         match event {
             Event::Together(events) => events.into_iter().for_each(|event| self.take(event, pass)),
             Event::Listed(kind, objects) => {
-                // Which Services lost slices is not told: those of before and after may have.
-                let services = |objects: &Objects| objects.endpoint_slices.keys().cloned().collect::<Vec<_>>();
-                let before = if kind == Kind::EndpointSlice { services(&self.objects) } else { Vec::new() };
+                let before = self.objects.clone();
                 let changed = self.objects.replace(kind, objects);
                 pass.status |= kind == Kind::Ingress;
-                let keys = match kind {
-                    _ if changed.is_empty() => Vec::new(),
-                    Kind::EndpointSlice => before.into_iter().chain(services(&self.objects)).collect(),
-                    _ => changed.iter().map(key_of).collect(),
-                };
-                keys.into_iter().for_each(|key| self.dirty.note(kind, key));
+                for key in changed.iter().map(key_of) {
+                    // A slice may have moved from one Service to another.
+                    let keys = [&before, &self.objects].map(|objects| translated_by(objects, kind, &key));
+                    keys.into_iter().flatten().for_each(|key| self.dirty.note(kind, key));
+                }
                 if self.unlisted.remove(&kind) {
                     self.readiness.listed(kind.as_str());
                     self.metrics.set_listed(kind.as_str(), true);
@@ -145,17 +142,15 @@ impl Controller {
             Event::Applied(object) => {
                 let (kind, reference) = (object.kind(), object.object_ref());
                 let key = object.meta().key.clone();
-                let mut keys = self.translated_by(kind, &key);
-                if let Object::EndpointSlice(slice) = &object {
-                    keys.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
-                }
+                let before = translated_by(&self.objects, kind, &key);
                 pass.status |= kind == Kind::Ingress;
                 if self.objects.apply(object) {
-                    self.changed(kind, reference, keys, pass);
+                    let after = translated_by(&self.objects, kind, &key);
+                    self.changed(kind, reference, before.into_iter().chain(after), pass);
                 }
             }
             Event::Deleted(kind, key) => {
-                let keys = self.translated_by(kind, &key);
+                let keys = translated_by(&self.objects, kind, &key);
                 if self.objects.delete(kind, &key) {
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
                     self.changed(kind, reference, keys, pass);
@@ -201,15 +196,13 @@ impl Controller {
         }
     }
 
-    /// The keys under which translation knows an object: an EndpointSlice by its Service.
-    fn translated_by(&self, kind: Kind, key: &ObjectKey) -> Vec<ObjectKey> {
-        match kind {
-            Kind::EndpointSlice => self.objects.service_of(key).into_iter().collect(),
-            _ => vec![key.clone()],
-        }
-    }
-
-    fn changed(&mut self, kind: Kind, reference: ObjectRef, keys: Vec<ObjectKey>, pass: &mut Pass) {
+    fn changed(
+        &mut self,
+        kind: Kind,
+        reference: ObjectRef,
+        keys: impl IntoIterator<Item = ObjectKey>,
+        pass: &mut Pass,
+    ) {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
         pass.changed.push(reference);
         keys.into_iter().for_each(|key| self.dirty.note(kind, key));
@@ -297,6 +290,14 @@ impl Controller {
                 self.metrics.set_resources(kind.short_name(), snapshot.len(kind));
             }
         }
+    }
+}
+
+/// The key under which translation knows an object: an EndpointSlice by its Service, if it is there.
+fn translated_by(objects: &Objects, kind: Kind, key: &ObjectKey) -> Option<ObjectKey> {
+    match kind {
+        Kind::EndpointSlice => objects.service_of(key),
+        _ => Some(key.clone()),
     }
 }
 

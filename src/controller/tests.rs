@@ -12,7 +12,7 @@ use proptest::sample::select;
 use super::*;
 use crate::settings::ExternalNames;
 use crate::snapshot::{ApiVersion, Snapshot};
-use crate::source::objects::{AddressType, Meta, SECRET_DELETED};
+use crate::source::objects::{AddressType, Meta, Object, SECRET_DELETED};
 use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
 use crate::translate::{Translation, translate};
 
@@ -141,6 +141,23 @@ fn content(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let digests = snapshot.kinds().filter(|kind| snapshot.len(*kind) > 0);
     let digests = digests.map(|kind| (kind.short_name().to_owned(), snapshot.version(kind).to_string()));
     resource.chain(digests).collect()
+}
+
+#[test]
+fn a_list_with_one_change_touches_what_changed() {
+    let mut controller = controller(&Settings::default());
+    let slices = |address| {
+        ["a", "b", "c"].map(|name| {
+            let address = if name == "b" { address } else { "10.0.0.1" };
+            slice(name, name).port("http", 8080).endpoint(address, [true, true, false]).into()
+        })
+    };
+    controller.take(Event::Listed(Kind::EndpointSlice, slices("10.0.0.1").into()), &mut Pass::default());
+    controller.dirty = Dirty::default();
+    controller.take(Event::Listed(Kind::EndpointSlice, slices("10.0.0.2").into()), &mut Pass::default());
+    let mut one = Dirty::default();
+    one.note(Kind::EndpointSlice, ObjectKey::new("shop", "b"));
+    assert_eq!(controller.dirty, one);
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::source::objects::{Kind, ObjectKey};
 
 /// Which objects have changed since the last translation. One too many costs time, one too few is a wrong world.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dirty {
     /// So much that everything is translated again.
     pub(super) everything: bool,
