@@ -53,15 +53,7 @@ pub fn changed_objects(kind: Kind, before: &Objects, now: &Objects) -> BTreeSet<
         Kind::Ingress => changed(&before.ingresses, &now.ingresses).cloned().collect(),
         Kind::IngressClass => changed(&before.ingress_classes, &now.ingress_classes).cloned().collect(),
         Kind::Service => changed(&before.services, &now.services).cloned().collect(),
-        Kind::EndpointSlice => {
-            let mut slices = BTreeSet::new();
-            for service in changed(&before.endpoint_slices, &now.endpoint_slices) {
-                let of = |objects: &Objects| objects.endpoint_slices.get(service).cloned().unwrap_or_default();
-                let key = |name: &Arc<str>| ObjectKey { namespace: service.namespace.clone(), name: name.clone() };
-                slices.extend(changed(&of(before), &of(now)).map(key));
-            }
-            slices
-        }
+        Kind::EndpointSlice => changed(&before.endpoint_slices, &now.endpoint_slices).cloned().collect(),
         Kind::Secret => changed(&before.secrets, &now.secrets).cloned().collect(),
         Kind::ConfigMap => changed(&before.config_maps, &now.config_maps).cloned().collect(),
         Kind::Namespace => changed(&before.namespaces, &now.namespaces).cloned().collect(),

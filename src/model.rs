@@ -253,8 +253,8 @@ pub struct CircuitBreakers {
 /// The endpoints of one cluster, grouped by zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
-    /// By zone, `""` where none is known.
-    pub zones: BTreeMap<Arc<str>, Vec<Endpoint>>,
+    /// By zone, sorted; `""` where none is known.
+    pub zones: Vec<(Arc<str>, Vec<Endpoint>)>,
     /// The EndpointSlices and the Service that they come from, sorted.
     pub origins: Vec<ObjectRef>,
 }

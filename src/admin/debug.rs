@@ -50,16 +50,11 @@ async fn objects(State(state): State<Arc<AdminState>>) -> Response {
         })
         .collect()
     };
-    let slices: Vec<ObjectKey> = objects
-        .endpoint_slices
-        .values()
-        .flat_map(|slices| slices.values().map(|slice| slice.meta.key.clone()))
-        .collect();
     pretty(&json!({
         "Ingress": names(&mut objects.ingresses.keys()),
         "IngressClass": names(&mut objects.ingress_classes.keys()),
         "Service": names(&mut objects.services.keys()),
-        "EndpointSlice": names(&mut slices.iter()),
+        "EndpointSlice": names(&mut objects.endpoint_slices.keys()),
         "Secret": names(&mut objects.secrets.keys()),
         "ConfigMap": names(&mut objects.config_maps.keys()),
         "Namespace": names(&mut objects.namespaces.keys()),

@@ -79,7 +79,8 @@ impl Decode for networking::Ingress {
             writers: writers_of_addresses(&self.metadata),
             version: self.metadata.resource_version.as_deref().unwrap_or_default().into(),
         };
-        let (meta, spec) = (meta(self.metadata, Self::KIND), self.spec.unwrap_or_default());
+        let (meta, mut spec) = (meta(self.metadata, Self::KIND), self.spec.unwrap_or_default());
+        shrink(&mut spec);
         Some(Object::Ingress(Arc::new(Ingress { meta, spec, status })))
     }
 }
@@ -110,8 +111,8 @@ impl Decode for core::Service {
         Some(Object::Service(Arc::new(Service {
             meta: meta(self.metadata, Self::KIND),
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
-            ports: spec.ports.unwrap_or_default().into_iter().filter_map(port).collect(),
-            ipv6_families: spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6").collect(),
+            ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port)),
+            ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
         })))
     }
 }
@@ -148,13 +149,11 @@ impl Decode for discovery::EndpointSlice {
                 "IPv6" => AddressType::Ipv6,
                 _ => AddressType::Fqdn,
             },
-            ports: ports
-                .map(|port| {
-                    let number = port.port.and_then(|port| u16::try_from(port).ok());
-                    (shared(port.name.as_deref().unwrap_or_default()), number)
-                })
-                .collect(),
-            endpoints: self.endpoints.into_iter().filter_map(endpoint).collect(),
+            ports: exact(ports.map(|port| {
+                let number = port.port.and_then(|port| u16::try_from(port).ok());
+                (shared(port.name.as_deref().unwrap_or_default()), number)
+            })),
+            endpoints: exact(self.endpoints.into_iter().filter_map(endpoint)),
             meta: meta(self.metadata, Self::KIND),
         })))
     }
@@ -208,6 +207,22 @@ impl Decode for core::Namespace {
     }
 }
 
+/// A list that stays for long: in memory of its own length, and not of that which `items` came in.
+fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut list: Vec<T> = items.collect();
+    list.shrink_to_fit();
+    list
+}
+
+/// The same for the lists of a spec: a list of one has room for four as it comes.
+fn shrink(spec: &mut networking::IngressSpec) {
+    let rules = spec.rules.iter_mut();
+    rules.flatten().filter_map(|rule| rule.http.as_mut()).for_each(|http| http.paths.shrink_to_fit());
+    spec.rules.iter_mut().for_each(Vec::shrink_to_fit);
+    spec.tls.iter_mut().flatten().flat_map(|tls| &mut tls.hosts).for_each(Vec::shrink_to_fit);
+    spec.tls.iter_mut().for_each(Vec::shrink_to_fit);
+}
+
 /// The field managers that wrote the addresses in the status of an Ingress.
 fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
     let wrote = |entry: &&ManagedFieldsEntry| {
@@ -215,7 +230,7 @@ fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
         fields.and_then(|fields| fields.pointer("/f:status/f:loadBalancer/f:ingress")).is_some()
     };
     let writers = metadata.managed_fields.iter().flatten().filter(wrote);
-    writers.filter_map(|entry| entry.manager.as_deref().map(shared)).collect()
+    exact(writers.filter_map(|entry| entry.manager.as_deref().map(shared)))
 }
 
 /// Whether objects of `kind` are in a namespace.

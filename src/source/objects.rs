@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::{OrdMap, OrdSet, Vector};
 use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 
 use crate::model::KeyPair;
@@ -181,6 +181,13 @@ pub struct EndpointSlice {
     pub endpoints: Vec<SliceEndpoint>,
 }
 
+impl EndpointSlice {
+    /// The key of its Service.
+    pub fn service_key(&self) -> ObjectKey {
+        ObjectKey { namespace: self.meta.key.namespace.clone(), name: self.service.clone() }
+    }
+}
+
 /// `addressType` of an EndpointSlice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressType {
@@ -280,16 +287,16 @@ pub struct Objects {
     pub ingress_classes: OrdMap<ObjectKey, Arc<IngressClass>>,
     /// Services.
     pub services: OrdMap<ObjectKey, Arc<Service>>,
-    /// EndpointSlices, by the Service that they belong to, then by their own name.
-    pub endpoint_slices: OrdMap<ObjectKey, OrdMap<Arc<str>, Arc<EndpointSlice>>>,
+    /// EndpointSlices.
+    pub endpoint_slices: OrdMap<ObjectKey, Arc<EndpointSlice>>,
     /// Secrets; also deleted ones whose last good key pair is still served (see [`Objects::delete`]).
     pub secrets: OrdMap<ObjectKey, Arc<Secret>>,
     /// ConfigMaps.
     pub config_maps: OrdMap<ObjectKey, Arc<Meta>>,
     /// Namespaces.
     pub namespaces: OrdMap<ObjectKey, Arc<Meta>>,
-    /// The Service of each EndpointSlice, to find it again when it is deleted or moves to another Service.
-    service_of_slice: OrdMap<ObjectKey, ObjectKey>,
+    /// Service and name of each EndpointSlice.
+    slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
     deleted_secrets: Vector<ObjectKey>,
 }
@@ -364,10 +371,7 @@ impl Objects {
             Kind::Ingress => self.ingresses.get(key).map(|object| &object.meta),
             Kind::IngressClass => self.ingress_classes.get(key).map(|object| &object.meta),
             Kind::Service => self.services.get(key).map(|object| &object.meta),
-            Kind::EndpointSlice => {
-                let slices = self.endpoint_slices.get(self.service_of_slice.get(key)?)?;
-                slices.get(&key.name).map(|object| &object.meta)
-            }
+            Kind::EndpointSlice => self.endpoint_slices.get(key).map(|object| &object.meta),
             Kind::Secret => self.secrets.get(key).map(|object| &object.meta),
             Kind::ConfigMap => self.config_maps.get(key).map(|meta| &**meta),
             Kind::Namespace => self.namespaces.get(key).map(|meta| &**meta),
@@ -376,7 +380,14 @@ impl Objects {
 
     /// The Service that an EndpointSlice belongs to.
     pub fn service_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
-        self.service_of_slice.get(slice).cloned()
+        self.endpoint_slices.get(slice).map(|slice| slice.service_key())
+    }
+
+    /// The EndpointSlices that belong to a Service, by name.
+    pub fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<EndpointSlice>> {
+        let from = self.slices_of_services.range((service.clone(), Arc::from(""))..);
+        let names = from.take_while(move |(other, _)| other == service).map(|(_, name)| name.clone());
+        names.filter_map(|name| self.endpoint_slices.get(&ObjectKey { namespace: service.namespace.clone(), name }))
     }
 
     /// How many objects of `kind` there are.
@@ -385,7 +396,7 @@ impl Objects {
             Kind::Ingress => self.ingresses.len(),
             Kind::IngressClass => self.ingress_classes.len(),
             Kind::Service => self.services.len(),
-            Kind::EndpointSlice => self.service_of_slice.len(),
+            Kind::EndpointSlice => self.endpoint_slices.len(),
             Kind::Secret => self.secrets.len() - self.deleted_secrets.len(),
             Kind::ConfigMap => self.config_maps.len(),
             Kind::Namespace => self.namespaces.len(),
@@ -401,9 +412,7 @@ impl Objects {
             Kind::Ingress => of(kind, self.ingresses.values().map(|object| &object.meta)),
             Kind::IngressClass => of(kind, self.ingress_classes.values().map(|object| &object.meta)),
             Kind::Service => of(kind, self.services.values().map(|object| &object.meta)),
-            Kind::EndpointSlice => {
-                of(kind, self.endpoint_slices.values().flat_map(|slices| slices.values()).map(|slice| &slice.meta))
-            }
+            Kind::EndpointSlice => of(kind, self.endpoint_slices.values().map(|object| &object.meta)),
             Kind::Secret => of(kind, self.secrets.values().map(|object| &object.meta)),
             Kind::ConfigMap => of(kind, self.config_maps.values().map(|meta| &**meta)),
             Kind::Namespace => of(kind, self.namespaces.values().map(|meta| &**meta)),
@@ -411,41 +420,18 @@ impl Objects {
     }
 
     fn apply_slice(&mut self, slice: Arc<EndpointSlice>) -> bool {
-        let key = slice.meta.key.clone();
-        let service = ObjectKey { namespace: key.namespace.clone(), name: slice.service.clone() };
-        let before = self.service_of_slice.insert(key.clone(), service.clone());
-        if let Some(before) = before
-            && before != service
-        {
-            self.take_slice(&before, &key.name);
+        let (key, service) = (slice.meta.key.clone(), slice.service_key());
+        if let Some(before) = self.service_of(&key).filter(|before| *before != service) {
+            self.slices_of_services.remove(&(before, key.name.clone()));
         }
-        let slices = self.endpoint_slices.entry(service).or_default();
-        match slices.get(&key.name) {
-            Some(before) if *before == slice => false,
-            _ => {
-                slices.insert(key.name, slice);
-                true
-            }
-        }
+        self.slices_of_services.insert((service, key.name.clone()));
+        put(&mut self.endpoint_slices, key, slice)
     }
 
     fn delete_slice(&mut self, key: &ObjectKey) -> bool {
-        match self.service_of_slice.remove(key) {
-            Some(service) => {
-                self.take_slice(&service, &key.name);
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn take_slice(&mut self, service: &ObjectKey, name: &Arc<str>) {
-        if let Some(slices) = self.endpoint_slices.get_mut(service) {
-            slices.remove(name);
-            if slices.is_empty() {
-                self.endpoint_slices.remove(service);
-            }
-        }
+        let Some(slice) = self.endpoint_slices.remove(key) else { return false };
+        self.slices_of_services.remove(&(slice.service_key(), key.name.clone()));
+        true
     }
 
     fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {

@@ -44,7 +44,7 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::Service)];
     let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
-    for slice in objects.endpoint_slices.get(&service.meta.key).into_iter().flat_map(|slices| slices.values()) {
+    for slice in objects.slices_of(&service.meta.key) {
         if slice.address_type == AddressType::Fqdn {
             problems.push(fqdn_problem(slice));
             continue;
@@ -71,16 +71,24 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
     }
     drop_second_families(&mut found, prefers_ipv6(service));
     let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
-    let mut zones: BTreeMap<Arc<str>, Vec<Endpoint>> = BTreeMap::new();
+    let mut zones: Vec<(Arc<str>, Vec<Endpoint>)> = Vec::new();
     for ((address, port), candidate) in found {
         let health = match candidate.fitness {
             Fitness::Ready => Health::Healthy,
             Fitness::Serving if !ready => Health::Healthy,
             Fitness::Serving | Fitness::Terminating => Health::Draining,
         };
-        zones.entry(candidate.zone.clone()).or_default().push(Endpoint { address, port, health });
+        let at = zones.binary_search_by(|(zone, _)| zone.cmp(candidate.zone)).unwrap_or_else(|at| {
+            zones.insert(at, (candidate.zone.clone(), Vec::new()));
+            at
+        });
+        zones[at].1.push(Endpoint { address, port, health });
     }
+    // They stay for long, and are many.
+    zones.iter_mut().for_each(|(_, members)| members.shrink_to_fit());
+    zones.shrink_to_fit();
     origins.sort();
+    origins.shrink_to_fit();
     (Endpoints { zones, origins }, problems)
 }
 

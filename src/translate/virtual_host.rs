@@ -112,6 +112,7 @@ impl<'a> Around<'a> {
             let origin = rules.and_then(|rules| rules.ingresses.first().copied()).unwrap_or(origin).clone();
             routes = vec![Route { path: root, one_label_host: false, action: nothing, origin }];
         }
+        routes.shrink_to_fit();
         VirtualHost { routes }
     }
 

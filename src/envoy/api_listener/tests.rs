@@ -274,7 +274,7 @@ fn p6_p7_a_locality_has_a_weight_and_an_address_occurs_once() {
         assert_well_formed(&assignment);
     }
     let double = crate::model::Endpoints {
-        zones: ["a", "b"].map(|zone| (zone.into(), model.endpoints.values().next().unwrap().zones[""].clone())).into(),
+        zones: ["a", "b"].map(|zone| (zone.into(), model.endpoints.values().next().unwrap().zones[0].1.clone())).into(),
         origins: vec![],
     };
     let assignment = crate::envoy::endpoint::cluster_load_assignment(&cluster_name("shop/cart/http"), &double);

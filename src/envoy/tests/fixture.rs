@@ -89,7 +89,7 @@ pub fn model() -> Model {
         (cluster_name("shop/ip/h2c"), cluster(Discovery::Static { address: local, port: 80 }, UpstreamProtocol::H2c)),
     ]);
     let endpoint = |address, health| Endpoint { address, port: 8080, health };
-    let zones = BTreeMap::from([
+    let zones = Vec::from([
         ("".into(), vec![endpoint(local, Health::Healthy)]),
         ("a".into(), vec![endpoint("::1".parse().unwrap(), Health::Draining)]),
     ]);

@@ -125,7 +125,7 @@ fn take(step: Step, objects: &mut Objects, settings: &mut Settings, dirty: &mut 
     match step {
         Step::Apply(object) => {
             if let Object::EndpointSlice(slice) = &object {
-                keys.push(ObjectKey { namespace: key.namespace, name: slice.service.clone() });
+                keys.push(slice.service_key());
             }
             objects.apply(object);
         }

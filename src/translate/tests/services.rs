@@ -266,7 +266,7 @@ fn what_is_no_address_is_told_and_costs_only_itself() {
     );
     let model = world.model();
     let endpoints = model.endpoints.values().next().unwrap();
-    assert_eq!(endpoints.zones.values().map(Vec::len).collect::<Vec<_>>(), [1]);
+    assert_eq!(endpoints.zones.iter().map(|(_, list)| list.len()).collect::<Vec<_>>(), [1]);
     let origins: Vec<_> = endpoints.origins.iter().map(ToString::to_string).collect();
     assert_eq!(origins, ["EndpointSlice shop/bad", "Service shop/a"]);
 }
