@@ -6,6 +6,7 @@ mod class;
 mod duration;
 mod endpoints;
 mod external_name;
+mod few;
 mod host;
 mod ingress;
 mod path;

@@ -1,6 +1,6 @@
 //! One Ingress by itself: its rules as routes and its TLS entries, before they meet those of other Ingresses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
@@ -11,6 +11,7 @@ use crate::source::objects::{Ingress, Kind, ObjectKey};
 
 use super::annotations::{self, Annotations, PlainText};
 use super::backend::{self, Context, Fault, Located};
+use super::few::set_of;
 use super::problem::{Problem, Reason};
 use super::{host, path, tls};
 
@@ -26,37 +27,50 @@ pub struct Parsed {
     /// What its annotations say.
     pub annotations: Annotations,
     /// Its hosts in the order of its rules, each with the paths that can be served; a host may come twice.
-    pub rules: Vec<(Host, Vec<PathRule>)>,
+    pub rules: Box<[(Host, Box<[PathRule]>)]>,
     /// Its TLS entries.
-    pub entries: Vec<tls::Entry>,
+    pub entries: Box<[tls::Entry]>,
     /// Where requests go that no rule takes.
     pub default_backend: Option<Target>,
-    /// Where each of its hosts occurs.
-    pub hosts: BTreeMap<Host, Places>,
+    /// Where each of its hosts occurs, sorted.
+    hosts: Box<[(Host, Places)]>,
     /// What it was read from beside the Ingress.
     pub reads: Reads,
     /// What is wrong with it by itself.
-    pub problems: Vec<Arc<Problem>>,
+    pub problems: Box<[Arc<Problem>]>,
+}
+
+impl Parsed {
+    /// Its hosts, sorted.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().map(|(host, _)| host)
+    }
+
+    /// Where `host` occurs, if it does.
+    pub fn places(&self, host: &Host) -> Option<&Places> {
+        let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
+        self.hosts.get(at).map(|(_, places)| places)
+    }
 }
 
 /// Where a host occurs in an Ingress.
 #[derive(Debug, Default, PartialEq)]
 pub struct Places {
     /// In [`Parsed::rules`].
-    pub rules: Vec<usize>,
+    pub rules: Box<[u32]>,
     /// In [`Parsed::entries`].
-    pub entries: Vec<usize>,
+    pub entries: Box<[u32]>,
 }
 
-/// What an Ingress was read from beside itself.
+/// What an Ingress was read from beside itself, each sorted.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reads {
     /// Services, whether they exist or not.
-    pub services: BTreeSet<ObjectKey>,
+    pub services: Box<[ObjectKey]>,
     /// Clusters that were looked at.
-    pub clusters: BTreeSet<ClusterName>,
+    pub clusters: Box<[ClusterName]>,
     /// Secrets, whether they exist or not.
-    pub secrets: BTreeSet<ObjectKey>,
+    pub secrets: Box<[ObjectKey]>,
 }
 
 /// A path of a rule.
@@ -113,7 +127,8 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
         annotations: &annotations,
         context,
         fault_of,
-        reads: Reads::default(),
+        services: Vec::new(),
+        clusters: Vec::new(),
         problems,
     };
     let mut rules = Vec::new();
@@ -133,23 +148,33 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
     }
     let default_backend =
         ingress.spec.default_backend.as_ref().map(|backend| reader.target("spec.defaultBackend", backend));
-    let Reader { mut reads, mut problems, .. } = reader;
-    let entries = tls::entries(ingress, &annotations, context.objects, &mut reads, &mut problems);
-    let mut hosts = BTreeMap::<Host, Places>::new();
-    for (at, (host, _)) in rules.iter().enumerate() {
-        hosts.entry(host.clone()).or_default().rules.push(at);
-    }
-    for (at, entry) in entries.iter().enumerate() {
-        for host in &entry.hosts {
-            hosts.entry(host.clone()).or_default().entries.push(at);
-        }
-    }
+    let Reader { services, clusters, mut problems, .. } = reader;
+    let mut secrets = Vec::new();
+    let entries = tls::entries(ingress, &annotations, context.objects, &mut secrets, &mut problems);
+    let reads = Reads { services: set_of(services), clusters: set_of(clusters), secrets: set_of(secrets) };
+    let hosts = hosts(&rules, &entries);
     let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, default_secret));
     problems.extend(own);
     let problems = problems.into_iter().map(Arc::new).collect();
     let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
     let created = ingress.meta.created;
+    let (rules, entries) = (rules.into(), entries.into());
     Parsed { created, origin, rule_less, annotations, rules, entries, default_backend, hosts, reads, problems }
+}
+
+/// Where each host occurs.
+fn hosts(rules: &[(Host, Box<[PathRule]>)], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
+    let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
+    for (at, (host, _)) in (0..).zip(rules) {
+        hosts.entry(host).or_default().0.push(at);
+    }
+    for (at, entry) in (0..).zip(entries) {
+        for host in &entry.hosts {
+            hosts.entry(host).or_default().1.push(at);
+        }
+    }
+    let places = |(rules, entries): (Vec<_>, Vec<_>)| Places { rules: rules.into(), entries: entries.into() };
+    hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
 }
 
 struct Reader<'r, F> {
@@ -158,7 +183,8 @@ struct Reader<'r, F> {
     annotations: &'r Annotations,
     context: Context<'r>,
     fault_of: F,
-    reads: Reads,
+    services: Vec<ObjectKey>,
+    clusters: Vec<ClusterName>,
     problems: Vec<Problem>,
 }
 
@@ -201,12 +227,10 @@ impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
     }
 
     fn cluster(&mut self, backend: &IngressBackend) -> Result<ClusterName, Fault> {
-        let Self { ingress, context, reads, .. } = self;
-        let read = |service| {
-            reads.services.insert(service);
-        };
+        let Self { ingress, context, services, .. } = self;
+        let read = |service| services.push(service);
         let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
-        self.reads.clusters.insert(located.name.clone());
+        self.clusters.push(located.name.clone());
         (self.fault_of)(&located).map_or(Ok(located.name), Err)
     }
 

@@ -9,7 +9,7 @@ use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
 
 use super::annotations::Annotations;
 use super::host;
-use super::ingress::{Parsed, PathRule, Reads};
+use super::ingress::{Parsed, PathRule};
 use super::problem::{Problem, Reason};
 
 /// What a name is served with behind TLS.
@@ -132,12 +132,12 @@ pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
     Some(Secret { pair: secret.pair.clone()?, origin: secret.meta.object_ref(Kind::Secret) })
 }
 
-/// The elements of `spec.tls`, and what is wrong with them.
+/// The elements of `spec.tls`, and what is wrong with them. `secrets`: takes in those that were looked at.
 pub fn entries(
     ingress: &Ingress,
     annotations: &Annotations,
     objects: &Objects,
-    reads: &mut Reads,
+    secrets: &mut Vec<ObjectKey>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -168,7 +168,7 @@ pub fn entries(
             Some(name) => {
                 let key = ObjectKey::new(&ingress.meta.key.namespace, name);
                 let material = material(ingress, at, &key, objects, problems);
-                reads.secrets.insert(key);
+                secrets.push(key);
                 material
             }
         };
@@ -346,7 +346,7 @@ impl Entry {
     pub fn problem_of_its_own(
         &self,
         object: &ObjectRef,
-        rules: &[(Host, Vec<PathRule>)],
+        rules: &[(Host, Box<[PathRule]>)],
         default: Option<&SecretName>,
     ) -> Option<Problem> {
         let mut hosts = rules.iter().map(|(host, _)| host).filter(|host| **host != Host::Any);

@@ -21,6 +21,7 @@ use crate::source::objects::{Kind, ObjectKey, Objects};
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
+use super::few::{Few, beyond};
 use super::ingress::{self, Parsed, Reading, Target};
 use super::problem::{Problem, Problems};
 use super::tls::{self, Asking, Chain};
@@ -60,8 +61,8 @@ pub struct Translator {
     classes: Classes,
     /// The Ingresses that are ours.
     ingresses: BTreeMap<ObjectKey, Arc<Parsed>>,
-    readers_of_services: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    readers_of_secrets: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    readers_of_services: BTreeMap<ObjectKey, Few<ObjectKey>>,
+    readers_of_secrets: BTreeMap<ObjectKey, Few<ObjectKey>>,
     /// The Ingresses with a default backend.
     with_default: BTreeSet<Precedence>,
     catch_all: Option<Target>,
@@ -145,7 +146,7 @@ impl Translator {
         let mut ingresses = dirty.ingresses.clone();
         let readers = services.iter().filter_map(|key| self.readers_of_services.get(key));
         let readers = readers.chain(dirty.secrets.iter().filter_map(|key| self.readers_of_secrets.get(key)));
-        ingresses.extend(readers.flatten().cloned());
+        ingresses.extend(readers.flat_map(Few::iter).cloned());
 
         let mut update = Update::default();
         let mut hosts = BTreeSet::new();
@@ -160,7 +161,7 @@ impl Translator {
             self.exchange(&key, before.as_deref(), now.clone());
             if before != now {
                 let both = || before.iter().chain(&now);
-                hosts.extend(both().flat_map(|parsed| parsed.hosts.keys().cloned()));
+                hosts.extend(both().flat_map(|parsed| parsed.hosts().cloned()));
                 defaults |= both().any(|parsed| parsed.default_backend.is_some());
             }
         }
@@ -197,13 +198,13 @@ impl Translator {
 
     /// Puts `now` in the place of `before` wherever an Ingress is noted.
     fn exchange(&mut self, key: &ObjectKey, before: Option<&Parsed>, now: Option<Arc<Parsed>>) {
-        let (none, nothing) = (ingress::Reads::default(), Vec::new());
+        let none = ingress::Reads::default();
         let (old, new) =
             (before.map_or(&none, |parsed| &parsed.reads), now.as_deref().map_or(&none, |parsed| &parsed.reads));
         change_readers(&mut self.readers_of_services, key, &old.services, &new.services);
         change_readers(&mut self.readers_of_secrets, key, &old.secrets, &new.secrets);
         self.clusters.read(&old.clusters, &new.clusters, &mut self.ledger);
-        let problems = |parsed: Option<&Parsed>| parsed.map_or(nothing.clone(), |parsed| parsed.problems.clone());
+        let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
         if let Some(parsed) = before {
             self.with_default.remove(&precedence(parsed));
@@ -232,7 +233,7 @@ impl Translator {
 
     /// The Ingresses that name a host, in the order of precedence.
     fn naming(&self, host: &Host) -> Vec<&Parsed> {
-        let ingresses = self.sites.get(host).into_iter().flat_map(|site| &site.ingresses);
+        let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
         ingresses.filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed).collect()
     }
 
@@ -413,8 +414,8 @@ fn ground(objects: &Objects, settings: &Settings) -> (Ground, Vec<Arc<Problem>>)
 fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
     for &parsed in ingresses {
-        let Some(places) = parsed.hosts.get(host) else { continue };
-        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at));
+        let Some(places) = parsed.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at as usize));
         naming.extend(named.map(|entry| Asking { parsed, entry }));
         if !places.rules.is_empty() {
             beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
@@ -425,15 +426,15 @@ fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<As
 
 /// Notes that `reader`, which read `before`, now reads `now`.
 fn change_readers(
-    readers: &mut BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    readers: &mut BTreeMap<ObjectKey, Few<ObjectKey>>,
     reader: &ObjectKey,
-    before: &BTreeSet<ObjectKey>,
-    now: &BTreeSet<ObjectKey>,
+    before: &[ObjectKey],
+    now: &[ObjectKey],
 ) {
-    for key in now.difference(before) {
+    for key in beyond(now, before) {
         readers.entry(key.clone()).or_default().insert(reader.clone());
     }
-    for key in before.difference(now) {
+    for key in beyond(before, now) {
         if let Some(of_key) = readers.get_mut(key) {
             of_key.remove(reader);
             if of_key.is_empty() {

@@ -50,8 +50,8 @@ impl<'a> HostRules<'a> {
     pub fn merge(host: &Host, ingresses: &[&'a Parsed], problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
         for parsed in ingresses {
-            let Some(places) = parsed.hosts.get(host) else { continue };
-            let rules: Vec<_> = places.rules.iter().filter_map(|at| parsed.rules.get(*at)).collect();
+            let Some(places) = parsed.places(host) else { continue };
+            let rules: Vec<_> = places.rules.iter().filter_map(|at| parsed.rules.get(*at as usize)).collect();
             if !rules.is_empty() {
                 merged.ingresses.push(&parsed.origin);
                 merged.open |= parsed.annotations.plain_text != PlainText::Closed;
@@ -143,7 +143,7 @@ pub fn catch_all<'a>(ingresses: impl Iterator<Item = &'a Parsed> + Clone) -> (Op
     let with = ingresses.filter_map(|parsed| Some((parsed, parsed.default_backend.as_ref()?)));
     let rule_less = with.clone().find(|(parsed, _)| parsed.rule_less);
     let Some((_, winner)) = rule_less.or_else(|| with.clone().next()) else { return (None, Vec::new()) };
-    let mean_any = with.filter(|(parsed, _)| parsed.rule_less || parsed.hosts.contains_key(&Host::Any));
+    let mean_any = with.filter(|(parsed, _)| parsed.rule_less || parsed.places(&Host::Any).is_some());
     let problems = mean_any.filter_map(|(parsed, target)| second_default(parsed, target, &Host::Any, winner));
     (Some(winner), problems.collect())
 }

@@ -6,6 +6,7 @@ use super::ledger::Ledger;
 use crate::model::{Action, Cluster, ClusterName, VirtualHost};
 use crate::source::objects::ObjectKey;
 use crate::translate::backend::{Context, Fault, Located, Made};
+use crate::translate::few::beyond;
 
 /// The clusters that Ingresses look at.
 #[derive(Debug, Default)]
@@ -32,11 +33,11 @@ impl Clusters {
     }
 
     /// An Ingress that looked at `before` now looks at `now`. Those that nobody looks at go.
-    pub fn read(&mut self, before: &BTreeSet<ClusterName>, now: &BTreeSet<ClusterName>, ledger: &mut Ledger) {
-        for name in now.difference(before) {
+    pub fn read(&mut self, before: &[ClusterName], now: &[ClusterName], ledger: &mut Ledger) {
+        for name in beyond(now, before) {
             *self.readers.entry(name.clone()).or_default() += 1;
         }
-        for name in before.difference(now) {
+        for name in beyond(before, now) {
             if released(&mut self.readers, name) {
                 self.forget(name, ledger);
             }

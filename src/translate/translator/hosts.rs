@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::model::Host;
 use crate::provenance::ObjectRef;
 use crate::source::objects::ObjectKey;
+use crate::translate::few::Few;
 use crate::translate::host::parent;
 use crate::translate::ingress::Parsed;
 use crate::translate::problem::Problem;
@@ -24,7 +25,7 @@ pub fn precedence(parsed: &Parsed) -> Precedence {
 #[derive(Debug, Default)]
 pub struct Site {
     /// The Ingresses that name it.
-    pub ingresses: BTreeSet<Precedence>,
+    pub ingresses: Few<Precedence>,
     /// Whether any of them does in a rule.
     pub in_rules: bool,
     /// What it is served with behind TLS.
@@ -63,7 +64,7 @@ impl Sites {
 
     /// An Ingress names these hosts.
     pub fn enter(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts.keys() {
+        for host in parsed.hosts() {
             if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
                 self.below.entry(above).or_default().insert(host.clone());
             }
@@ -73,7 +74,7 @@ impl Sites {
 
     /// An Ingress that named these hosts does no longer.
     pub fn leave(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts.keys() {
+        for host in parsed.hosts() {
             if let Some(site) = self.sites.get_mut(host) {
                 site.ingresses.remove(&precedence(parsed));
             }

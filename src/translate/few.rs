@@ -1,0 +1,117 @@
+//! Sets that have one element nearly always, and may have very many: who reads a Service, who names a host.
+//!
+//! A `BTreeSet` of one thing takes the room of eleven.
+
+use std::collections::BTreeSet;
+
+/// A sorted set. One element is in the set itself; more are in a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Few<T> {
+    /// Nothing.
+    #[default]
+    None,
+    /// One element.
+    One(T),
+    /// Two at least.
+    Many(BTreeSet<T>),
+}
+
+impl<T: Ord> Few<T> {
+    /// Adds an element. Whether it was not there.
+    pub fn insert(&mut self, value: T) -> bool {
+        match std::mem::take(self) {
+            Self::None => {
+                *self = Self::One(value);
+                true
+            }
+            Self::One(one) if one == value => {
+                *self = Self::One(one);
+                false
+            }
+            Self::One(one) => {
+                *self = Self::Many(BTreeSet::from([one, value]));
+                true
+            }
+            Self::Many(mut many) => {
+                let new = many.insert(value);
+                *self = Self::Many(many);
+                new
+            }
+        }
+    }
+
+    /// Takes an element out. Whether it was there.
+    pub fn remove(&mut self, value: &T) -> bool {
+        match self {
+            Self::One(one) if one == value => {
+                *self = Self::None;
+                true
+            }
+            Self::Many(many) => {
+                let there = many.remove(value);
+                if many.len() == 1
+                    && let Some(last) = many.pop_first()
+                {
+                    *self = Self::One(last);
+                }
+                there
+            }
+            Self::None | Self::One(_) => false,
+        }
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// The elements, sorted.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        let (one, many) = match self {
+            Self::None => (None, None),
+            Self::One(one) => (Some(one), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
+/// `items` sorted and without repetition, in memory of just their length: a set that is made once.
+pub fn set_of<T: Ord>(mut items: Vec<T>) -> Box<[T]> {
+    items.sort();
+    items.dedup();
+    items.into()
+}
+
+/// Those of `items` that are not in `others`, a [`set_of`] such.
+pub fn beyond<'a, T: Ord>(items: &'a [T], others: &'a [T]) -> impl Iterator<Item = &'a T> {
+    items.iter().filter(|item| others.binary_search(item).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_as_a_tree_is() {
+        let (mut few, mut tree) = (Few::default(), BTreeSet::new());
+        for step in 0_u64..10_000 {
+            let dice = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let value = dice % 4;
+            match dice / 4 % 2 {
+                0 => assert_eq!(few.insert(value), tree.insert(value)),
+                _ => assert_eq!(few.remove(&value), tree.remove(&value)),
+            }
+            assert!(few.iter().eq(&tree), "{few:?} {tree:?}");
+            assert_eq!(few.is_empty(), tree.is_empty());
+            assert_eq!(matches!(few, Few::Many(_)), tree.len() > 1, "equal sets are equal");
+        }
+    }
+
+    #[test]
+    fn a_set_that_is_made_once_is_sorted_and_as_long_as_it_must_be() {
+        let (one, other) = (set_of(vec![3, 1, 2, 3]), set_of(vec![2, 4]));
+        assert_eq!(*one, [1, 2, 3]);
+        assert!(beyond(&one, &other).eq(&[1, 3]));
+    }
+}
