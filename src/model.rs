@@ -23,7 +23,7 @@ pub struct Model {
     /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one.
     pub https: BTreeMap<Host, TlsHost>,
     /// Clusters by name, each referenced by at least one route.
-    pub clusters: BTreeMap<ClusterName, Cluster>,
+    pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
     pub endpoints: BTreeMap<ClusterName, Endpoints>,
     /// Key pairs by name, each referenced by at least one [`TlsHost`] or [`Cluster`].

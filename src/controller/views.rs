@@ -224,9 +224,10 @@ fn leads_elsewhere(touched: &Touched) -> bool {
 fn is_shared(resource: &Resource, model: &Model) -> bool {
     match resource.kind() {
         ResourceType::ENDPOINTS => true,
-        ResourceType::CLUSTER => {
-            model.clusters.get(&ClusterName(resource.name().clone())).is_some_and(api_listener::is_shared)
-        }
+        ResourceType::CLUSTER => model
+            .clusters
+            .get(&ClusterName(resource.name().clone()))
+            .is_some_and(|cluster| api_listener::is_shared(cluster)),
         _ => false,
     }
 }

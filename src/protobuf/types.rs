@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 
 use super::{TYPE_URL_PREFIX, versions};
 
@@ -63,17 +63,18 @@ impl FieldType {
 
 /// The table of the pool's types.
 pub(super) fn types() -> &'static Types {
-    static TYPES: LazyLock<Types> = LazyLock::new(|| Types::new(super::pool().all_messages()));
+    static TYPES: LazyLock<Types> = LazyLock::new(|| Types::new(&super::decoded()));
     &TYPES
 }
 
 impl Types {
-    fn new(messages: impl Iterator<Item = MessageDescriptor>) -> Self {
-        let messages: Vec<_> = messages.filter(|message| !message.is_map_entry()).collect();
+    fn new(pool: &DescriptorPool) -> Self {
+        let messages: Vec<_> = pool.all_messages().filter(|message| !message.is_map_entry()).collect();
         // One allocation a type for the life of the process: type URLs are compared and kept everywhere.
         let url = |name: &str| -> &'static str { Box::leak(format!("{TYPE_URL_PREFIX}{name}").into_boxed_str()) };
         let urls: Vec<_> = messages.iter().map(|message| url(message.full_name())).collect();
-        let v2: Vec<_> = versions::v2_names(&messages).into_iter().map(|name| name.map(|name| url(&name))).collect();
+        let v2: Vec<_> =
+            versions::v2_names(pool, &messages).into_iter().map(|name| name.map(|name| url(&name))).collect();
         let name = |url: &'static str| &url.as_bytes()[TYPE_URL_PREFIX.len()..];
         let v2_names = v2.iter().zip(0..).filter_map(|(url, index)| Some((name((*url)?), index)));
         let mut by_name: HashMap<&'static [u8], Index> = v2_names.collect();

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use prost::encoding::encode_varint;
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use super::types::{ANY_TYPE_URL, ANY_VALUE, ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{self, Fields, Malformed};
@@ -24,8 +24,8 @@ const TWICE: &[(&str, &str)] = &[(TYPED_STRUCT, "udpa.type.v1.TypedStruct")];
 const TYPED_STRUCT: &str = "xds.type.v3.TypedStruct";
 
 /// The full name that each of `messages` had in version 2.
-pub(super) fn v2_names(messages: &[MessageDescriptor]) -> Vec<Option<String>> {
-    let annotation = super::pool().get_extension_by_name("udpa.annotations.versioning");
+pub(super) fn v2_names(pool: &DescriptorPool, messages: &[MessageDescriptor]) -> Vec<Option<String>> {
+    let annotation = pool.get_extension_by_name("udpa.annotations.versioning");
     debug_assert!(annotation.is_some(), "the pool has no versioning annotation");
     let previous = |message: &MessageDescriptor| {
         if let Some((_, name)) = TWICE.iter().find(|(name, _)| *name == message.full_name()) {

@@ -46,7 +46,7 @@ static NAMING: LazyLock<StringFields> =
 
 impl References {
     /// What the resource `name` of type `kind` with the encoded `message` refers to.
-    pub(super) fn of(kind: ResourceType, name: &str, message: &[u8]) -> Self {
+    pub(super) fn of(kind: ResourceType, name: &Arc<str>, message: &[u8]) -> Self {
         if [ResourceType::ENDPOINTS, ResourceType::SECRET].contains(&kind) {
             return Self::default();
         }
@@ -54,15 +54,16 @@ impl References {
         NAMING.visit(kind.full_name(), message, &mut |field, value| {
             let (.., named) = NAMING_FIELDS[field];
             let value = &*canonical(value);
+            let value = if *value == **name { name.clone() } else { Arc::from(value) };
             match named {
-                ResourceType::CLUSTER => clusters.push(Arc::from(value)),
-                ResourceType::ROUTES => routes.push(Arc::from(value)),
-                ResourceType::ENDPOINTS => endpoints.push(Arc::from(value)),
-                _ => secrets.push(Arc::from(value)),
+                ResourceType::CLUSTER => clusters.push(value),
+                ResourceType::ROUTES => routes.push(value),
+                ResourceType::ENDPOINTS => endpoints.push(value),
+                _ => secrets.push(value),
             }
         });
         if kind == ResourceType::CLUSTER && endpoints.is_empty() && protobuf::is_eds_cluster(message) {
-            endpoints.push(Arc::from(name));
+            endpoints.push(name.clone());
         }
         Self {
             clusters: sorted(clusters),
@@ -95,7 +96,7 @@ mod tests {
     fn references(kind: ResourceType, mut fields: Value) -> References {
         fields["@type"] = kind.url().into();
         let read = protobuf::from_json(&fields).unwrap();
-        References::of(kind, read.name.as_deref().unwrap_or_default(), &read.message)
+        References::of(kind, &read.name.unwrap_or_default().into(), &read.message)
     }
 
     fn texts(names: &[Arc<str>]) -> Vec<&str> {

@@ -164,7 +164,8 @@ pub struct Resource {
     /// The same in version 2 of the API, once a client has asked for it.
     v2: OnceLock<Box<Frame>>,
     references: References,
-    lease: Lease,
+    /// Only a few have one.
+    lease: Option<Box<Lease>>,
     origins: Arc<[ObjectRef]>,
 }
 
@@ -265,16 +266,17 @@ impl Resource {
         if !extras.is_empty() {
             version = Version(xxhash_rust::xxh3::xxh3_64_with_seed(&extras, version.0));
         }
-        let references = References::of(kind, name, &value);
-        let frame = Frame::new(kind.url(), name, version, &extras, &value);
+        let name: Arc<str> = name.into();
+        let references = References::of(kind, &name, &value);
+        let frame = Frame::new(kind.url(), &name, version, &extras, &value);
         Self {
             kind,
-            name: name.into(),
+            name,
             version,
             frame,
             v2: OnceLock::new(),
             references,
-            lease,
+            lease: (lease != Lease::default()).then(|| Box::new(lease)),
             origins: origins.into(),
         }
     }
@@ -286,7 +288,7 @@ impl Resource {
         }
         self.v2.get_or_init(|| {
             let value = protobuf::in_v2(self.kind.full_name(), &self.message());
-            let extras = self.lease.extras();
+            let extras = self.lease().extras();
             Box::new(Frame::new(self.kind.url_in(api), &self.name, self.version, &extras, &value))
         })
     }
@@ -340,7 +342,7 @@ impl Resource {
         put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
         let (name_field, name) = name_field(&self.name);
         put_field(&mut wrapper, name_field, &name);
-        put_field(&mut wrapper, 6, &duration(self.lease.ttl.unwrap_or_default()));
+        put_field(&mut wrapper, 6, &duration(self.lease().ttl.unwrap_or_default()));
         if !delta {
             return any_of_wrapper(&wrapper, api);
         }
@@ -351,7 +353,8 @@ impl Resource {
 
     /// Its time to live and aliases.
     pub fn lease(&self) -> &Lease {
-        &self.lease
+        static NONE: Lease = Lease { ttl: None, aliases: Vec::new(), constraints: None };
+        self.lease.as_deref().unwrap_or(&NONE)
     }
 
     /// The names of other resources that this one uses.

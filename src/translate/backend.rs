@@ -49,7 +49,7 @@ pub struct Context<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
     /// The cluster, or why backends that name it cannot be built.
-    pub cluster: Result<Cluster, Fault>,
+    pub cluster: Result<Arc<Cluster>, Box<Fault>>,
     /// What is wrong with the Service's annotations.
     pub problems: Vec<Arc<Problem>>,
     /// Whether Namespaces were read for it.
@@ -126,7 +126,7 @@ impl Located<'_> {
                 Ok(Target::Address(address)) => Discovery::Static { address, port: number },
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
-                    let cluster = Err(fault(Reason::ExternalNameNotAllowed, what));
+                    let cluster = Err(Box::new(fault(Reason::ExternalNameNotAllowed, what)));
                     return Made { cluster, problems: Vec::new(), reads_namespaces: true };
                 }
             },
@@ -139,12 +139,12 @@ impl Located<'_> {
             // Fails closed: a backend that wants no certificate might not be the right one.
             if pair.is_none() {
                 let what = format!("Service {id:?} wants TLS, and there is no client certificate");
-                made = Err(fault(Reason::SecretNotValid, what));
+                made = Err(Box::new(fault(Reason::SecretNotValid, what)));
             }
             cluster.client_certificate = pair.clone();
         }
         Made {
-            cluster: made.map(|()| cluster),
+            cluster: made.map(|()| Arc::new(cluster)),
             problems: problems.into_iter().map(Arc::new).collect(),
             reads_namespaces: service.external_name.is_some(),
         }

@@ -14,7 +14,7 @@ mod missed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{ClusterName, Discovery, Host, Model, SecretName, TlsHost, Touched, VirtualHost};
+use crate::model::{Cluster, ClusterName, Discovery, Host, Model, SecretName, TlsHost, Touched, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{Kind, ObjectKey, Objects};
@@ -325,7 +325,7 @@ impl Translator {
             if before == now.as_ref() {
                 continue;
             }
-            let certificate = |cluster: Option<&crate::model::Cluster>| cluster?.client_certificate.clone();
+            let certificate = |cluster: Option<&Arc<Cluster>>| cluster?.client_certificate.clone();
             let secrets = (certificate(before), certificate(now.as_ref()));
             self.use_secret(secrets.0, secrets.1, touched);
             set(&mut self.model.clusters, &name, now);

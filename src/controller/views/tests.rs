@@ -71,7 +71,7 @@ fn clusters_and_load_assignments_are_one_resource_for_all() {
     assert_one(&views);
     // Also after a change.
     let mut changed = model();
-    changed.clusters.values_mut().for_each(|cluster| cluster.connect_timeout *= 2);
+    changed.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).connect_timeout *= 2);
     publish(&mut views, &changed);
     assert_one(&views);
 }

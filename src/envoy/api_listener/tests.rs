@@ -255,7 +255,7 @@ fn p9_every_cluster_that_routes_lead_to_is_one_that_grpc_takes() {
 fn p9_an_external_name_is_resolved_without_search_domains() {
     use crate::model::UpstreamProtocol::H2c;
     let mut model = model();
-    model.clusters.get_mut(&cluster_name("shop/api/https")).unwrap().protocol = H2c;
+    Arc::make_mut(model.clusters.get_mut(&cluster_name("shop/api/https")).unwrap()).protocol = H2c;
     let made = made(&model);
     let address = |name| {
         let cluster: cluster_v3::Cluster = find(&made, ResourceType::CLUSTER, name);
@@ -331,7 +331,7 @@ fn what_has_not_changed_is_not_made_again() {
         assert!(Arc::ptr_eq(old, &new), "{old:?}");
     }
     // A new generation of the object is another origin; another port is another content.
-    model.clusters.get_mut(&cluster_name("shop/cart/http")).unwrap().origin.generation += 1;
+    Arc::make_mut(model.clusters.get_mut(&cluster_name("shop/cart/http")).unwrap()).origin.generation += 1;
     let changed = resources(&model, &store.newest().unwrap());
     let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
     assert_eq!(kept + 4, changed.len());

@@ -42,7 +42,8 @@ impl Group {
     /// Adds a host that is not in it.
     pub fn insert(&mut self, host: &Host, renamed: &mut Renamed) {
         if self.parts.is_empty() {
-            self.parts.push(Part { start: 0, depth: 0, hosts: Vec::new() });
+            // Nearly every group is of one host.
+            self.parts = vec![Part { start: 0, depth: 0, hosts: Vec::with_capacity(1) }];
         }
         let at = self.place(host);
         let part = &mut self.parts[at];

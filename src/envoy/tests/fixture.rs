@@ -112,7 +112,7 @@ pub fn model() -> Model {
             (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),
             (Host::Any, tls(TlsVersion::V1_2, rest)),
         ]),
-        clusters,
+        clusters: clusters.into_iter().map(|(name, cluster)| (name, cluster.into())).collect(),
         endpoints: BTreeMap::from([(cluster_name("shop/cart/http"), endpoints)]),
         secrets: BTreeMap::from([(
             secret,

@@ -42,8 +42,11 @@ fn v2_every_served_type_that_version_2_had_has_its_name() {
 #[test]
 fn v2_names_mean_one_type_each_and_never_one_of_version_3() {
     let messages: Vec<_> = pool().all_messages().filter(|message| !message.is_map_entry()).collect();
-    let named: Vec<(String, &MessageDescriptor)> =
-        v2_names(&messages).into_iter().zip(&messages).filter_map(|(name, message)| Some((name?, message))).collect();
+    let named: Vec<(String, &MessageDescriptor)> = v2_names(crate::protobuf::pool(), &messages)
+        .into_iter()
+        .zip(&messages)
+        .filter_map(|(name, message)| Some((name?, message)))
+        .collect();
     assert!(named.len() > 500, "{}", named.len());
     for (name, message) in named {
         assert!(!name.contains(".v3"), "{name}");

@@ -11,7 +11,7 @@ use crate::translate::endpoints_of;
 fn cluster(service: impl Into<Object>, to: &str) -> Cluster {
     let model = world().with(service).with(ingress("i").host("x.com").path("Prefix", "/", to)).model();
     assert_eq!(model.clusters.len(), 1);
-    model.clusters.into_values().next().unwrap()
+    Cluster::clone(&model.clusters.into_values().next().unwrap())
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn external_names() {
         world.settings.external_names.allow = true;
         let model = world.model();
         assert!(model.endpoints.is_empty());
-        model.clusters.into_values().next().map(|cluster| cluster.discovery)
+        model.clusters.into_values().next().map(|cluster| cluster.discovery.clone())
     };
     let hostname = "api.example.com".to_owned();
     assert_eq!(target("API.example.com."), Some(Discovery::Dns { hostname, port: 443 }));

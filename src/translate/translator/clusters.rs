@@ -1,6 +1,7 @@
 //! The clusters that Ingresses look at, and which of them routes lead to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::ledger::Ledger;
 use crate::model::{Action, Cluster, ClusterName, VirtualHost};
@@ -29,7 +30,7 @@ impl Clusters {
             self.changed.insert(located.name.clone());
             made
         });
-        made.cluster.as_ref().err().cloned()
+        made.cluster.as_ref().err().map(|fault| Fault::clone(fault))
     }
 
     /// An Ingress that looked at `before` now looks at `now`. Those that nobody looks at go.
@@ -84,7 +85,7 @@ impl Clusters {
     }
 
     /// Those that may not be as the model has them, each as it should be: `None` if no route leads there.
-    pub fn take_changed(&mut self) -> Vec<(ClusterName, Option<Cluster>)> {
+    pub fn take_changed(&mut self) -> Vec<(ClusterName, Option<Arc<Cluster>>)> {
         let changed = std::mem::take(&mut self.changed);
         let now = |name: &ClusterName| {
             self.uses.get(name)?;
