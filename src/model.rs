@@ -137,7 +137,7 @@ pub struct Forward {
     /// The whole response must be there in this time; `None` means no limit.
     pub timeout: Option<Duration>,
     /// When a request is tried again.
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
     /// Whether `Upgrade: websocket` is passed on.
     pub websocket: bool,
 }

@@ -260,7 +260,7 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
         return answer(503);
     }
     let clusters = forward.clusters.iter().filter(|one| one.weight > 0).cloned().collect();
-    let retry = forward.retry.as_ref().and_then(retry_within);
+    let retry = forward.retry.as_deref().and_then(retry_within).map(Box::new);
     route_action(&Forward { clusters, retry, ..*forward })
 }
 

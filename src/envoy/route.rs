@@ -216,7 +216,7 @@ pub(super) fn route_action(forward: &Forward) -> route_v3::RouteAction {
     route_v3::RouteAction {
         cluster_specifier: Some(cluster),
         timeout: Some(wire::duration(timeout.unwrap_or(Duration::ZERO))),
-        retry_policy: retry.as_ref().map(retry_policy),
+        retry_policy: retry.as_deref().map(retry_policy),
         upgrade_configs: if *websocket { vec![] } else { vec![refused] },
         ..Default::default()
     }

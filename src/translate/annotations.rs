@@ -92,7 +92,7 @@ pub struct Annotations {
     /// Time limit of a response.
     pub timeout: Option<Duration>,
     /// When a request is tried again.
-    pub retry: Option<Retry>,
+    pub retry: Option<Box<Retry>>,
     /// Lowest TLS version, within the settings' bounds.
     pub tls_minimum: TlsVersion,
     /// Highest TLS version, within the settings' bounds.
@@ -121,7 +121,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
             Some(Limit::Infinite) => None,
             Some(Limit::After(limit)) => Some(limit),
         },
-        retry: retry(&mut reader),
+        retry: retry(&mut reader).map(Box::new),
         tls_minimum,
         tls_maximum,
         foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),

@@ -31,7 +31,7 @@ pub struct Parsed {
     /// Its TLS entries.
     pub entries: Box<[tls::Entry]>,
     /// Where requests go that no rule takes.
-    pub default_backend: Option<Target>,
+    pub default_backend: Option<Box<Target>>,
     /// Where each of its hosts occurs, sorted.
     hosts: Box<[(Host, Places)]>,
     /// What it was read from beside the Ingress.
@@ -146,8 +146,8 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
             }
         }
     }
-    let default_backend =
-        ingress.spec.default_backend.as_ref().map(|backend| reader.target("spec.defaultBackend", backend));
+    let default_backend = ingress.spec.default_backend.as_ref();
+    let default_backend = default_backend.map(|backend| Box::new(reader.target("spec.defaultBackend", backend)));
     let Reader { services, clusters, mut problems, .. } = reader;
     let mut secrets = Vec::new();
     let entries = tls::entries(ingress, &annotations, context.objects, &mut secrets, &mut problems);

@@ -68,7 +68,7 @@ impl<'a> HostRules<'a> {
                 }
             }
             // That of every host is the catch-all.
-            let Some(target) = parsed.default_backend.as_ref().filter(|_| *host != Host::Any) else { continue };
+            let Some(target) = parsed.default_backend.as_deref().filter(|_| *host != Host::Any) else { continue };
             let winner = *merged.fallback.get_or_insert(target);
             problems.extend(second_default(parsed, target, host, winner));
         }
@@ -140,7 +140,7 @@ fn action(target: &Target, side: Side) -> Action {
 /// precedence: of an Ingress without rules if there is one, else of the oldest. And what is wrong with the others that
 /// mean every host.
 pub fn catch_all<'a>(ingresses: impl Iterator<Item = &'a Parsed> + Clone) -> (Option<&'a Target>, Vec<Problem>) {
-    let with = ingresses.filter_map(|parsed| Some((parsed, parsed.default_backend.as_ref()?)));
+    let with = ingresses.filter_map(|parsed| Some((parsed, parsed.default_backend.as_deref()?)));
     let rule_less = with.clone().find(|(parsed, _)| parsed.rule_less);
     let Some((_, winner)) = rule_less.or_else(|| with.clone().next()) else { return (None, Vec::new()) };
     let mean_any = with.filter(|(parsed, _)| parsed.rule_less || parsed.places(&Host::Any).is_some());

@@ -84,7 +84,7 @@ fn one_host(routes: Vec<Route>) -> Model {
 fn weighted(shares: &[(&str, u32)], retry: Option<Retry>) -> Action {
     let clusters =
         shares.iter().map(|(name, weight)| WeightedCluster { cluster: cluster_name(name), weight: *weight }).collect();
-    Action::Forward(Forward { clusters, timeout: None, retry, websocket: true })
+    Action::Forward(Forward { clusters, timeout: None, retry: retry.map(Box::new), websocket: true })
 }
 
 #[test]

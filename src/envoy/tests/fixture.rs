@@ -31,7 +31,11 @@ fn special() -> Action {
     Action::Forward(Forward {
         clusters: vec![weighted("shop/cart/http", 90), weighted("shop/api/https", 10), weighted("shop/ip/h2c", 0)],
         timeout: None,
-        retry: Some(Retry { on: "5xx".into(), retries: 2, per_try_timeout: Some(Duration::from_millis(250)) }),
+        retry: Some(Box::new(Retry {
+            on: "5xx".into(),
+            retries: 2,
+            per_try_timeout: Some(Duration::from_millis(250)),
+        })),
         websocket: false,
     })
 }

@@ -225,7 +225,8 @@ fn annotations_set_timeouts_and_retries() {
             other => panic!("{other:?}"),
         }
     };
-    let retry = |on: &str, retries, per_try_timeout| Some(Retry { on: on.to_owned(), retries, per_try_timeout });
+    let retry =
+        |on: &str, retries, per_try_timeout| Some(Box::new(Retry { on: on.to_owned(), retries, per_try_timeout }));
     let second = Duration::from_secs(1);
     let plain = forward(&[]);
     assert_eq!((plain.timeout, plain.retry.clone(), plain.websocket), (Some(15 * second), None, true));
