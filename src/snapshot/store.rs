@@ -399,7 +399,10 @@ impl Store {
         }
         let changes = Arc::new(changes);
         (next.serial, next.generation) = (next.serial + 1, changes.generation);
-        next.journal.push_back(changes.names().collect());
+        // Whoever had nothing before the first one gets everything: that is no list to keep.
+        if previous.is_some() {
+            next.journal.push_back(changes.names().collect());
+        }
         if next.journal.len() > JOURNAL {
             next.journal.pop_front();
         }

@@ -39,9 +39,9 @@ pub struct Site {
 /// All hosts that Ingresses name.
 #[derive(Debug, Default)]
 pub struct Sites {
-    sites: BTreeMap<Host, Site>,
+    sites: BTreeMap<Host, Box<Site>>,
     /// The exact hosts below each wildcard, be it named or not.
-    below: BTreeMap<Host, BTreeSet<Host>>,
+    below: BTreeMap<Host, Few<Host>>,
     /// Hosts that are named for TLS alone, so that the rules of others hold for them.
     borrowing: BTreeSet<Host>,
 }
@@ -49,12 +49,12 @@ pub struct Sites {
 impl Sites {
     /// A host, if anybody names it.
     pub fn get(&self, host: &Host) -> Option<&Site> {
-        self.sites.get(host)
+        self.sites.get(host).map(|site| &**site)
     }
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
-        self.sites.get_mut(host)
+        self.sites.get_mut(host).map(|site| &mut **site)
     }
 
     /// All hosts.
@@ -103,7 +103,7 @@ impl Sites {
                 self.below.remove(&above);
             }
         }
-        self.sites.remove(host)
+        self.sites.remove(host).map(|site| *site)
     }
 
     /// Adds to `hosts` those whose virtual host or chain is made of what is said of one of them.
@@ -112,7 +112,7 @@ impl Sites {
             hosts.extend(self.borrowing.iter().cloned());
         }
         let wildcards = hosts.iter().filter(|host| matches!(host, Host::Wildcard(_)));
-        let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flatten().cloned().collect();
+        let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flat_map(Few::iter).cloned().collect();
         hosts.extend(below);
     }
 }
