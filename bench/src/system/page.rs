@@ -136,9 +136,10 @@ impl Page {
         let _ = write!(page, "\n## The machine\n\n{}", self.facts);
         let _ = write!(
             page,
-            "\n## Targets\n\nAt {} Ingresses, where nothing else is said.\n\n{}",
+            "\n## Targets\n\nAt {} Ingresses, where nothing else is said.\n\n{}\n{}",
             short(self.main),
-            self.targets()
+            self.targets(),
+            include_str!("page/limits.md")
         );
         let failures = self.failures();
         if !failures.is_empty() {

@@ -22,7 +22,8 @@ enum Step {
 
 /// A Service or Secret that is there from the start, in another form, or one that is not there yet.
 fn any_service() -> impl Strategy<Value = Object> {
-    let port = select(vec![("http", 80), ("web", 80), ("", 80), ("http", 81), ("", 443)]);
+    // The name of a port may be a number, as one is called that has no name.
+    let port = select(vec![("http", 80), ("web", 80), ("", 80), ("80", 80), ("http", 81), ("", 443)]);
     let external =
         select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
     let protocol = select(vec![None, None, Some("https"), Some("kubernetes.io/h2c")]);
@@ -151,6 +152,22 @@ fn difference(before: &Model, now: &Model) -> Touched {
         endpoints: differing(&before.endpoints, &now.endpoints),
         secrets: differing(&before.secrets, &now.secrets),
     }
+}
+
+#[test]
+fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
+    let port = |name: &str| Object::from(service("a").port(name, 80));
+    let path = ingress("shop").host("x.com").path("Prefix", "/", "a:80");
+    let endpoint = slice("s", "a").port("", 8080).endpoint("10.0.0.1", [true, true, false]);
+    let mut objects = objects(&[class("ours").into(), path.into(), port(""), endpoint.into()]);
+    let (mut settings, mut dirty) = (Settings::default(), Dirty::default());
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &Dirty::everything());
+    let before = translator.model().clone();
+    take(Step::Apply(port("80")), &mut objects, &mut settings, &mut dirty);
+    translator.update(&objects, &settings, &dirty);
+    assert_ne!(translator.model().endpoints, before.endpoints);
+    assert_eq!(translator.model(), &translate(&objects, &settings).model);
 }
 
 proptest! {
