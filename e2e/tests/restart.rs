@@ -36,7 +36,7 @@ async fn a_thousand_hosts_are_not_sent_again() {
     served(&lockgate, "last").await;
     let (resources, bytes) = (pushed(&lockgate, "resources").await, pushed(&lockgate, "bytes").await);
     println!("sent at first: {all} resources; after a restart, and one more host: {resources} in {bytes} bytes");
-    // Its cluster, its endpoints, its routes.
-    assert!(resources <= 3.0 && bytes < 4096.0, "{resources} resources, {bytes} bytes");
+    // Its cluster, its routes, its endpoints: these go ahead, and again if Envoy asked for them before it had them.
+    assert!(resources <= 4.0 && bytes < 4096.0, "{resources} resources, {bytes} bytes");
     assert_eq!(envoy.stat("listener_manager.listener_modified").await, 0);
 }
