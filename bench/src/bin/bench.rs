@@ -58,7 +58,9 @@ fn main() -> anyhow::Result<()> {
 async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let started = Instant::now();
     let options = options(&arguments)?;
-    let facts = machine::system_facts(&std::env::args().skip(1).collect::<Vec<_>>().join(" "));
+    // Of paths their names: where something is says nothing to others.
+    let name = |word: String| Path::new(&word).file_name().map_or(word.clone(), |name| name.to_string_lossy().into());
+    let facts = machine::system_facts(&std::env::args().skip(1).map(name).collect::<Vec<String>>().join(" "));
     eprint!("{facts}");
     let mut page = Page { facts, main: options.main, ..Page::default() };
     let write = |page: &Page| {

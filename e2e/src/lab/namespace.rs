@@ -1,5 +1,6 @@
 //! A namespace of a spec's own.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,8 +69,10 @@ impl<'a> Namespace<'a> {
         let ready = async || {
             let slices = self.lab.list(&path).await;
             let endpoints = slices.iter().flat_map(|slice| slice["endpoints"].as_array().into_iter().flatten());
-            let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != Value::Bool(false)).count();
-            (ready == count).then_some(())
+            let ready = endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != Value::Bool(false));
+            // One may be in two slices for a while.
+            let addresses = ready.map(|endpoint| endpoint["addresses"].to_string()).collect::<BTreeSet<_>>();
+            (addresses.len() == count).then_some(())
         };
         self.lab.until(&format!("{count} endpoints of the Service {service}"), ready).await;
     }

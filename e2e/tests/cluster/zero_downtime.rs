@@ -271,6 +271,10 @@ async fn an_outage_of_the_api_server_with_a_restart_of_an_envoy() {
             assert_eq!(report.failed(), 0, "{report}");
         }
         println!("    by kube-proxy, which cannot be told, new connections: {}", by_proxy.stop().await);
+        // Its watches would come back when they have waited as long as they have learned to, for minutes: what the next
+        // specs wait for.
+        lab.stop("kube-controller-manager", "TERM").await;
+        lab.start("kube-controller-manager").await;
     };
     tokio::select! {
         () = check_health(&balancer, &envoys) => {}
