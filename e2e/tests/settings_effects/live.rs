@@ -34,23 +34,30 @@ async fn changes_of_listeners_cost_no_request() {
         "http: { serverHeader: pass_through }\n".to_owned(),
         "compression: { algorithms: [gzip] }\n".to_owned(),
         format!("tracing: {{ endpoint: '{}' }}\n", collector.address),
-        "listeners: { connectionBalancer: exact, socketOptions: { tos: 64, trafficClass: 64 } }\n".to_owned(),
+        "listeners: { connectionBalancer: exact }\n".to_owned(),
         String::new(),
     ];
-    for (i, change) in (1..).zip(&changes) {
-        site.config.write("lockgate.yaml", change);
+    let changed = async |times: u64| {
         wait_until("a changed listener", async || {
-            site.envoy.stat("listener_manager.listener_modified").await >= 2 * i
+            site.envoy.stat("listener_manager.listener_modified").await >= 2 * times
                 && site.envoy.stat("listener_manager.total_listeners_warming").await == 0
         })
         .await;
+    };
+    for (i, change) in (1..).zip(&changes) {
+        site.config.write("lockgate.yaml", change);
+        changed(i).await;
         load.answers(200).await;
         if change.starts_with("tracing") {
             wait_until("spans at the collector", async || !collector.exports().is_empty()).await;
         }
     }
     let report = load.stop().await;
-    println!("{} changes of listeners: {report:?}", changes.len());
-    assert_eq!(report.failed(), 0, "{report:?}");
+    println!("{} changes of listeners: {report}", changes.len());
+    assert_eq!(report.failed(), 0, "{report}");
+    // Other options are another socket: what waits at the old one to be accepted is reset by the kernel, so without load.
+    site.config.write("lockgate.yaml", "listeners: { socketOptions: { tos: 64, trafficClass: 64 } }\n");
+    changed(changes.len() as u64 + 1).await;
+    assert_eq!(site.plain().get("/").await.expect("an answer").status, 200);
     assert!(site.envoy.warnings().is_empty(), "{:?}", site.envoy.warnings());
 }
