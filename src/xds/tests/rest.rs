@@ -143,7 +143,8 @@ async fn r4_a_change_ends_the_hold_at_once() {
         assert!(answer.to_string().contains(&(8000 + round).to_string()), "{answer}");
         best = best.min(answered.saturating_duration_since(changed));
     }
-    assert!(best < ms(10), "answered after {best:?}");
+    // Far from the 800 ms of the hold, whatever else the machine does.
+    assert!(best < ms(100), "answered after {best:?}");
 }
 
 #[tokio::test]
