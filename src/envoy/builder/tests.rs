@@ -131,6 +131,9 @@ fn every_way_to_a_model_gives_its_resources() {
                 settings.listeners.stats.port = [0, 8081][dice.below(2)];
                 settings.http.http3.enabled = dice.below(2) == 0;
                 settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
+                // With the objects in the routes' metadata, or without.
+                settings.access_log.text =
+                    ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
                 settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
             }
             if dice.below(4) == 0 {
