@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use crate::telemetry;
 
-pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField};
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField, STDERR, STDOUT};
 pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
     Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, Timeouts, Tls, TlsParameters, Underscores,

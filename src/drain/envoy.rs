@@ -220,11 +220,17 @@ where
     .map_err(|error| broken(error.into()))
 }
 
-/// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which one
-/// the listener for statistics has.
+/// The listeners whose connections are no client's.
+const PROBES: [&str; 2] = [names::STATS, names::OVERLOAD_PROBE];
+
+/// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which ones the
+/// listeners for probes have.
 fn count(statistics: &str, listeners: &str) -> Count {
-    let own = listeners.lines().filter_map(|line| line.strip_prefix(names::STATS)?.strip_prefix("::"));
-    let own: Vec<String> = own.map(|address| address.trim().replace(':', "_")).collect();
+    let of_probes = |line: &str| {
+        let (name, address) = line.split_once("::")?;
+        PROBES.contains(&name).then(|| address.trim().replace(':', "_"))
+    };
+    let own: Vec<String> = listeners.lines().filter_map(of_probes).collect();
     let mut count = Count::default();
     for (name, value) in statistics.lines().filter_map(|line| line.split_once(": ")) {
         let Ok(value) = value.trim().parse::<u64>() else { continue };
@@ -238,7 +244,7 @@ fn count(statistics: &str, listeners: &str) -> Count {
             }
         }
         let manager = name.strip_prefix("http.").and_then(|rest| rest.strip_suffix(".downstream_rq_active"));
-        if manager.is_some_and(|manager| manager != "admin" && manager != names::STATS) {
+        if manager.is_some_and(|manager| manager != "admin" && !PROBES.contains(&manager)) {
             count.requests += value;
         }
     }
@@ -255,10 +261,12 @@ http.admin.downstream_rq_active: 1
 http.ingress_http.downstream_cx_active: 7
 http.ingress_http.downstream_rq_active: 3
 http.stats.downstream_rq_active: 1
+http.overload-probe.downstream_rq_active: 1
 listener.[__]_8080.downstream_cx_active: 7
 listener.[__]_8080.worker_0.downstream_cx_active: 3
 listener.[__]_8080.worker_1.downstream_cx_active: 4
 listener.[__]_8002.downstream_cx_active: 2
+listener.[__]_8004.downstream_cx_active: 4
 listener.0.0.0.0_8443.downstream_cx_active: 1
 listener.admin.downstream_cx_active: 1
 listener.admin.main_thread.downstream_cx_active: 1
@@ -266,9 +274,9 @@ listener.admin.main_thread.downstream_cx_active: 1
 
     #[test]
     fn probes_scrapers_and_we_ourselves_do_not_count() {
-        let listeners = "http::[::]:8080\nstats::[::]:8002\nhttps::0.0.0.0:8443\n";
+        let listeners = "http::[::]:8080\nstats::[::]:8002\noverload-probe::[::]:8004\nhttps::0.0.0.0:8443\n";
         assert_eq!(count(STATISTICS, listeners), Count { connections: 8, requests: 3 });
-        assert_eq!(count(STATISTICS, ""), Count { connections: 10, requests: 3 }, "without such a listener");
+        assert_eq!(count(STATISTICS, ""), Count { connections: 14, requests: 3 }, "without such listeners");
         assert_eq!(count("", ""), Count::default());
         assert_eq!(count("listener.x.downstream_cx_active: No recorded values\nnonsense", "stats"), Count::default());
     }

@@ -1,17 +1,19 @@
-//! The access log on Envoy's standard output.
+//! The access log.
 
 use envoy_types::pb::envoy::config::accesslog::v3 as accesslog_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::extensions::access_loggers::file::v3 as file_v3;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3 as stream_v3;
 use envoy_types::pb::envoy::extensions::formatter::req_without_query::v3 as req_without_query_v3;
+use envoy_types::pb::google::protobuf::Any;
 
 use super::wire;
-use crate::settings::{AccessLog, AccessLogFormat, AccessLogLevel};
+use crate::settings::{AccessLog, AccessLogFormat, AccessLogLevel, STDERR, STDOUT};
 
-/// The access logs of a connection manager: one, or none.
-pub fn access_log(settings: &AccessLog) -> Vec<accesslog_v3::AccessLog> {
+/// The access logs of a connection manager that writes to `file`: one, or none.
+pub fn access_log(settings: &AccessLog, file: &str) -> Vec<accesslog_v3::AccessLog> {
     use core_v3::substitution_format_string::Format;
-    let AccessLog { format, level, text, json_fields } = settings;
+    let AccessLog { format, level, text, json_fields, http_file: _, https_file: _ } = settings;
     let (format, formatters) = match format {
         AccessLogFormat::Off => return vec![],
         AccessLogFormat::Text => (Format::TextFormatSource(wire::inline_string(text)), formatters([&**text])),
@@ -21,21 +23,40 @@ pub fn access_log(settings: &AccessLog) -> Vec<accesslog_v3::AccessLog> {
             (Format::JsonFormat(wire::text_struct(fields)), formatters)
         }
     };
-    let log = stream_v3::StdoutAccessLog {
-        access_log_format: Some(stream_v3::stdout_access_log::AccessLogFormat::LogFormat(
-            core_v3::SubstitutionFormatString {
-                omit_empty_values: matches!(format, Format::JsonFormat(_)),
-                format: Some(format),
-                formatters,
-                ..Default::default()
-            },
-        )),
+    let format = core_v3::SubstitutionFormatString {
+        omit_empty_values: matches!(format, Format::JsonFormat(_)),
+        format: Some(format),
+        formatters,
+        ..Default::default()
     };
+    let (name, sink) = sink(file, format);
     vec![accesslog_v3::AccessLog {
-        name: "envoy.access_loggers.stdout".to_owned(),
+        name: name.to_owned(),
         filter: filter(*level),
-        config_type: Some(accesslog_v3::access_log::ConfigType::TypedConfig(wire::any(&log))),
+        config_type: Some(accesslog_v3::access_log::ConfigType::TypedConfig(sink)),
     }]
+}
+
+/// The extension of Envoy that writes to `file`, and its name. The two streams have their own: a container's `/dev/stdout`
+/// may be a pipe that Envoy's user may write to but not open.
+fn sink(file: &str, format: core_v3::SubstitutionFormatString) -> (&'static str, Any) {
+    use file_v3::file_access_log::AccessLogFormat as FileFormat;
+    use stream_v3::{stderr_access_log, stdout_access_log};
+    match file {
+        STDOUT => {
+            let access_log_format = Some(stdout_access_log::AccessLogFormat::LogFormat(format));
+            ("envoy.access_loggers.stdout", wire::any(&stream_v3::StdoutAccessLog { access_log_format }))
+        }
+        STDERR => {
+            let access_log_format = Some(stderr_access_log::AccessLogFormat::LogFormat(format));
+            ("envoy.access_loggers.stderr", wire::any(&stream_v3::StderrAccessLog { access_log_format }))
+        }
+        file => {
+            let path = file.to_owned();
+            let access_log_format = Some(FileFormat::LogFormat(format));
+            ("envoy.access_loggers.file", wire::any(&file_v3::FileAccessLog { path, access_log_format }))
+        }
+    }
 }
 
 /// The extensions of Envoy without which it refuses a command of `formats`. `%METADATA%` is built into Envoy, which warns
@@ -93,9 +114,17 @@ mod tests {
 
     #[test]
     fn off_is_no_log() {
-        let with = |format| access_log(&AccessLog { format, ..AccessLog::default() });
+        let with = |format| access_log(&AccessLog { format, ..AccessLog::default() }, STDOUT);
         assert!(with(AccessLogFormat::Off).is_empty());
         assert_eq!(with(AccessLogFormat::Json).len(), 1);
+    }
+
+    #[test]
+    fn the_two_streams_have_an_extension_of_their_own() {
+        let name = |file: &str| access_log(&AccessLog::default(), file).remove(0).name;
+        assert_eq!(name("/dev/stdout"), "envoy.access_loggers.stdout");
+        assert_eq!(name("/dev/stderr"), "envoy.access_loggers.stderr");
+        assert_eq!(name("/var/log/envoy/http.log"), "envoy.access_loggers.file");
     }
 
     #[test]

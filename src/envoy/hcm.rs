@@ -1,5 +1,6 @@
 //! The HTTP connection manager with the defaults of an edge proxy.
 
+use envoy_types::pb::envoy::config::accesslog::v3 as accesslog_v3;
 use envoy_types::pb::envoy::config::common::mutation_rules::v3 as mutation_rules_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -9,7 +10,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 
 use super::route::buckets;
-use super::{access_log, compression, headers, names, tracing, wire};
+use super::{compression, headers, names, tracing, wire};
 use crate::settings::{HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
@@ -55,6 +56,7 @@ pub fn http_connection_manager(
     stat_prefix: &str,
     routes: Routes,
     codec: Codec,
+    access_log: Vec<accesslog_v3::AccessLog>,
     settings: &Settings,
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{
@@ -102,7 +104,7 @@ pub fn http_connection_manager(
         drain_timeout: Some(wire::duration(timeouts.drain)),
         delayed_close_timeout: Some(wire::limit(timeouts.delayed_close)),
         tracing: tracing::tracing(&settings.tracing),
-        access_log: access_log::access_log(&settings.access_log),
+        access_log,
         use_remote_address: Some(wire::boolean(true)),
         xff_num_trusted_hops: http.trusted_hops,
         internal_address_config: Some(InternalAddressConfig::default()),

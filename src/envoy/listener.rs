@@ -8,16 +8,19 @@ use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as
 
 use super::chains::{Choice, Presented};
 use super::hcm::{self, Codec, Routes};
-use super::{downstream_tls, names, stats, wire};
+use super::{access_log, downstream_tls, names, stats, wire};
 use crate::model::{Host, Model, TlsHost};
 use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
 use crate::snapshot::Resource;
 
-/// The listener for plain text, and the one for statistics if it has a port.
+/// The listener for plain text, and those for probes and scrapers that have a port.
 pub fn listeners(settings: &Settings) -> Vec<Resource> {
     let mut resources = vec![Resource::new(names::HTTP, &http(settings), vec![])];
     if settings.listeners.stats.port != 0 {
         resources.push(Resource::new(names::STATS, &stats::listener(settings), vec![]));
+    }
+    if settings.listeners.overload_probe.port != 0 {
+        resources.push(Resource::new(names::OVERLOAD_PROBE, &stats::overload_probe(settings), vec![]));
     }
     resources
 }
@@ -40,7 +43,8 @@ pub fn http(settings: &Settings) -> listener_v3::Listener {
         Discovery::Auto | Discovery::Rds | Discovery::Vhds => Routes::Rds(names::HTTP.to_owned()),
         Discovery::Buckets => Routes::ByBucket,
     };
-    let manager = hcm::http_connection_manager("ingress_http", routes, Codec::Tcp, settings);
+    let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
+    let manager = hcm::http_connection_manager("ingress_http", routes, Codec::Tcp, log, settings);
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
@@ -200,7 +204,8 @@ fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
 }
 
 fn manager(routes: Routes, codec: Codec, settings: &Settings) -> listener_v3::Filter {
-    hcm::http_connection_manager("ingress_https", routes, codec, settings)
+    let log = access_log::access_log(&settings.access_log, &settings.access_log.https_file);
+    hcm::http_connection_manager("ingress_https", routes, codec, log, settings)
 }
 
 fn chain(

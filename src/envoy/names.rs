@@ -19,6 +19,8 @@ pub const SERVER_NAME: &str = "x-lockgate-server-name";
 pub const BUCKET: &str = "x-lockgate-bucket";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
+/// The listener for `/ready` that is refused under overload.
+pub const OVERLOAD_PROBE: &str = "overload-probe";
 /// The bootstrap's static cluster that is Envoy's own admin interface.
 pub const ADMIN_CLUSTER: &str = "envoy-admin";
 /// The bootstrap's static cluster that is the xDS server.

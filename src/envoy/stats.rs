@@ -1,4 +1,4 @@
-//! The listener for probes and scrapers.
+//! The listeners for probes and scrapers.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -10,38 +10,47 @@ use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, Routes, http_connection_manager};
 use super::listener::address;
 use super::{names, route, wire};
-use crate::settings::{AccessLog, AccessLogFormat, Settings};
+use crate::settings::{Listener, Settings};
 
 /// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface.
 /// `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
 ///
-/// It answers under overload too: an Envoy that sheds load is not one to restart. What the settings say of clients is
-/// not said of probes, so that no change of it disturbs them.
+/// It answers under overload too: an Envoy that sheds load is not one to restart.
 pub fn listener(settings: &Settings) -> listener_v3::Listener {
+    listener_v3::Listener {
+        ignore_global_conn_limit: true,
+        bypass_overload_manager: true,
+        ..of_admin(names::STATS, &["/ready", "/stats", "/stats/prometheus"], &settings.listeners.stats, settings)
+    }
+}
+
+/// `/ready` once more, where Envoy refuses it while it sheds load, as it refuses the requests of clients.
+pub fn overload_probe(settings: &Settings) -> listener_v3::Listener {
+    of_admin(names::OVERLOAD_PROBE, &["/ready"], &settings.listeners.overload_probe, settings)
+}
+
+/// A listener that passes `paths` on to the admin interface. What the settings say of clients is not said of probes, so
+/// that no change of it disturbs them.
+fn of_admin(name: &str, paths: &[&str], at: &Listener, settings: &Settings) -> listener_v3::Listener {
     let virtual_host = route_v3::VirtualHost {
-        name: names::STATS.to_owned(),
+        name: name.to_owned(),
         domains: vec!["*".to_owned()],
-        routes: [draining()].into_iter().chain(["/ready", "/stats", "/stats/prometheus"].map(admin_route)).collect(),
+        routes: [draining()].into_iter().chain(paths.iter().map(|path| admin_route(path))).collect(),
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {
         // The cluster is the bootstrap's; an Envoy with another bootstrap shall answer 503 here, not refuse all.
         validate_clusters: Some(wire::boolean(false)),
-        ..route::route_configuration(names::STATS, vec![virtual_host])
+        ..route::route_configuration(name, vec![virtual_host])
     };
-    let unlogged = Settings {
-        access_log: AccessLog { format: AccessLogFormat::Off, ..AccessLog::default() },
-        ..Settings::default()
-    };
-    let manager = http_connection_manager(names::STATS, Routes::Inline(Box::new(routes)), Codec::Tcp, &unlogged);
+    let routes = Routes::Inline(Box::new(routes));
+    let manager = http_connection_manager(name, routes, Codec::Tcp, vec![], &Settings::default());
     listener_v3::Listener {
-        name: names::STATS.to_owned(),
-        address: Some(address(&settings.listeners.stats, core_v3::socket_address::Protocol::Tcp, settings)),
+        name: name.to_owned(),
+        address: Some(address(at, core_v3::socket_address::Protocol::Tcp, settings)),
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
         per_connection_buffer_limit_bytes: Some(wire::uint32(CONNECTION_BUFFER_BYTES)),
         tcp_keepalive: Some(wire::tcp_keepalive()),
-        ignore_global_conn_limit: true,
-        bypass_overload_manager: true,
         ..Default::default()
     }
 }

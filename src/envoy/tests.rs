@@ -95,7 +95,7 @@ pub(crate) fn standalone(resources: &[Resource], settings: &Settings) -> bootstr
     for (port, routes) in (2..).zip(routes) {
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
-        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, settings);
+        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], settings);
         parts.listeners.push(listener_v3::Listener {
             name,
             address: Some(wire::socket_address("127.0.0.1", port)),

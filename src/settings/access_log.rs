@@ -2,7 +2,7 @@
 
 use super::format_string;
 
-/// Envoy's access log, on its standard output.
+/// Envoy's access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
     /// How a line is written.
@@ -13,7 +13,16 @@ pub struct AccessLog {
     pub text: String,
     /// The fields of [`AccessLogFormat::Json`]; those without a value are left out of a line.
     pub json_fields: Vec<JsonField>,
+    /// Where requests over plain HTTP are logged: a path in Envoy's file system.
+    pub http_file: String,
+    /// The same of those over HTTPS and HTTP/3.
+    pub https_file: String,
 }
+
+/// Envoy's standard output, where the log goes unless the settings say otherwise.
+pub const STDOUT: &str = "/dev/stdout";
+/// Envoy's standard error.
+pub const STDERR: &str = "/dev/stderr";
 
 /// How a line of the access log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +112,8 @@ impl Default for AccessLog {
             level: AccessLogLevel::Info,
             text: TEXT.to_owned(),
             json_fields: JSON_FIELDS.iter().filter_map(field).collect(),
+            http_file: STDOUT.to_owned(),
+            https_file: STDOUT.to_owned(),
         }
     }
 }

@@ -77,16 +77,17 @@ impl Checks<'_> {
     /// No two listeners have one port, unless each has an address of its own.
     fn ports(&mut self) {
         let listeners = &self.resolved.settings.listeners;
-        let all: [(&str, &str, &Listener); 3] = [
+        let all: [(&str, &str, &Listener); 4] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
             ("listeners.stats.port", "stats", &listeners.stats),
+            ("listeners.overloadProbe.port", "overloadProbe", &listeners.overload_probe),
         ];
         for (i, (key, name, listener)) in all.iter().enumerate() {
             for (other_key, other, before) in &all[..i] {
                 let apart =
                     listener.address.is_some() && before.address.is_some() && listener.address != before.address;
-                if listener.port != before.port || apart {
+                if listener.port != before.port || listener.port == 0 || apart {
                     continue;
                 }
                 // Whoever has set one of them is told of the other.
@@ -110,13 +111,14 @@ impl Checks<'_> {
             ("listeners.http.address", &listeners.http),
             ("listeners.https.address", &listeners.https),
             ("listeners.stats.address", &listeners.stats),
+            ("listeners.overloadProbe.address", &listeners.overload_probe),
         ];
         for (key, listener) in all {
             if listener.address.is_some_and(|address| address.is_ipv6()) && !listeners.ipv6 {
                 self.fault(&[key], "an IPv6 address, and listeners.ipv6 is false");
             }
         }
-        // The marks are for clients: the listener for statistics has none.
+        // The marks are for clients: the listeners for probes have none.
         let served = &all[..2];
         let has_v4 = |listener: &Listener| listener.address.is_none_or(|address| address.is_ipv4());
         let has_v6 = |listener: &Listener| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());

@@ -14,6 +14,8 @@ pub struct Listeners {
     pub https: Listener,
     /// Answers `/ready` and `/stats`; port 0 is none.
     pub stats: Listener,
+    /// Answers `/ready` unless Envoy is overloaded; port 0 is none.
+    pub overload_probe: Listener,
     /// Whether listeners without an address of their own take IPv6 too; false only for nodes whose kernel has none,
     /// where Envoy refuses the address.
     pub ipv6: bool,
@@ -263,6 +265,7 @@ impl Default for Listeners {
             http: every_address(8080),
             https: every_address(8443),
             stats: every_address(8002),
+            overload_probe: every_address(0),
             ipv6: true,
             proxy_protocol: ProxyProtocol::Off,
             connection_balancer: ConnectionBalancer::Off,

@@ -2,6 +2,7 @@
 
 /// Keys of Contour, and what they are here. Compared by their last part, without case, `-` and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
+    ("accesslog", "accessLog.httpFile or accessLog.httpsFile"),
     ("accesslogformat", "accessLog.format"),
     ("accesslogformatstring", "accessLog.text"),
     ("accessloglevel", "accessLog.level"),
@@ -27,6 +28,7 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("maximumprotocolversion", "tls.maximumVersion"),
     ("minimumprotocolversion", "tls.minimumVersion"),
     ("numtrustedhops", "http.trustedHops"),
+    ("omenforcedhealth", "listeners.overloadProbe"),
     ("overloadmaxdownstreamconn", "overload.maxConnections"),
     ("overloadmaxheap", "overload.maxHeap"),
     ("perconnectionbufferlimitbytes", "listeners.bufferLimit"),

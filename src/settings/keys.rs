@@ -9,7 +9,7 @@ use super::values::names::{Address, ClassName, Collector, ControllerName, MediaT
 use super::values::numbers::{
     Buffer, Byte, Compressible, Count, HeadersSize, Heap, Percent, Port, PortOrNone, Positive, Streams,
 };
-use super::values::policy::{HeaderName, Headers, LogField, LogLine, Runtime, Tags};
+use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::times::{Limit, Time};
 use super::values::tls::{CipherSuite, Curve, Version};
 use super::values::words::Word;
@@ -76,7 +76,7 @@ pub static GROUPS: &[(&str, &str)] = &[
     ("routes", "How Envoys get the routes of plain HTTP."),
     ("timeouts", "Time limits, durations such as `500ms`, `20s`, `1m30s`; `off` is no limit."),
     ("tls", "TLS towards clients."),
-    ("accessLog", "Envoy's access log, on its standard output."),
+    ("accessLog", "Envoy's access log."),
     ("tracing", "Spans for an OpenTelemetry collector, by OTLP over gRPC."),
     ("upstream", "Connections to backends."),
     (
@@ -164,6 +164,20 @@ pub static KEYS: &[Key] = &[
         PortOrNone,
         listeners.stats.port,
         "Port of `/ready`, `/stats` and `/stats/prometheus`; 0 for none. Probes and scrapers go there."
+    ),
+    key!(
+        "listeners.overloadProbe.address",
+        Maybe<Address>,
+        listeners.overload_probe.address,
+        "Where the second `/ready` is answered; all addresses if not set."
+    ),
+    key!(
+        "listeners.overloadProbe.port",
+        PortOrNone,
+        listeners.overload_probe.port,
+        "Port of a second `/ready`, which is refused like any request while Envoy sheds load (`overload.maxHeap`, \
+         `overload.maxConnections`); 0 for none. For load balancers that shall then go elsewhere; not for probes of the \
+         kubelet, which would restart an Envoy that is busy."
     ),
     key!(
         "listeners.ipv6",
@@ -438,6 +452,15 @@ pub static KEYS: &[Key] = &[
         "The fields of `format: json`: names of the table below, operators of Envoy such as `DURATION`, or \
          `name=%OPERATOR%`. Those without a value are left out of a line."
     ),
+    key!(
+        "accessLog.httpFile",
+        LogFile,
+        access_log.http_file,
+        "Where requests over plain HTTP are logged: `/dev/stdout`, `/dev/stderr` or a file in Envoy's file system, whose \
+         directory has to be there, or Envoy refuses the listener. It is kept open: whoever rotates it tells Envoy by \
+         SIGUSR1, or by `POST /reopen_logs` on its admin interface."
+    ),
+    key!("accessLog.httpsFile", LogFile, access_log.https_file, "The same for requests over HTTPS and HTTP/3."),
     key!(
         "tracing.endpoint",
         Maybe<Collector>,

@@ -54,6 +54,7 @@ fn every_field_has_a_key() {
                 http: Listener { address: _, port: _ },
                 https: _,
                 stats: _,
+                overload_probe: _,
                 ipv6: _,
                 proxy_protocol: _,
                 connection_balancer: _,
@@ -100,7 +101,7 @@ fn every_field_has_a_key() {
                 ja3: _,
                 ja4: _,
             },
-        access_log: AccessLog { format: _, level: _, text: _, json_fields: _ },
+        access_log: AccessLog { format: _, level: _, text: _, json_fields: _, http_file: _, https_file: _ },
         tracing:
             Tracing {
                 endpoint: _,
@@ -126,13 +127,13 @@ fn every_field_has_a_key() {
     let fields = 3
         + 2
         + 2
-        + (3 * 2 + 6 + 2)
+        + (4 * 2 + 6 + 2)
         + (2 + 11)
         + 3
         + 2 * 2
         + 10
         + (2 + 4 + 2)
-        + 4
+        + 6
         + (5 + 3)
         + (3 + 5 + 4 + 1)
         + 2

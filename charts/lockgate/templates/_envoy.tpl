@@ -126,6 +126,9 @@ spec:
           readOnly: true
         - name: admin
           mountPath: /run/envoy
+        {{- with .Values.envoy.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
     # Ends Envoy in good order. Its own SIGTERM, when the pod is deleted, is what begins it, so it is an ordinary
     # container: a sidecar among the init containers would be told only when Envoy has ended. No liveness probe here either,
     # for its restart would be taken for the end of the pod.
@@ -169,4 +172,7 @@ spec:
           - key: {{ $key }}
             path: {{ $key }}
           {{- end }}
+    {{- with .Values.envoy.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end -}}

@@ -87,3 +87,26 @@ async fn connections_are_limited_without_a_change_of_the_listener() {
     let changed: Vec<_> = after.iter().filter(|(name, version)| before.get(*name) != Some(*version)).collect();
     assert!(changed.iter().all(|(name, _)| name.starts_with("Runtime")) && changed.len() == 1, "{changed:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_overloaded_envoy_is_ready_for_probes_but_not_for_load_balancers() {
+    let port = e2e::ports::free();
+    let settings = format!("listeners: {{ overloadProbe: {{ port: {port} }} }}\n");
+    let site = Site::with_flags(&settings, &["--max-connections", "3"]).await;
+    let ready =
+        async |port| Target::http(port, "localhost").get("/ready").await.is_ok_and(|answer| answer.status == 200);
+    assert!(ready(port).await && ready(site.lockgate.stats).await);
+    let mut held = Vec::new();
+    wait_until("no room for another connection", async || {
+        let mut connection = site.plain().connect().await.expect("a connection");
+        if connection.send(hyper::Method::GET, "/", bytes::Bytes::new()).await.is_ok() {
+            held.push(connection);
+        }
+        !ready(port).await
+    })
+    .await;
+    assert_eq!(held.len(), 3);
+    assert!(ready(site.lockgate.stats).await, "the kubelet would restart it");
+    drop(held);
+    wait_until("room again", async || ready(port).await).await;
+}

@@ -86,3 +86,19 @@ async fn there_may_be_no_log() {
     .await;
     assert!(!site.envoy.log().contains("/cart"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_listener_may_log_to_a_file_of_its_own() {
+    let site = Site::with("").await;
+    let file = site.config.file("http.log");
+    site.config.write("lockgate.yaml", &format!("accessLog: {{ httpFile: {} }}\n", file.display()));
+    let logged = || std::fs::read_to_string(&file).unwrap_or_default();
+    e2e::wait_until("a line in the file", async || {
+        site.plain().get("/plain").await.expect("an answer");
+        logged().contains("GET /plain HTTP/1.1")
+    })
+    .await;
+    site.tls().get("/secure").await.expect("an answer");
+    site.logged(&["/secure"]).await;
+    assert!(!logged().contains("/secure"));
+}

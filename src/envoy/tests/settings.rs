@@ -27,6 +27,7 @@ const CASES: &[Case] = &[
         s.listeners.http = Listener { address: Some(Ipv4Addr::LOCALHOST.into()), port: 81 };
         s.listeners.stats = Listener { address: Some("::1".parse().unwrap()), port: 82 };
     }),
+    case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
     case("no IPv6", &["http", "https", "stats"], |s| s.listeners.ipv6 = false),
     case("PROXY protocol", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Required),
     case("PROXY protocol of some", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Optional),
@@ -97,6 +98,8 @@ const CASES: &[Case] = &[
     case("own log line", LISTENERS, |s| s.access_log.text = "%REQ_WITHOUT_QUERY(:PATH)% 100%%\n".to_owned()),
     case("log of errors", LISTENERS, |s| s.access_log.level = AccessLogLevel::Error),
     case("log of server errors", LISTENERS, |s| s.access_log.level = AccessLogLevel::Critical),
+    case("a file of HTTP", &["http"], |s| s.access_log.http_file = "/dev/stderr".to_owned()),
+    case("a file of HTTPS", &["https"], |s| s.access_log.https_file = "/dev/null".to_owned()),
     case("no log", LISTENERS, |s| s.access_log.format = AccessLogFormat::Off),
     case("tracing", &["clusters", "http", "https"], |s| {
         s.tracing = Tracing {

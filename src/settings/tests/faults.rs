@@ -79,6 +79,8 @@ fn values_that_are_not_what_they_should_be() {
         ("headers: {response: {remove: [':status']}}", "1:31", &["is no header name"]),
         ("accessLog: {text: '%REQ%'}", "1:19", &["accessLog.text", "%REQ%: expected a header"]),
         ("accessLog: {text: \"a\\nb\"}", "1:19", &["expected one line"]),
+        ("accessLog: {httpFile: envoy.log}", "1:23", &["accessLog.httpFile", "an absolute path, such as /dev/stdout"]),
+        ("accessLog: {httpsFile: /var/log/}", "1:24", &["expected a file, not a directory"]),
         ("accessLog: {jsonFields: [metod]}", "1:26", &["\"metod\" is no field", "did you mean method?"]),
         ("accessLog: {jsonFields: ['a=%NOPE%']}", "1:26", &["Envoy knows no operator %NOPE%"]),
     ] {
@@ -152,6 +154,7 @@ fn values_that_contradict_each_other() {
             "3:11",
             &["listeners.stats.port: 1 is also the port of"],
         ),
+        ("listeners: {overloadProbe: {port: 8002}}", "1:29", &["8002 is also the port of listeners.stats"]),
         ("listeners: {ipv6: false, http: {address: '::1'}}", "1:33", &["listeners.ipv6 is false"]),
         ("listeners: {ipv6: false, socketOptions: {trafficClass: 1}}", "1:42", &["a mark of IPv6"]),
         ("listeners: {http: {address: '::1'}, socketOptions: {tos: 1}}", "1:53", &["a mark of IPv4"]),
@@ -181,7 +184,8 @@ fn values_that_contradict_each_other() {
     ] {
         assert_fault(text, place, parts);
     }
-    // Each has an address of its own.
+    // Two that are not there, and two of which each has an address of its own.
+    read("listeners: {stats: {port: 0}, overloadProbe: {port: 0}}");
     read("listeners: {http: {address: 10.0.0.1, port: 80}, https: {address: 10.0.0.2, port: 80}}");
 }
 

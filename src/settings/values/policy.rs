@@ -115,6 +115,32 @@ impl Scalar for LogLine {
     }
 }
 
+/// Where the access log goes: a path in Envoy's file system.
+pub struct LogFile;
+
+impl Scalar for LogFile {
+    type Value = String;
+    const NAME: &'static str = "path";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match text {
+            "" => Err("expected a path; the log is switched off by accessLog.format".to_owned()),
+            path if !path.starts_with('/') => Err("expected an absolute path, such as /dev/stdout".to_owned()),
+            path if path.ends_with('/') => Err("expected a file, not a directory".to_owned()),
+            path if path.chars().any(char::is_control) => Err("expected a path without control characters".to_owned()),
+            path => Ok(path.to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^/.*[^/]$"})
+    }
+}
+
 /// A field of a JSON line: one that has a name of its own, an operator as `DURATION`, or `name=%OPERATOR%`.
 pub struct LogField;
 
