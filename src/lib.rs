@@ -19,6 +19,7 @@ pub mod model;
 pub mod pki;
 pub mod protobuf;
 pub mod provenance;
+mod re2;
 pub mod replicas;
 pub mod settings;
 pub mod snapshot;

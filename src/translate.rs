@@ -11,7 +11,6 @@ mod host;
 mod ingress;
 mod path;
 pub mod problem;
-mod regex;
 mod tls;
 mod translator;
 mod virtual_host;

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::model::PathMatch;
 
-use super::regex;
+use crate::re2;
 
 /// A path as the rule means it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn prefix(path: &str) -> Result<Parsed, String> {
 /// Source: Contour, whose users this type serves.
 fn implementation_specific(path: &str) -> Result<Parsed, String> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
-        regex::check(path).map_err(|fault| format!("is not a regular expression that Envoy takes: {fault}"))?;
+        re2::check(path).map_err(|fault| format!("is not a regular expression that Envoy takes: {fault}"))?;
         return Ok(certain(PathMatch::Regex(path.to_owned())));
     }
     // A point alone says nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
