@@ -5,6 +5,7 @@
 
 pub mod access_log;
 pub mod api_listener;
+pub mod authorization;
 mod builder;
 pub mod chains;
 pub mod cluster;
@@ -16,9 +17,11 @@ pub mod headers;
 pub mod listener;
 pub mod names;
 mod parallel;
+pub mod rate_limit;
 pub mod route;
 pub mod runtime;
 pub mod secret;
+pub mod services;
 pub mod stats;
 pub mod tracing;
 pub(crate) mod wire;

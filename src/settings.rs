@@ -13,6 +13,7 @@ mod keys;
 mod print;
 mod reference;
 mod routes;
+mod services;
 mod tracing;
 mod upstream;
 mod values;
@@ -34,7 +35,11 @@ pub use file::{Fault, Faults, Origin, Override, Resolved, resolve};
 pub use print::print;
 pub use reference::{reference, schema};
 pub use routes::{Discovery, Routes};
-pub use tracing::{Endpoint, Sampling, TagValue, Tracing};
+pub use services::{
+    AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization, HeaderCondition, HeaderMatch,
+    RateLimit, RequestBody,
+};
+pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
 pub use values::names::{is_label, is_subdomain};
 pub use values::times::duration;
@@ -159,6 +164,10 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// Spans for a collector.
     pub tracing: Tracing,
+    /// Who is asked whether a request may pass.
+    pub external_authorization: ExternalAuthorization,
+    /// Who is asked whether there have been too many requests.
+    pub rate_limit: RateLimit,
     /// Connections to backends.
     pub upstream: Upstream,
     /// What Envoy does before it is overloaded; read when an Envoy's bootstrap is written.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::chains::Chains;
 use super::route::{self, Buckets, VirtualHosts};
-use super::{cluster, endpoint, listener, names, parallel, runtime, secret, tracing};
+use super::{cluster, endpoint, listener, names, parallel, runtime, secret, services};
 use crate::model::{Host, Model, Touched};
 use crate::settings::{Discovery, Settings};
 use crate::snapshot::{Key, Resource, ResourceType, Update};
@@ -89,9 +89,11 @@ impl Builder {
         let mut built = Built::default();
         parts(model, touched, settings, &mut built.shared);
         if everything {
-            match tracing::cluster_resource(&settings.tracing) {
-                Some(resource) => built.shared.set.push(Arc::new(resource)),
-                None => built.shared.remove.push((ResourceType::CLUSTER, names::TRACING_CLUSTER.into())),
+            for (name, cluster) in services::clusters(settings) {
+                match cluster {
+                    Some(cluster) => built.shared.set.push(Arc::new(cluster)),
+                    None => built.shared.remove.push((ResourceType::CLUSTER, name.into())),
+                }
             }
             built.shared.set.push(Arc::new(runtime::resource(settings)));
             self.listeners(settings, &mut built.shared);

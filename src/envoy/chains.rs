@@ -158,12 +158,12 @@ fn route_configuration(
 ) -> route_v3::RouteConfiguration {
     let mut virtual_hosts = vec![route::virtual_host(host, &tls.virtual_host, settings)];
     if *host != Host::Any {
-        let mut others = route::answering_all(421);
+        let mut others = route::answering_all(421, settings);
         others.domains.extend(elsewhere.iter().map(ToString::to_string));
         virtual_hosts.push(others);
     }
     let routes = route::route_configuration(&names::https_routes(host), virtual_hosts);
-    let routes = headers::with_policies(routes, &settings.headers);
+    let routes = route::with_settings(routes, settings);
     let http3 = &settings.http.http3;
     match http3.enabled && downstream_tls::is_over_quic(tls) {
         true => headers::with_alternative_service(routes, http3.advertised_port),

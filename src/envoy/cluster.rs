@@ -158,7 +158,7 @@ pub fn one_endpoint(name: &str, address: core_v3::Address) -> endpoint_v3::Clust
 }
 
 /// The limits that are set; `None` if none is, so that Envoy's defaults hold.
-fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreakers> {
+pub fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreakers> {
     use cluster_v3::circuit_breakers::Thresholds;
     if *limits == CircuitBreakers::default() {
         return None;

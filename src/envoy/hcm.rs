@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
 
 use super::route::buckets;
-use super::{compression, headers, names, tracing, wire};
+use super::{authorization, compression, headers, names, rate_limit, tracing, wire};
 use crate::settings::{HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
@@ -81,7 +81,7 @@ pub fn http_connection_manager(
         codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
         early_header_mutation_extensions,
-        http_filters: compression::filters(&settings.compression).into_iter().chain([router()]).collect(),
+        http_filters: http_filters(settings),
         common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
             accept_http_10: true,
@@ -206,6 +206,14 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
         ServerHeader::AppendIfAbsent => Transformation::AppendIfAbsent,
         ServerHeader::PassThrough => Transformation::PassThrough,
     }
+}
+
+/// The HTTP filters. What may not pass is not counted.
+fn http_filters(settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
+    let authorization = authorization::filter(&settings.external_authorization);
+    let rate_limit = rate_limit::filter(&settings.rate_limit);
+    let compression = compression::filters(&settings.compression).into_iter();
+    compression.chain(authorization).chain(rate_limit).chain([router()]).collect()
 }
 
 /// The last HTTP filter, always there: gRPC clients and Envoy refuse a connection manager without it.

@@ -27,6 +27,12 @@ pub const ADMIN_CLUSTER: &str = "envoy-admin";
 pub const XDS_CLUSTER: &str = "lockgate-xds";
 /// The cluster of the collector that takes spans.
 pub const TRACING_CLUSTER: &str = "tracing";
+/// The cluster of the server that is asked by gRPC whether a request may pass.
+pub const AUTHORIZATION_CLUSTER: &str = "external-authorization";
+/// The same of one that is asked by HTTP. It has a name of its own since listeners change over after clusters have.
+pub const HTTP_AUTHORIZATION_CLUSTER: &str = "external-authorization-http";
+/// The cluster of the service that counts requests.
+pub const RATE_LIMIT_CLUSTER: &str = "rate-limit";
 /// The layer of runtime flags that the bootstrap asks for by RTDS.
 pub const RUNTIME: &str = "lockgate";
 /// The runtime key by which `lockgate envoy-drain` makes `/ready` fail while nothing else changes yet; 100 is draining.

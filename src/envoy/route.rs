@@ -12,9 +12,10 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::google::protobuf as google;
 use prost::Message;
 
-use super::{headers, names, wire};
+use super::{authorization, headers, names, wire};
 use crate::model::{Action, Forward, Host, PathMatch, Retry, Route, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
@@ -36,7 +37,7 @@ pub fn http_routes_of<'a>(
     virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
     settings: &Settings,
 ) -> Resource {
-    let rest = headers::with_policies(route_configuration(names::HTTP, vec![]), &settings.headers);
+    let rest = with_settings(route_configuration(names::HTTP, vec![]), settings);
     with_virtual_hosts(rest, virtual_hosts)
 }
 
@@ -62,7 +63,7 @@ fn with_virtual_hosts<'a>(
 
 /// The route configuration of the plain-text listener for clients that ask for its virtual hosts one by one.
 pub fn http_routes_by_host(settings: &Settings) -> Resource {
-    let routes = headers::with_policies(route_configuration(names::HTTP, vec![]), &settings.headers);
+    let routes = with_settings(route_configuration(names::HTTP, vec![]), settings);
     let vhds = route_v3::Vhds { config_source: Some(wire::ads()) };
     Resource::new(names::HTTP, &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
@@ -82,42 +83,70 @@ pub fn route_configuration(name: &str, virtual_hosts: Vec<route_v3::VirtualHost>
     }
 }
 
+/// `routes` with all that the settings say of every one of them.
+pub(super) fn with_settings(routes: route_v3::RouteConfiguration, settings: &Settings) -> route_v3::RouteConfiguration {
+    let routes = headers::with_policies(routes, &settings.headers);
+    authorization::with_context(routes, &settings.external_authorization)
+}
+
 /// The virtual host of `host`.
 pub fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: host.to_string(),
         domains: vec![host.to_string()],
-        routes: routes(host, content, names_objects(settings)),
+        routes: routes(host, content, &Marks::of(settings)),
         ..Default::default()
     }
 }
 
 /// The virtual host for every host that no other one takes: all its requests get `status`.
-pub(super) fn answering_all(status: u16) -> route_v3::VirtualHost {
+pub(super) fn answering_all(status: u16, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: "*".to_owned(),
         domains: vec!["*".to_owned()],
-        routes: vec![route_v3::Route {
-            r#match: Some(route_v3::RouteMatch {
-                path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix("/".to_owned())),
-                ..Default::default()
-            }),
-            action: Some(route_v3::route::Action::DirectResponse(direct_response(status))),
-            ..Default::default()
-        }],
+        routes: vec![answering(status, &Marks::of(settings))],
         ..Default::default()
     }
 }
 
-/// The routes of `host`, with the objects behind them in their metadata if these are `named`.
-pub fn routes(host: &Host, content: &VirtualHost, named: bool) -> Vec<route_v3::Route> {
-    content.routes.iter().flat_map(|one| route(host, one, named)).collect()
+/// Its route. Nobody is asked about it: there is nothing behind it.
+fn answering(status: u16, marks: &Marks) -> route_v3::Route {
+    route_v3::Route {
+        r#match: Some(route_v3::RouteMatch {
+            path_specifier: Some(route_v3::route_match::PathSpecifier::Prefix("/".to_owned())),
+            ..Default::default()
+        }),
+        action: Some(route_v3::route::Action::DirectResponse(direct_response(status))),
+        typed_per_filter_config: marks.unasked.clone(),
+        ..Default::default()
+    }
+}
+
+/// What routes bear for the sake of settings.
+#[derive(Debug)]
+struct Marks {
+    /// Whether the object behind a route is in its metadata.
+    named: bool,
+    /// What a route says that leads nowhere.
+    unasked: HashMap<String, google::Any>,
+}
+
+impl Marks {
+    fn of(settings: &Settings) -> Self {
+        let unasked = authorization::unasked(&settings.external_authorization);
+        Self { named: names_objects(settings), unasked }
+    }
+}
+
+/// The routes of `host`.
+fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Route> {
+    content.routes.iter().flat_map(|one| route(host, one, marks)).collect()
 }
 
 /// Whether a format string of the settings asks the routes' metadata for the objects behind them.
 ///
 /// Otherwise routes have none: it makes Envoy's work of a change of routes more than half as long again.
-pub(super) fn names_objects(settings: &Settings) -> bool {
+fn names_objects(settings: &Settings) -> bool {
     let asks = |format: &str| format.contains("METADATA(ROUTE:") && format.contains(names::METADATA);
     let HeaderPolicies { request, response } = &settings.headers;
     let mut headers = request.set.iter().chain(&response.set);
@@ -131,11 +160,11 @@ pub(super) fn names_objects(settings: &Settings) -> bool {
 }
 
 /// What `route` of `host` is to Envoy, where it may take two: see [`redirects_to_https`].
-fn route(host: &Host, route: &Route, named: bool) -> Vec<route_v3::Route> {
+fn route(host: &Host, route: &Route, marks: &Marks) -> Vec<route_v3::Route> {
     let action = match &route.action {
         Action::Forward(forward) => route_v3::route::Action::Route(route_action(forward)),
         Action::RedirectToHttps { status, port } => {
-            return redirects_to_https(&route_match(host, route), *status, *port);
+            return redirects_to_https(&route_match(host, route), *status, *port, marks);
         }
         Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
     };
@@ -143,7 +172,7 @@ fn route(host: &Host, route: &Route, named: bool) -> Vec<route_v3::Route> {
         // The object behind it.
         name: names::route(&route.origin),
         r#match: Some(route_match(host, route)),
-        metadata: named.then(|| metadata(&route.origin)),
+        metadata: marks.named.then(|| metadata(&route.origin)),
         action: Some(action),
         ..Default::default()
     }]
@@ -246,12 +275,18 @@ fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
 /// own, which makes it 443.
 ///
 /// Nothing in them tells hosts apart, neither the host nor the object behind it: all hosts with nothing but redirects are
-/// one virtual host, and redirects are most of what a site with TLS has here.
-fn redirects_to_https(matched: &route_v3::RouteMatch, status: u16, port: Option<u16>) -> Vec<route_v3::Route> {
+/// one virtual host, and redirects are most of what a site with TLS has here. Nobody is asked whether one may be sent.
+fn redirects_to_https(
+    matched: &route_v3::RouteMatch,
+    status: u16,
+    port: Option<u16>,
+    marks: &Marks,
+) -> Vec<route_v3::Route> {
     let redirect = |matched: route_v3::RouteMatch, port: u16| route_v3::Route {
         name: names::REDIRECT.to_owned(),
         r#match: Some(matched),
         action: Some(route_v3::route::Action::Redirect(redirect_to_https(status, port))),
+        typed_per_filter_config: marks.unasked.clone(),
         ..Default::default()
     };
     if let Some(port) = port.filter(|port| *port != 443) {

@@ -1,25 +1,17 @@
-//! Spans by OpenTelemetry: what is traced, and the cluster of the collector that takes it.
+//! Spans by OpenTelemetry: what is traced.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
-use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::trace::v3 as trace_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::tracing::v3 as tracing_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 
-use super::cluster::{CONNECTION_BUFFER_BYTES, http2_options, one_endpoint, strict_dns};
-use super::{names, wire};
-use crate::settings::{Endpoint, Sampling, TagValue, Tracing};
-use crate::snapshot::Resource;
+use super::{names, services, wire};
+use crate::settings::{Sampling, TagValue, Tracing};
 
 /// How long the collector may take for a batch of spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How long a connection to it may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a connection manager traces; nothing without a collector.
 ///
@@ -29,14 +21,8 @@ pub fn tracing(settings: &Tracing) -> Option<hcm_v3::http_connection_manager::Tr
     endpoint.as_ref()?;
     let Sampling { overall, client, random } = *sampling;
     let percent = |value| Some(type_v3::Percent { value });
-    let envoy_grpc =
-        core_v3::grpc_service::EnvoyGrpc { cluster_name: names::TRACING_CLUSTER.to_owned(), ..Default::default() };
     let provider = trace_v3::OpenTelemetryConfig {
-        grpc_service: Some(core_v3::GrpcService {
-            timeout: Some(wire::duration(EXPORT_TIMEOUT)),
-            target_specifier: Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy_grpc)),
-            ..Default::default()
-        }),
+        grpc_service: Some(services::grpc(names::TRACING_CLUSTER, EXPORT_TIMEOUT)),
         service_name: service_name.clone(),
         ..Default::default()
     };
@@ -75,46 +61,11 @@ fn environment(tag: &str, variable: &str) -> tracing_v3::CustomTag {
     tracing_v3::CustomTag { tag: tag.to_owned(), r#type: Some(Type::Environment(value)) }
 }
 
-/// The CDS resource of the collector, if there is one. Listeners name it, so it is there before they are.
-pub fn cluster_resource(settings: &Tracing) -> Option<Resource> {
-    let endpoint = settings.endpoint.as_ref()?;
-    Some(Resource::new(names::TRACING_CLUSTER, &cluster(endpoint), vec![]))
-}
-
-/// The message. Every address of the collector's name gets its share.
-///
-/// The name is looked up with the search domains of Envoy's pod: it is the operator's, not a tenant's.
-pub fn cluster(endpoint: &Endpoint) -> cluster_v3::Cluster {
-    use cluster_v3::cluster::{ClusterDiscoveryType, CustomClusterType, DiscoveryType};
-    let discovery = match endpoint.host.parse::<IpAddr>() {
-        Ok(_) => ClusterDiscoveryType::Type(DiscoveryType::Static as i32),
-        Err(_) => ClusterDiscoveryType::ClusterType(CustomClusterType {
-            name: "envoy.clusters.dns".to_owned(),
-            typed_config: Some(wire::any(&strict_dns())),
-        }),
-    };
-    cluster_v3::Cluster {
-        name: names::TRACING_CLUSTER.to_owned(),
-        connect_timeout: Some(wire::duration(CONNECT_TIMEOUT)),
-        per_connection_buffer_limit_bytes: Some(wire::uint32(CONNECTION_BUFFER_BYTES)),
-        cluster_discovery_type: Some(discovery),
-        load_assignment: Some(one_endpoint(
-            names::TRACING_CLUSTER,
-            wire::socket_address(&endpoint.host, endpoint.port),
-        )),
-        typed_extension_protocol_options: http2_options(core_v3::Http2ProtocolOptions::default()),
-        upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
-            tcp_keepalive: Some(wire::tcp_keepalive()),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::settings::Endpoint;
 
     fn to(host: &str) -> Tracing {
         Tracing { endpoint: Some(Endpoint { host: host.to_owned(), port: 4317 }), ..Tracing::default() }
@@ -122,7 +73,7 @@ mod tests {
 
     #[test]
     fn without_a_collector_nothing_is_traced() {
-        assert!(tracing(&Tracing::default()).is_none() && cluster_resource(&Tracing::default()).is_none());
+        assert!(tracing(&Tracing::default()).is_none());
     }
 
     #[test]
@@ -131,15 +82,6 @@ mod tests {
         let tracing = tracing(&Tracing { sampling, ..to("collector") }).unwrap();
         assert_eq!(tracing.overall_sampling.unwrap().value, 0.0);
         assert_eq!(tracing.random_sampling.unwrap().value, 0.0);
-    }
-
-    #[test]
-    fn a_name_is_looked_up_and_an_address_is_not() {
-        use cluster_v3::cluster::ClusterDiscoveryType::{ClusterType, Type};
-        let discovery = |host| cluster(&to(host).endpoint.unwrap()).cluster_discovery_type;
-        assert!(matches!(discovery("collector.monitoring"), Some(ClusterType(_))));
-        assert!(matches!(discovery("10.0.0.7"), Some(Type(_))));
-        assert!(matches!(discovery("fd00::7"), Some(Type(_))));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
-use super::{AccessLogFormat, HeaderPolicy, Listener, Settings, TlsParameters};
+use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, Settings, TlsParameters};
 use crate::model::TlsVersion;
 
 /// All that is wrong with settings whose values are right.
@@ -54,6 +54,8 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
             checks.fault(&[key], format!("{operator} is empty unless {setting} is true"));
         }
     }
+    checks.external_authorization();
+    checks.rate_limit();
     checks.faults
 }
 
@@ -142,6 +144,57 @@ impl Checks<'_> {
         if parameters.minimum == TlsVersion::V1_3 && chosen {
             let message = format!("cipher suites are chosen for TLS 1.2 only, and {minimum} is 1.3");
             self.fault(&[ciphers], message);
+        }
+    }
+
+    /// What is said of one protocol is said only where that is the protocol.
+    fn external_authorization(&mut self) {
+        const PROTOCOL: &str = "externalAuthorization.protocol";
+        let settings = &self.resolved.settings.external_authorization;
+        let (body, http) = (settings.request_body, &settings.http);
+        let over_http = [
+            ("externalAuthorization.http.pathPrefix", http.path_prefix.is_some()),
+            ("externalAuthorization.http.allowedRequestHeaders", !http.allowed_request_headers.is_empty()),
+            ("externalAuthorization.http.allowedUpstreamHeaders", !http.allowed_upstream_headers.is_empty()),
+        ];
+        let over_grpc = [
+            ("externalAuthorization.context", !settings.context.is_empty()),
+            ("externalAuthorization.requestBody.packAsBytes", body.pack_as_bytes),
+        ];
+        let (not_possible, needed, protocol) = match settings.protocol {
+            AuthorizationProtocol::Grpc => (&over_http[..], "http", "grpc"),
+            AuthorizationProtocol::Http => (&over_grpc[..], "grpc", "http"),
+        };
+        for (key, _) in not_possible.iter().filter(|(_, used)| *used) {
+            self.fault(&[key, PROTOCOL], format!("only for {PROTOCOL}: {needed}, and it is {protocol}"));
+        }
+        let of_body = [
+            ("externalAuthorization.requestBody.allowPartial", body.allow_partial),
+            ("externalAuthorization.requestBody.packAsBytes", body.pack_as_bytes),
+        ];
+        for (key, _) in of_body.iter().filter(|(_, used)| *used && body.max_bytes.is_none()) {
+            self.fault(&[key], "no body is sent unless externalAuthorization.requestBody.maxBytes says how much of it");
+        }
+    }
+
+    /// A service that is asked, and what it is asked, belong together.
+    fn rate_limit(&mut self) {
+        const ENDPOINT: &str = "rateLimit.endpoint";
+        const DESCRIPTORS: &str = "rateLimit.descriptors";
+        let settings = &self.resolved.settings.rate_limit;
+        match (&settings.endpoint, settings.descriptors.is_empty()) {
+            (Some(_), true) => {
+                let message =
+                    format!("nothing would be limited: {DESCRIPTORS} says what is counted, and has no descriptor");
+                self.fault(&[ENDPOINT, DESCRIPTORS], message);
+            }
+            (None, false) => {
+                self.fault(
+                    &[DESCRIPTORS],
+                    format!("nothing would be limited: {ENDPOINT} says who counts, and is not set"),
+                );
+            }
+            (Some(_), false) | (None, true) => {}
         }
     }
 

@@ -161,7 +161,7 @@ impl Reading {
         let Content::Object(fields) = &node.content else { return };
         for field in fields {
             let inner = format!("{path}.{}", field.key);
-            match foreign::of_contour(&field.key) {
+            match foreign::of_contour(&inner) {
                 Some(hint) => self.fault(Origin::File(field.place), &inner, hint),
                 None => self.hints(&inner, &field.value),
             }

@@ -1,6 +1,6 @@
 //! Keys that other controllers have, or that will come: what to tell whoever writes one.
 
-/// Keys of Contour, and what they are here. Compared by their last part, without case, `-` and `_`.
+/// Keys of Contour, and what they are here. Compared by their last part, or parts, without case, `-` and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
     ("accesslog", "accessLog.httpFile or accessLog.httpsFile"),
     ("accesslogformat", "accessLog.format"),
@@ -8,24 +8,34 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("accessloglevel", "accessLog.level"),
     ("accesslogfields", "accessLog.jsonFields"),
     ("accesslogjsonfields", "accessLog.jsonFields"),
+    ("allowedauthorizationheaders", "externalAuthorization.http.allowedRequestHeaders"),
+    ("allowpartialmessage", "externalAuthorization.requestBody.allowPartial"),
+    ("authpolicy", "externalAuthorization.context"),
     ("clientcertificate", "upstream.clientCertificate"),
     ("connecttimeout", "timeouts.connect"),
     ("connectionidletimeout", "timeouts.connectionIdle"),
     ("connectionshutdowngraceperiod", "timeouts.drain"),
     ("defaulthttpversions", "http.versions"),
     ("defaulttlssecret", "tls.defaultSecret"),
+    ("defaultglobalratelimitpolicy", "rateLimit.descriptors"),
     ("delayedclosetimeout", "timeouts.delayedClose"),
     ("disableallowchunkedlength", "http.allowChunkedLength"),
     ("disablemergeslashes", "http.mergeSlashes"),
     ("dnslookupfamily", "upstream.dnsLookupFamily"),
     ("ecdhcurves", "tls.curves"),
     ("enableexternalnameservice", "externalNames.allow"),
+    ("enableresourceexhaustedcode", "rateLimit.resourceExhausted"),
+    ("enablexratelimitheaders", "rateLimit.headers"),
+    ("extensionservice", "an endpoint, as HOST:PORT"),
     ("globalcircuitbreakerdefaults", "upstream.circuitBreakers"),
+    ("globalextauth", "externalAuthorization"),
+    ("globalextauth.responsetimeout", "externalAuthorization.timeout"),
     ("httpmaxconcurrentstreams", "http.maxConcurrentStreams"),
     ("ingressstatusaddress", "status.addresses"),
     ("maxconnectionsperlistener", "listeners.maxConnections"),
     ("maxconnectionstoacceptpersocketevent", "listeners.maxConnectionsPerSocketEvent"),
     ("maximumprotocolversion", "tls.maximumVersion"),
+    ("maxrequestbytes", "externalAuthorization.requestBody.maxBytes"),
     ("minimumprotocolversion", "tls.minimumVersion"),
     ("numtrustedhops", "http.trustedHops"),
     ("omenforcedhealth", "listeners.overloadProbe"),
@@ -33,23 +43,21 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("overloadmaxheap", "overload.maxHeap"),
     ("perconnectionbufferlimitbytes", "listeners.bufferLimit"),
     ("policy", "headers"),
+    ("ratelimitservice", "rateLimit"),
     ("requesttimeout", "timeouts.request"),
     ("responsetimeout", "timeouts.response"),
     ("runtimesettings", "runtime"),
     ("serverheadertransformation", "http.serverHeader"),
+    ("servicetype", "externalAuthorization.protocol"),
     ("statusaddress", "status.addresses"),
     ("streamidletimeout", "timeouts.streamIdle"),
     ("useproxyprotocol", "listeners.proxyProtocol"),
+    ("withrequestbody", "externalAuthorization.requestBody"),
     ("xffnumtrustedhops", "http.trustedHops"),
 ];
 
 /// Keys, by their first part, of what needs objects that are not read yet.
-const NOT_YET: &[(&str, &str)] = &[
-    ("gateway", "the Gateway API"),
-    ("globalextauth", "the resource ExtensionService"),
-    ("httpproxy", "the resource HTTPProxy"),
-    ("ratelimitservice", "the resource ExtensionService"),
-];
+const NOT_YET: &[(&str, &str)] = &[("gateway", "the Gateway API"), ("httpproxy", "the resource HTTPProxy")];
 
 /// Keys, by their first part, of what flags say, since the process has to be started anew for it.
 const FLAGS: &[(&str, &str)] = &[
@@ -75,12 +83,14 @@ pub fn hint(path: &str) -> Option<String> {
     if let Some(flag) = find(FLAGS) {
         return Some(format!("not in this file: it is a flag of the process, {flag}"));
     }
-    of_contour(path.rsplit('.').next().unwrap_or(path))
+    of_contour(path)
 }
 
-/// What to tell of a key that is called `name` by Contour.
-pub fn of_contour(name: &str) -> Option<String> {
-    let ours = OF_CONTOUR.iter().find(|(known, _)| *known == folded(name))?.1;
+/// What to tell of the key `path`, which ends as Contour has it.
+pub fn of_contour(path: &str) -> Option<String> {
+    let path = folded(path);
+    let ends = |known: &&str| path.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let (_, ours) = OF_CONTOUR.iter().filter(|(known, _)| ends(known)).max_by_key(|(known, _)| known.len())?;
     Some(format!("unknown key; here it is {ours}"))
 }
 

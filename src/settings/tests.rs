@@ -10,9 +10,25 @@ use super::*;
 const EVERY_KEY: &str = include_str!("tests/every_key.yaml");
 
 /// Keys that the file of every key cannot have, for they contradict others in it.
-const ELSEWHERE: [(&str, &str); 4] = [
+const ELSEWHERE: [(&str, &str); 8] = [
     ("listeners.socketOptions.trafficClass", "listeners: {socketOptions: {trafficClass: 32}}"),
     ("http.http3.enabled", "http: {http3: {enabled: true}}"),
+    (
+        "externalAuthorization.protocol",
+        "externalAuthorization: {endpoint: 'a:1', protocol: http, http: {pathPrefix: /check}}",
+    ),
+    (
+        "externalAuthorization.http.pathPrefix",
+        "externalAuthorization: {endpoint: '[::1]:1', protocol: http, requestBody: {maxBytes: 1}, http: {pathPrefix: /check}}",
+    ),
+    (
+        "externalAuthorization.http.allowedRequestHeaders",
+        "externalAuthorization: {endpoint: 'a:1', protocol: http, http: {allowedRequestHeaders: [Cookie, x-a]}}",
+    ),
+    (
+        "externalAuthorization.http.allowedUpstreamHeaders",
+        "externalAuthorization: {endpoint: 'a:1', protocol: http, http: {allowedUpstreamHeaders: [x-user]}}",
+    ),
     ("tls.minimumVersion", "tls: {minimumVersion: 1.3, cipherSuites: []}"),
     ("upstream.tls.minimumVersion", "upstream: {tls: {minimumVersion: 1.3}}"),
 ];
@@ -111,6 +127,26 @@ fn every_field_has_a_key() {
                 custom_tags: _,
                 pod_detail: _,
             },
+        external_authorization:
+            ExternalAuthorization {
+                endpoint: _,
+                protocol: _,
+                timeout: _,
+                fail_open: _,
+                context: _,
+                request_body: RequestBody { max_bytes: _, allow_partial: _, pack_as_bytes: _ },
+                http: AuthorizationHttp { path_prefix: _, allowed_request_headers: _, allowed_upstream_headers: _ },
+            },
+        rate_limit:
+            RateLimit {
+                endpoint: _,
+                domain: _,
+                timeout: _,
+                fail_open: _,
+                headers: _,
+                resource_exhausted: _,
+                descriptors: _,
+            },
         upstream:
             Upstream {
                 dns_lookup_family: _,
@@ -135,6 +171,8 @@ fn every_field_has_a_key() {
         + (2 + 4 + 2)
         + 6
         + (5 + 3)
+        + (5 + 3 + 3)
+        + 7
         + (3 + 5 + 4 + 1)
         + 2
         + 1

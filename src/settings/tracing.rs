@@ -1,9 +1,11 @@
 //! Settings of tracing: OpenTelemetry, by OTLP over gRPC.
 
+use super::Endpoint;
+
 /// Spans for a collector, if there is one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tracing {
-    /// The collector; without one nothing is traced.
+    /// The collector, which takes OTLP over gRPC; without one nothing is traced.
     pub endpoint: Option<Endpoint>,
     /// The service that spans are of.
     pub service_name: String,
@@ -16,15 +18,6 @@ pub struct Tracing {
     /// Whether spans have tags with the name and the namespace of Envoy's pod, from its environment (`POD_NAME`,
     /// `POD_NAMESPACE`).
     pub pod_detail: bool,
-}
-
-/// Where a collector takes OTLP over gRPC, in clear text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// A DNS name or an IP address.
-    pub host: String,
-    /// The port.
-    pub port: u16,
 }
 
 /// Which requests are traced, in percent.

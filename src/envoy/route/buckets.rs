@@ -12,7 +12,7 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::VirtualHosts;
-use crate::envoy::{headers, names};
+use crate::envoy::names;
 use crate::model::{Host, VirtualHost};
 use crate::settings::Settings;
 use crate::snapshot::{Key, Resource, ResourceType, Update};
@@ -121,7 +121,7 @@ impl Buckets {
 
     fn routes(&self, number: usize, settings: &Settings) -> Resource {
         let routes = super::route_configuration(&names::bucket(number), vec![]);
-        let mut routes = headers::with_policies(routes, &settings.headers);
+        let mut routes = super::with_settings(routes, settings);
         // The key goes no further than Envoy.
         routes.request_headers_to_remove.insert(0, names::BUCKET.to_owned());
         super::with_virtual_hosts(routes, self.exact[number].all().chain(self.everywhere.all()))

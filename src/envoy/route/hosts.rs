@@ -9,6 +9,7 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
+use super::Marks;
 use super::groups::{Group, Renamed};
 use crate::envoy::{names, parallel};
 use crate::model::{Host, VirtualHost};
@@ -27,10 +28,10 @@ impl Table {
     }
 
     /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
-    fn of(host: &Host, content: Option<&VirtualHost>, named: bool) -> Option<Self> {
+    fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> Option<Self> {
         match (host, content) {
-            (_, Some(content)) => Some(Self::new(super::routes(host, content, named))),
-            (Host::Any, None) => Some(Self::new(super::answering_all(404).routes)),
+            (_, Some(content)) => Some(Self::new(super::routes(host, content, marks))),
+            (Host::Any, None) => Some(Self::new(vec![super::answering(404, marks)])),
             (_, None) => None,
         }
     }
@@ -59,8 +60,8 @@ impl VirtualHosts {
     ) -> Update<Arc<Resource>> {
         let mut renamed = Renamed::default();
         let touched: Vec<&Host> = touched.into_iter().collect();
-        let named = super::names_objects(settings);
-        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host), named));
+        let marks = Marks::of(settings);
+        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host), &marks));
         for (host, table) in touched.into_iter().zip(tables) {
             self.touch(host, table, &mut renamed);
         }

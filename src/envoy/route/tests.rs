@@ -25,15 +25,19 @@ fn forward(weights: &[(&str, u32)]) -> Forward {
     Forward { clusters: weights.iter().map(weighted).collect(), timeout: None, retry: None, websocket: true }
 }
 
+fn marks() -> Marks {
+    Marks::of(&Settings::default())
+}
+
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 }), false).remove(0);
+    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 }), &marks()).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
 /// Of each route the redirect, and whether it is for requests with a port.
 fn redirects(host: &Host, status: u16, port: Option<u16>) -> Vec<(route_v3::RedirectAction, bool)> {
     let path = PathMatch::Prefix("/".into());
-    let built = route(host, &model_route(path, Action::RedirectToHttps { status, port }), false);
+    let built = route(host, &model_route(path, Action::RedirectToHttps { status, port }), &marks());
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -61,7 +65,7 @@ fn each_path_match_has_its_form() {
 fn one_label_is_asked_for_by_the_route_and_only_behind_a_wildcard() {
     let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 });
     let one_label = Route { one_label_host: true, ..plain.clone() };
-    let headers = |host: &Host, one: &Route| route(host, one, false).remove(0).r#match.unwrap().headers;
+    let headers = |host: &Host, one: &Route| route(host, one, &marks()).remove(0).r#match.unwrap().headers;
     assert!(headers(&wildcard(), &plain).is_empty());
     assert!(headers(&exact("shop.example.com"), &one_label).is_empty());
     let matcher = headers(&wildcard(), &one_label).remove(0);
@@ -135,7 +139,7 @@ fn redirects_of_all_hosts_are_the_same() {
 #[test]
 fn a_route_names_its_object() {
     let one = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
-    let built = |settings: &Settings| route(&Host::Any, &one, names_objects(settings)).remove(0);
+    let built = |settings: &Settings| route(&Host::Any, &one, &Marks::of(settings)).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
     assert_eq!((&*default.name, default.metadata), ("Ingress/shop/cart", None));

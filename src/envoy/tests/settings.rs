@@ -1,6 +1,6 @@
 //! Every setting: that a real Envoy takes what it makes, and which resources it touches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -112,6 +112,60 @@ const CASES: &[Case] = &[
             ..Tracing::default()
         };
     }),
+    // The clusters, the filter; what is not asked, and what is said of all routes.
+    case("authorization by gRPC", &["clusters", "http", "https", "routes", "scopes"], |s| {
+        s.external_authorization = ExternalAuthorization {
+            endpoint: somebody(9000),
+            fail_open: true,
+            context: [("site".to_owned(), "eu-1".to_owned())].into(),
+            request_body: RequestBody { max_bytes: Some(1), allow_partial: true, pack_as_bytes: true },
+            ..ExternalAuthorization::default()
+        };
+    }),
+    case("authorization by HTTP", &["clusters", "http", "https", "routes", "scopes"], |s| {
+        s.external_authorization = ExternalAuthorization {
+            endpoint: somebody(9001),
+            protocol: AuthorizationProtocol::Http,
+            http: AuthorizationHttp {
+                path_prefix: Some("/check".to_owned()),
+                allowed_request_headers: vec!["cookie".to_owned()],
+                allowed_upstream_headers: vec!["x-user".to_owned()],
+            },
+            ..ExternalAuthorization::default()
+        };
+    }),
+    case("rate limit", &["clusters", "http", "https"], |s| {
+        let header = |condition| HeaderMatch {
+            name: "a".to_owned(),
+            condition,
+            ignore_case: false,
+            treat_missing_as_empty: false,
+        };
+        let text = || "b".to_owned();
+        let conditions = vec![
+            header(HeaderCondition::Present),
+            header(HeaderCondition::NotPresent),
+            header(HeaderCondition::Exact(text())),
+            header(HeaderCondition::NotExact(text())),
+            header(HeaderCondition::Contains(text())),
+            header(HeaderCondition::NotContains(text())),
+            header(HeaderCondition::Regex("[a-z]+".to_owned())),
+        ];
+        s.rate_limit = RateLimit {
+            endpoint: somebody(8081),
+            headers: true,
+            resource_exhausted: true,
+            descriptors: vec![
+                vec![
+                    Entry::GenericKey { key: None, value: text() },
+                    Entry::RequestHeader { header_name: ":path".to_owned(), descriptor_key: text() },
+                    Entry::RemoteAddress,
+                ],
+                vec![Entry::RequestHeaderValueMatch { headers: conditions, expect_match: false, value: text() }],
+            ],
+            ..RateLimit::default()
+        };
+    }),
     case("lookup family", &["clusters"], |s| s.upstream.dns_lookup_family = DnsLookupFamily::All),
     case("requests per upstream connection", &["clusters"], |s| s.upstream.max_requests_per_connection = Some(100)),
     case("upstream buffers", &["clusters"], |s| s.upstream.buffer_limit_bytes = 1024 * 1024),
@@ -125,6 +179,10 @@ const CASES: &[Case] = &[
         s.runtime.insert("upstream.healthy_panic_threshold".to_owned(), serde_json::json!({"numerator": 1}));
     }),
 ];
+
+fn somebody(port: u16) -> Option<Endpoint> {
+    Some(Endpoint { host: "somebody.security.svc".to_owned(), port })
+}
 
 fn with(set: impl IntoIterator<Item = &'static Case>) -> Settings {
     let mut settings = Settings::default();
@@ -162,10 +220,11 @@ fn a_setting_touches_nothing_but_what_depends_on_it() {
 /// The resources of `settings` that depend on them, under names and addresses of their own.
 fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
     let rename = |resource: &Resource| format!("{name}/{}", resource.name());
+    let services = services::clusters(settings).map(|(name, _)| name);
     build(&fixture::model(), settings)
         .iter()
         .filter_map(|resource| match resource.kind() {
-            ResourceType::CLUSTER if &**resource.name() != names::TRACING_CLUSTER => {
+            ResourceType::CLUSTER if !services.contains(&&**resource.name()) => {
                 let mut cluster = cluster_v3::Cluster::decode(resource.message()).unwrap();
                 cluster.name = rename(resource);
                 if let Some(assignment) = &mut cluster.load_assignment {
@@ -186,7 +245,9 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
                 address.port_specifier = Some(core_v3::socket_address::PortSpecifier::PortValue(*port));
                 Some(Resource::new(&listener.name, &listener, vec![]))
             }
-            ResourceType::ROUTES if !settings.headers.request.set.is_empty() => {
+            ResourceType::ROUTES
+                if !settings.headers.request.set.is_empty() || settings.external_authorization.endpoint.is_some() =>
+            {
                 let mut routes = route_v3::RouteConfiguration::decode(resource.message()).unwrap();
                 routes.name = rename(resource);
                 Some(Resource::new(&routes.name, &routes, vec![]))
@@ -199,7 +260,14 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
 #[test]
 fn a_real_envoy_takes_every_setting_alone() {
     let mut resources: Vec<Resource> = build(&fixture::model(), &Settings::default());
-    resources.extend(CASES.iter().find_map(|case| tracing::cluster_resource(&with([case]).tracing)));
+    // One of each name: which settings it is of does not matter to those who name it.
+    let mut services = BTreeMap::new();
+    for case in CASES {
+        let named = services::clusters(&with([case])).into_iter();
+        services.extend(named.filter_map(|(name, cluster)| Some((name, cluster?))));
+    }
+    assert_eq!(services.len(), 4);
+    resources.extend(services.into_values());
     let mut port = 10_000;
     for case in CASES {
         resources.extend(apart(case.name, &with([case]), &mut port));
@@ -209,8 +277,13 @@ fn a_real_envoy_takes_every_setting_alone() {
 
 #[test]
 fn a_real_envoy_takes_all_settings_together() {
-    let excluded = ["no IPv6", "no log", "HTTP/1.1 only", "HTTP/2 only"];
+    let excluded = ["no IPv6", "no log", "HTTP/1.1 only", "HTTP/2 only", "authorization by gRPC"];
     let settings = with(CASES.iter().filter(|case| !excluded.contains(&case.name)));
-    assert!(settings.tls.ja4 && settings.tracing.endpoint.is_some() && settings.http.http3.enabled);
+    assert!(
+        settings.rate_limit.endpoint.is_some()
+            && settings.tls.ja4
+            && settings.tracing.endpoint.is_some()
+            && settings.http.http3.enabled
+    );
     validate(&standalone(&build(&fixture::model(), &settings), &settings)).unwrap();
 }

@@ -67,6 +67,36 @@ fn values_that_are_not_what_they_should_be() {
         ("tracing: {customTags: [{name: a}]}", "1:24", &["either `literal` or `requestHeader`"]),
         ("tracing: {customTags: [{name: a, header: b}]}", "1:34", &["\"header\" is not known here"]),
         ("tracing: {customTags: [{name: a, requestHeader: b c}]}", "1:49", &["is no header name"]),
+        ("externalAuthorization: {endpoint: 'https://a:1'}", "1:35", &["TLS to it is not supported"]),
+        ("externalAuthorization: {protocol: rest}", "1:35", &["grpc, http"]),
+        ("externalAuthorization: {context: [a]}", "1:34", &["expected an object of keys and texts, found a list"]),
+        ("externalAuthorization: {context: {a: {b: c}}}", "1:38", &["expected text, found an object"]),
+        ("externalAuthorization: {requestBody: {maxBytes: 0}}", "1:49", &["1B to 1GiB"]),
+        ("externalAuthorization: {http: {pathPrefix: check}}", "1:44", &["a path such as /check"]),
+        ("externalAuthorization: {http: {allowedRequestHeaders: ['x-*', 'a b']}}", "1:63", &["is no header name"]),
+        ("rateLimit: {descriptors: {}}", "1:26", &["expected a list of descriptors, found an object"]),
+        ("rateLimit: {descriptors: [remoteAddress]}", "1:27", &["expected an object of entries, found"]),
+        ("rateLimit: {descriptors: [{}]}", "1:27", &["entries is missing"]),
+        ("rateLimit: {descriptors: [{entries: []}]}", "1:37", &["at least one entry"]),
+        (
+            "rateLimit: {descriptors: [{entries: [{}]}]}",
+            "1:38",
+            &["expected exactly one of genericKey, requestHeader,"],
+        ),
+        ("rateLimit: {descriptors: [{entries: [{destination: {}}]}]}", "1:39", &["\"destination\" is not known here"]),
+        ("rateLimit: {descriptors: [{entries: [{genericKey: {key: a}}]}]}", "1:51", &["value is missing"]),
+        ("rateLimit: {descriptors: [{entries: [{genericKey: {value: ''}}]}]}", "1:59", &["at least one character"]),
+        (
+            "rateLimit: {descriptors: [{entries: [{requestHeader: {headerName: 'a b', descriptorKey: c}}]}]}",
+            "1:67",
+            &["\"a b\" is no header name"],
+        ),
+        ("rateLimit: {descriptors: [{entries: [{remoteAddress: {a: b}}]}]}", "1:55", &["expected an empty object"]),
+        (
+            "rateLimit:\n  descriptors:\n  - entries:\n    - genericKey: {value: a}\n      remoteAddress: {}\n",
+            "4:7",
+            &["expected exactly one of"],
+        ),
         ("upstream: {dnsLookupFamily: v5}", "1:29", &["auto, v4, v6, v4_preferred, all"]),
         ("runtime: {http.max_requests_per_io_cycle: 1}", "1:11", &["http.maxRequestsPerIoCycle decides"]),
         ("runtime: {'a b': 1}", "1:11", &["is no runtime key"]),
@@ -89,6 +119,30 @@ fn values_that_are_not_what_they_should_be() {
 }
 
 #[test]
+fn matches_of_headers_that_are_none() {
+    for (header, place, part) in [
+        ("{exact: a}", "1:2", "name is missing"),
+        ("{name: a}", "1:2", "expected exactly one of present, notpresent, exact"),
+        ("{name: a, exact: b, contains: c}", "1:2", "expected exactly one of"),
+        ("{name: a, prefix: b}", "1:12", "\"prefix\" is not known here"),
+        ("{name: a, present: false}", "1:21", "the contrary is notpresent: true"),
+        ("{name: a, present: maybe}", "1:21", "expected true or false"),
+        ("{name: a, regex: '('}", "1:19", "is no regular expression that Envoy takes: unclosed group"),
+        ("{name: a, regex: '[a&&b]'}", "1:19", "is no regular expression that Envoy takes"),
+        ("{name: a, regex: b, ignoreCase: true}", "1:22", "ignoreCase has no meaning beside regex"),
+        ("{name: a, present: true, treatMissingAsEmpty: true}", "1:27", "has no meaning beside present"),
+    ] {
+        let text = format!(
+            "rateLimit:\n  descriptors:\n  - entries:\n    - requestHeaderValueMatch:\n        value: v\n        headers:\n        - {header}\n"
+        );
+        let (line, column) = place.split_once(':').unwrap();
+        // The match is in line 7, behind 9 characters of indentation.
+        let column = column.parse::<usize>().unwrap() + 9;
+        assert_fault(&text, &format!("{}:{column}", line.parse::<usize>().unwrap() + 6), &[part]);
+    }
+}
+
+#[test]
 fn keys_that_are_not_known() {
     for (text, place, parts) in [
         ("timeout:\n  connect: 5s\n", "1:1", &["timeout: unknown key \"timeout\"; did you mean timeouts?"][..]),
@@ -98,12 +152,10 @@ fn keys_that_are_not_known() {
         ("defaultSecret: a/b", "1:1", &["did you mean tls.defaultSecret?"]),
         ("timeouts: {minimum-protocol-version: 1.2}", "1:12", &["here it is tls.minimumVersion"]),
         ("banana: 1", "1:1", &["known here: ingress, externalNames, status, listeners"]),
-        (
-            "rateLimitService: {extensionService: a/b}",
-            "1:1",
-            &["not supported yet: it needs the resource ExtensionService"],
-        ),
-        ("globalExtAuth: {}", "1:1", &["not supported yet"]),
+        ("rateLimitService: {domain: a}", "1:1", &["unknown key; here it is rateLimit"]),
+        ("rateLimit: {enableXRateLimitHeaders: true}", "1:13", &["here it is rateLimit.headers"]),
+        ("globalExtAuth: {}", "1:1", &["unknown key; here it is externalAuthorization"]),
+        ("externalAuthorization: {withRequestBody: {}}", "1:25", &["externalAuthorization.requestBody"]),
         ("httpproxy: {rootNamespaces: [a]}", "1:1", &["not supported yet: it needs the resource HTTPProxy"]),
         ("gateway: {}", "1:1", &["not supported yet: it needs the Gateway API"]),
         ("xdsServer: {port: 1}", "1:1", &["a flag of the process, --xds-address"]),
@@ -122,6 +174,10 @@ fn a_file_of_contour_is_told_what_its_keys_are_here() {
             && told[1].ends_with("timeouts.connectionIdle")
     );
     assert!(told[2].starts_with("5:5: ") && told[2].ends_with("accessLog.format"), "{told:#?}");
+    let told = faults("globalExtAuth:\n  extensionService: a/b\n  responseTimeout: 1s\n  failOpen: true\n");
+    let ends =
+        ["here it is externalAuthorization", "an endpoint, as HOST:PORT", "here it is externalAuthorization.timeout"];
+    assert!(told.len() == 3 && told.iter().zip(ends).all(|(told, end)| told.ends_with(end)), "{told:#?}");
 }
 
 #[test]
@@ -179,6 +235,26 @@ fn values_that_contradict_each_other() {
             "accessLog: {format: json, jsonFields: [tls_ja3_fingerprint]}",
             "1:27",
             &["unless tls.fingerprints.ja3 is true"],
+        ),
+        (
+            "externalAuthorization: {protocol: http, context: {a: b}}",
+            "1:41",
+            &["externalAuthorization.context: only for externalAuthorization.protocol: grpc, and it is http"],
+        ),
+        (
+            "externalAuthorization: {protocol: http, requestBody: {maxBytes: 1KiB, packAsBytes: true}}",
+            "1:71",
+            &["only for externalAuthorization.protocol: grpc"],
+        ),
+        ("externalAuthorization: {http: {pathPrefix: /a}}", "1:32", &["protocol: http, and it is grpc"]),
+        ("externalAuthorization: {http: {allowedRequestHeaders: [a]}}", "1:32", &["protocol: http, and it is grpc"]),
+        ("externalAuthorization: {http: {allowedUpstreamHeaders: [a]}}", "1:32", &["protocol: http, and it is grpc"]),
+        ("externalAuthorization: {requestBody: {allowPartial: true}}", "1:39", &["no body is sent unless"]),
+        ("rateLimit: {endpoint: 'a:1'}", "1:13", &["rateLimit.endpoint: nothing would be limited", "no descriptor"]),
+        (
+            "rateLimit: {descriptors: [{entries: [{remoteAddress: {}}]}]}",
+            "1:13",
+            &["rateLimit.descriptors: nothing would be limited", "rateLimit.endpoint says who counts"],
         ),
         ("headers: {request: {set: {a: b}, remove: [A]}}", "1:34", &["\"a\" is also in headers.request.set"]),
     ] {

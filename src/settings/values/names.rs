@@ -142,17 +142,17 @@ fn is_host_name(text: &str) -> bool {
     is_subdomain(text) && !text.rsplit('.').next().is_some_and(number)
 }
 
-/// Where a collector takes OTLP over gRPC.
-pub struct Collector;
+/// Where a service is asked, in clear text.
+pub struct HostPort;
 
-impl Scalar for Collector {
+impl Scalar for HostPort {
     type Value = Endpoint;
     const NAME: &'static str = "`host:port`";
 
     fn parse(text: &str) -> Result<Endpoint, String> {
-        const EXPECTED: &str = "expected HOST:PORT, such as otel-collector.observability.svc.cluster.local:4317";
+        const EXPECTED: &str = "expected HOST:PORT, such as limits.security.svc.cluster.local:8081";
         if text.starts_with("https://") {
-            return Err("TLS to the collector is not supported: give the port that takes OTLP in clear text".to_owned());
+            return Err("TLS to it is not supported: give a port that takes clear text".to_owned());
         }
         let text = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (host, port) = text.rsplit_once(':').ok_or(EXPECTED)?;
@@ -165,11 +165,8 @@ impl Scalar for Collector {
         Ok(Endpoint { host, port })
     }
 
-    fn show(Endpoint { host, port }: &Endpoint) -> Json {
-        match host.contains(':') {
-            true => format!("[{host}]:{port}").into(),
-            false => format!("{host}:{port}").into(),
-        }
+    fn show(value: &Endpoint) -> Json {
+        value.to_string().into()
     }
 
     fn schema() -> Json {
@@ -247,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn collectors_are_hosts_and_ports() {
+    fn services_are_hosts_and_ports() {
         let endpoint = |host: &str, port| Ok(Endpoint { host: host.to_owned(), port });
-        assert_eq!(Collector::parse("http://otel.obs.svc:4317/"), endpoint("otel.obs.svc", 4317));
-        assert_eq!(Collector::parse("[2001:db8::1]:4317"), endpoint("2001:db8::1", 4317));
-        assert_eq!(Collector::parse("10.0.0.1:4317"), endpoint("10.0.0.1", 4317));
-        assert!(Collector::parse("https://otel:4317").is_err_and(|why| why.contains("not supported")));
+        assert_eq!(HostPort::parse("http://otel.obs.svc:4317/"), endpoint("otel.obs.svc", 4317));
+        assert_eq!(HostPort::parse("[2001:db8::1]:4317"), endpoint("2001:db8::1", 4317));
+        assert_eq!(HostPort::parse("10.0.0.1:4317"), endpoint("10.0.0.1", 4317));
+        assert!(HostPort::parse("https://otel:4317").is_err_and(|why| why.contains("not supported")));
         for text in ["otel", "otel:0", "otel:http", ":4317", "2001:db8::1:4317", "otel:4317/v1"] {
-            assert!(Collector::parse(text).is_err(), "{text}");
+            assert!(HostPort::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -170,6 +170,10 @@ bytes!(
     Buffer: u32, 1024, 1 << 30
 );
 bytes!(
+    /// What is read of a body.
+    Body: u32, 1, 1 << 30
+);
+bytes!(
     /// The size from which a response is compressed. Source: Envoy `CommonDirectionConfig.min_content_length`.
     Compressible: u32, 30, 1 << 30
 );

@@ -292,7 +292,7 @@ const DECIDED: [(&str, &str); 2] = [
 ];
 
 /// The fields of an object.
-fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Field]> {
+pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Field]> {
     match &node.content {
         Content::Object(fields) => Some(fields),
         other => {
@@ -303,7 +303,7 @@ fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Option<
 }
 
 /// The text of a scalar; an empty value is an empty text.
-fn text<'a>(node: &'a Node, wrong: &mut Vec<Wrong>) -> Option<&'a str> {
+pub fn text<'a>(node: &'a Node, wrong: &mut Vec<Wrong>) -> Option<&'a str> {
     match &node.content {
         Content::Scalar(text) => Some(text),
         Content::Nothing => Some(""),

@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::Scalar;
 use crate::settings::{
-    AccessLogFormat, AccessLogLevel, CompressionAlgorithm, ConnectionBalancer, Discovery, DnsLookupFamily, HttpVersion,
-    ProxyProtocol, ServerHeader, Underscores,
+    AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
+    DnsLookupFamily, HttpVersion, ProxyProtocol, ServerHeader, Underscores,
 };
 
 /// A choice, and the words for it.
@@ -56,6 +56,11 @@ impl Choice for AccessLogLevel {
     const NAME: &'static str = "level (`info`, `error`, `critical`)";
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Info, "info"), (Self::Error, "error"), (Self::Critical, "critical")];
+}
+
+impl Choice for AuthorizationProtocol {
+    const NAME: &'static str = "protocol (`grpc`, `http`)";
+    const WORDS: &'static [(Self, &'static str)] = &[(Self::Grpc, "grpc"), (Self::Http, "http")];
 }
 
 impl Choice for CompressionAlgorithm {

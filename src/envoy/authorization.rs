@@ -1,0 +1,102 @@
+//! A server that is asked about each request whether it may pass.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3 as ext_authz_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::google::protobuf as google;
+
+use super::{names, services, wire};
+use crate::settings::{AuthorizationHttp, AuthorizationProtocol, ExternalAuthorization, RequestBody};
+
+/// The filter's name, by which routes speak of it.
+const FILTER: &str = "envoy.filters.http.ext_authz";
+
+/// The HTTP filter, if there is a server.
+///
+/// Whatever it says may change the route: it is looked for again. It sees the certificate of a client that shows one.
+pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
+    use ext_authz_v3::ext_authz::Services;
+    let ExternalAuthorization { endpoint, protocol, timeout, fail_open, context: _, request_body, http } = settings;
+    let endpoint = endpoint.as_ref()?;
+    let services = match protocol {
+        AuthorizationProtocol::Grpc => Services::GrpcService(services::grpc(names::AUTHORIZATION_CLUSTER, *timeout)),
+        AuthorizationProtocol::Http => Services::HttpService(ext_authz_v3::HttpService {
+            server_uri: Some(core_v3::HttpUri {
+                uri: format!("http://{endpoint}"),
+                timeout: Some(wire::duration(*timeout)),
+                http_upstream_type: Some(core_v3::http_uri::HttpUpstreamType::Cluster(
+                    names::HTTP_AUTHORIZATION_CLUSTER.to_owned(),
+                )),
+            }),
+            path_prefix: http.path_prefix.clone().unwrap_or_default(),
+            authorization_response: Some(ext_authz_v3::AuthorizationResponse {
+                allowed_upstream_headers: exactly(&http.allowed_upstream_headers),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+    };
+    let AuthorizationHttp { path_prefix: _, allowed_request_headers, allowed_upstream_headers: _ } = http;
+    let RequestBody { max_bytes, allow_partial, pack_as_bytes } = *request_body;
+    let filter = ext_authz_v3::ExtAuthz {
+        services: Some(services),
+        transport_api_version: core_v3::ApiVersion::V3 as i32,
+        failure_mode_allow: *fail_open,
+        with_request_body: max_bytes.map(|max_request_bytes| ext_authz_v3::BufferSettings {
+            max_request_bytes,
+            allow_partial_message: allow_partial,
+            pack_as_bytes,
+        }),
+        clear_route_cache: true,
+        include_peer_certificate: true,
+        allowed_headers: exactly(allowed_request_headers),
+        ..Default::default()
+    };
+    Some(hcm_v3::HttpFilter {
+        name: FILTER.to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&filter))),
+        ..Default::default()
+    })
+}
+
+/// Headers of these names, which are in lower case; `None` if there are none.
+fn exactly(headers: &[String]) -> Option<matcher_v3::ListStringMatcher> {
+    use matcher_v3::string_matcher::MatchPattern;
+    let exact = |name: &String| matcher_v3::StringMatcher {
+        match_pattern: Some(MatchPattern::Exact(name.clone())),
+        ..Default::default()
+    };
+    let patterns: Vec<_> = headers.iter().map(exact).collect();
+    (!patterns.is_empty()).then_some(matcher_v3::ListStringMatcher { patterns })
+}
+
+/// `routes`, of which the server is told what the settings say. Not one route grows by it.
+pub fn with_context(
+    mut routes: route_v3::RouteConfiguration,
+    settings: &ExternalAuthorization,
+) -> route_v3::RouteConfiguration {
+    use ext_authz_v3::ext_authz_per_route::Override;
+    if settings.endpoint.is_some() && !settings.context.is_empty() {
+        let context_extensions = settings.context.clone().into_iter().collect();
+        let check = ext_authz_v3::CheckSettings { context_extensions, ..Default::default() };
+        routes.typed_per_filter_config.extend(per_route(Override::CheckSettings(check)));
+    }
+    routes
+}
+
+/// What a route says about which the server is not asked; nothing if there is none.
+pub fn unasked(settings: &ExternalAuthorization) -> HashMap<String, google::Any> {
+    match settings.endpoint {
+        Some(_) => per_route(ext_authz_v3::ext_authz_per_route::Override::Disabled(true)),
+        None => HashMap::new(),
+    }
+}
+
+fn per_route(said: ext_authz_v3::ext_authz_per_route::Override) -> HashMap<String, google::Any> {
+    let said = ext_authz_v3::ExtAuthzPerRoute { r#override: Some(said) };
+    HashMap::from([(FILTER.to_owned(), wire::any(&said))])
+}

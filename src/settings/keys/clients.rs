@@ -1,0 +1,355 @@
+//! Keys of what Envoy is towards clients, and of which Ingresses are served.
+
+use super::*;
+
+/// In the order of the reference.
+pub const CLIENTS: &[Key] = &[
+    key!(
+        "ingress.controllerName",
+        ControllerName,
+        ingress.controller,
+        "What `spec.controller` of an IngressClass says for its Ingresses to be served: another name for each \
+         installation in one Kubernetes cluster."
+    ),
+    key!(
+        "ingress.classNames",
+        List<ClassName>,
+        ingress.class_names,
+        "Serve Ingresses of these classes even without an IngressClass object. Classes whose object names this \
+         controller are served in any case."
+    ),
+    key!(
+        "ingress.withoutClass",
+        Bool,
+        ingress.classless,
+        "Serve Ingresses that name no class at all, also if no IngressClass of ours is the default class."
+    ),
+    key!("externalNames.allow", Bool, external_names.allow, "Take Services of type ExternalName as backends."),
+    key!(
+        "externalNames.clusterLocal",
+        Bool,
+        external_names.cluster_local,
+        "Let external names lead into the Kubernetes cluster (`*.svc`, `*.cluster.local`), past its own rules of \
+         namespaces."
+    ),
+    key!(
+        "status.addresses",
+        List<Reachable>,
+        status.addresses,
+        "What is written as the address of the load balancer, instead of that of `status.envoyService`."
+    ),
+    key!(
+        "status.envoyService",
+        Maybe<ObjectName>,
+        status.envoy_service,
+        "The Service whose `status.loadBalancer` is copied into the status of Ingresses."
+    ),
+    key!(
+        "listeners.http.address",
+        Maybe<Address>,
+        listeners.http.address,
+        "Where plain HTTP is served; all addresses if not set."
+    ),
+    key!(
+        "listeners.http.port",
+        Port,
+        listeners.http.port,
+        "Port of plain HTTP. The Service in front of Envoy has to lead there."
+    ),
+    key!(
+        "listeners.https.address",
+        Maybe<Address>,
+        listeners.https.address,
+        "Where HTTPS is served; all addresses if not set."
+    ),
+    key!(
+        "listeners.https.port",
+        Port,
+        listeners.https.port,
+        "Port of HTTPS, and of HTTP/3. The Service in front of Envoy has to lead there."
+    ),
+    key!(
+        "listeners.stats.address",
+        Maybe<Address>,
+        listeners.stats.address,
+        "Where `/ready` and `/stats` are answered; all addresses if not set."
+    ),
+    key!(
+        "listeners.stats.port",
+        PortOrNone,
+        listeners.stats.port,
+        "Port of `/ready`, `/stats` and `/stats/prometheus`; 0 for none. Probes and scrapers go there."
+    ),
+    key!(
+        "listeners.overloadProbe.address",
+        Maybe<Address>,
+        listeners.overload_probe.address,
+        "Where the second `/ready` is answered; all addresses if not set."
+    ),
+    key!(
+        "listeners.overloadProbe.port",
+        PortOrNone,
+        listeners.overload_probe.port,
+        "Port of a second `/ready`, which is refused like any request while Envoy sheds load (`overload.maxHeap`, \
+         `overload.maxConnections`); 0 for none. For load balancers that shall then go elsewhere; not for probes of the \
+         kubelet, which would restart an Envoy that is busy."
+    ),
+    key!(
+        "listeners.ipv6",
+        Bool,
+        listeners.ipv6,
+        "Whether all addresses are those of IPv6 too. `false` only on nodes whose kernel has no IPv6."
+    ),
+    key!(
+        "listeners.proxyProtocol",
+        Word<ProxyProtocol>,
+        listeners.proxy_protocol,
+        "Whether connections start with a PROXY header, version 1 or 2. `required` closes those without one, \
+         `optional` takes both, and is for listeners that nobody but trusted proxies reaches."
+    ),
+    key!(
+        "listeners.connectionBalancer",
+        Word<ConnectionBalancer>,
+        listeners.connection_balancer,
+        "How connections are spread over Envoy's workers: by the kernel, or `exact`, for few and long ones."
+    ),
+    key!(
+        "listeners.bufferLimit",
+        Buffer,
+        listeners.buffer_limit_bytes,
+        "How much is buffered for a connection with a client."
+    ),
+    key!(
+        "listeners.maxConnections",
+        Maybe<Positive>,
+        listeners.max_connections,
+        "Open connections of each listener; more are closed. No limit but `overload.maxConnections` if not set."
+    ),
+    key!(
+        "listeners.maxConnectionsPerSocketEvent",
+        Maybe<Positive>,
+        listeners.max_connections_per_socket_event,
+        "Connections accepted at one go; Envoy's default if not set."
+    ),
+    key!(
+        "listeners.socketOptions.tos",
+        Maybe<Byte>,
+        listeners.socket_options.tos,
+        "`IP_TOS` of packets to clients, for IPv4."
+    ),
+    key!(
+        "listeners.socketOptions.trafficClass",
+        Maybe<Byte>,
+        listeners.socket_options.traffic_class,
+        "`IPV6_TCLASS` of packets to clients, for IPv6."
+    ),
+    key!(
+        "http.versions",
+        List<Word<HttpVersion>>,
+        http.versions,
+        "Versions offered over TCP: by ALPN behind TLS, where the first is preferred."
+    ),
+    key!(
+        "http.http3.enabled",
+        Bool,
+        http.http3.enabled,
+        "Offer HTTP/3, on the port of HTTPS by UDP. The Service in front of Envoy has to lead there too."
+    ),
+    key!(
+        "http.http3.advertisedPort",
+        Port,
+        http.http3.advertised_port,
+        "The port that clients are told to use for HTTP/3: that of the Service."
+    ),
+    key!(
+        "http.trustedHops",
+        Count,
+        http.trusted_hops,
+        "Trusted proxies in front of Envoy: how many addresses from the end of `x-forwarded-for` are theirs."
+    ),
+    key!(
+        "http.stripTrailingHostDot",
+        Bool,
+        http.strip_trailing_host_dot,
+        "Take a dot at the end of `Host` away before routes are looked up."
+    ),
+    key!("http.mergeSlashes", Bool, http.merge_slashes, "Make `//` in a path `/` before routes are looked up."),
+    key!(
+        "http.serverHeader",
+        Word<ServerHeader>,
+        http.server_header,
+        "The header `server` of responses: always `envoy`, `envoy` if the backend sends none, or as the backend \
+         sends it."
+    ),
+    key!(
+        "http.headersWithUnderscores",
+        Word<Underscores>,
+        http.headers_with_underscores,
+        "Request headers with `_` in their name. A backend that turns `-` into `_` may take `x_forwarded_for` for \
+         Envoy's own header, so they are dropped by default."
+    ),
+    key!(
+        "http.allowChunkedLength",
+        Bool,
+        http.allow_chunked_length,
+        "Take requests with both `content-length` and `transfer-encoding: chunked`, without the former. Such \
+         requests are a known way to smuggle others."
+    ),
+    key!(
+        "http.maxRequestHeaders",
+        HeadersSize,
+        http.max_request_headers_kib,
+        "How large the headers of a request may be, together; more is answered 431."
+    ),
+    key!(
+        "http.maxConcurrentStreams",
+        Streams,
+        http.max_concurrent_streams,
+        "Requests at a time on one connection of HTTP/2 or HTTP/3."
+    ),
+    key!(
+        "http.maxRequestsPerConnection",
+        Maybe<Positive>,
+        http.max_requests_per_connection,
+        "Requests on one connection, after which it is closed in good order; no limit if not set."
+    ),
+    key!(
+        "http.maxRequestsPerIoCycle",
+        Maybe<Positive>,
+        http.max_requests_per_io_cycle,
+        "Requests of one connection that are handled before others get their turn, against floods of requests that \
+         are cancelled at once; no limit if not set."
+    ),
+    key!(
+        "compression.algorithms",
+        List<Word<CompressionAlgorithm>>,
+        compression.algorithms,
+        "How responses may be compressed if a client accepts it, the preferred algorithm first. Responses that mix \
+         secrets with what a client sent should not be compressed (BREACH), so none are by default."
+    ),
+    key!(
+        "compression.minimumSize",
+        Compressible,
+        compression.minimum_bytes,
+        "Responses whose `content-length` is less are left alone."
+    ),
+    key!("compression.contentTypes", List<MediaType>, compression.content_types, "Media types that are compressed."),
+    key!("headers.request.set", Headers, headers.request.set, "Set on requests, before the backend sees them."),
+    key!("headers.request.remove", List<HeaderName>, headers.request.remove, "Removed from requests."),
+    key!("headers.response.set", Headers, headers.response.set, "Set on responses."),
+    key!("headers.response.remove", List<HeaderName>, headers.response.remove, "Removed from responses."),
+    key!(
+        "routes.discovery",
+        Word<Discovery>,
+        routes.discovery,
+        "`rds`: all in one piece. `vhds`: each virtual host by itself, so that a change is a few hundred bytes; for Envoys on \
+         an aggregated delta stream, others have one piece. `auto`: now as `vhds`. `buckets`: in 64 pieces, which Envoy takes \
+         up many times faster where there are thousands of hosts, but it computes for each request the piece that the host is \
+         in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections."
+    ),
+    key!("timeouts.request", Limit, timeouts.request, "A request has to arrive as a whole."),
+    key!("timeouts.requestHeaders", Limit, timeouts.request_headers, "The headers of a request have to arrive."),
+    key!(
+        "timeouts.response",
+        Limit,
+        timeouts.response,
+        "A response has to be there as a whole, counted from the end of the request. The annotation \
+         `projectcontour.io/response-timeout` of an Ingress overrides it."
+    ),
+    key!(
+        "timeouts.connect",
+        Time,
+        timeouts.connect,
+        "A connection to a backend has to be made. The annotation `lockgate.dev/connect-timeout` of a Service \
+         overrides it."
+    ),
+    key!(
+        "timeouts.connectionIdle",
+        Limit,
+        timeouts.connection_idle,
+        "A connection with a client may be without requests. Longer than that of a load balancer in front, or it \
+         will use connections that are just being closed."
+    ),
+    key!(
+        "timeouts.streamIdle",
+        Limit,
+        timeouts.stream_idle,
+        "A request may be without a byte in either direction; also a websocket."
+    ),
+    key!(
+        "timeouts.maxConnectionDuration",
+        Limit,
+        timeouts.max_connection_duration,
+        "How old a connection with a client gets before it is drained."
+    ),
+    key!(
+        "timeouts.delayedClose",
+        Limit,
+        timeouts.delayed_close,
+        "A client may take the last bytes after Envoy has closed its side; `off` closes at once."
+    ),
+    key!(
+        "timeouts.drain",
+        Time,
+        timeouts.drain,
+        "A connection that is drained still takes requests, between its two GOAWAYs."
+    ),
+    key!(
+        "timeouts.upstreamIdle",
+        Limit,
+        timeouts.upstream_idle,
+        "A connection to a backend may be without requests. Shorter than the backend's own limit, or Envoy will use \
+         connections that are just being closed."
+    ),
+    key!(
+        "tls.defaultSecret",
+        Maybe<ObjectName>,
+        tls.default_secret,
+        "The Secret for TLS hosts that name none, and for clients that send no known server name. Such clients are \
+         turned away if not set."
+    ),
+    key!(
+        "tls.expiryWarning",
+        Time,
+        tls.expiry_warning,
+        "Certificates in use that end within this time are warned of in the log and by an Event on their Secret, and \
+         counted in the metric `lockgate_certificates_expiring`."
+    ),
+    key!(
+        "tls.minimumVersion",
+        Version,
+        tls.parameters.minimum,
+        "Lowest version. Annotations of an Ingress may ask for a higher one."
+    ),
+    key!(
+        "tls.maximumVersion",
+        Version,
+        tls.parameters.maximum,
+        "Highest version. Annotations of an Ingress may ask for a lower one."
+    ),
+    key!(
+        "tls.cipherSuites",
+        List<CipherSuite>,
+        tls.parameters.cipher_suites,
+        "Cipher suites of TLS 1.2, the preferred one first; `[A|B]` is a group of equally preferred ones. Those of \
+         TLS 1.3 cannot be chosen. Envoy's choice if the list is empty."
+    ),
+    key!(
+        "tls.curves",
+        List<Curve>,
+        tls.parameters.curves,
+        "Curves and groups of the key exchange, the preferred one first. Envoy's choice if the list is empty."
+    ),
+    key!(
+        "tls.fingerprints.ja3",
+        Bool,
+        tls.ja3,
+        "Compute JA3 fingerprints of clients, for the field `tls_ja3_fingerprint` of the access log."
+    ),
+    key!(
+        "tls.fingerprints.ja4",
+        Bool,
+        tls.ja4,
+        "Compute JA4 fingerprints of clients, for the field `tls_ja4_fingerprint` of the access log."
+    ),
+];
