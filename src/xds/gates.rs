@@ -26,6 +26,8 @@ pub(super) struct Gates {
     kept: BTreeMap<Arc<str>, Kept>,
     /// Listeners that were replaced by one that still waits for its routes: Envoy serves the old one meanwhile.
     replaced: Vec<Replaced>,
+    /// Clusters that a listener no longer names, and until when the connections that it had may still use them.
+    draining: BTreeMap<Arc<str>, Instant>,
     last_route_ack: Option<Instant>,
 }
 
@@ -53,6 +55,7 @@ impl Gates {
             introduces_itself_until: None,
             kept: BTreeMap::new(),
             replaced: Vec::new(),
+            draining: BTreeMap::new(),
             last_route_ack: None,
         }
     }
@@ -117,7 +120,8 @@ impl Gates {
                 _ if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
                 Some(_) => drop(self.kept.insert(name, Kept::Over)),
                 None => {
-                    let grace = self.last_route_ack.map(|ack| ack + timing.removal_grace).filter(|time| *time > now);
+                    let routes = self.last_route_ack.map(|ack| ack + timing.removal_grace);
+                    let grace = routes.max(self.draining.get(&name).copied()).filter(|time| *time > now);
                     self.kept.extend(grace.map(|time| (name, Kept::Until(time))));
                 }
             }
@@ -147,6 +151,7 @@ impl Gates {
     pub fn on_time(&mut self, now: Instant) {
         self.introduces_itself_until = self.introduces_itself_until.filter(|limit| *limit > now);
         self.replaced.retain(|replaced| replaced.until > now);
+        self.draining.retain(|_, until| *until > now);
     }
 
     /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
@@ -207,6 +212,11 @@ impl Gates {
         for old in listeners {
             let listeners = types.get(&ResourceType::LISTENER);
             let new = listeners.map(|listeners| listeners.known(old.name()).accepted).unwrap_or_default();
+            for cluster in old.references().clusters.iter() {
+                if !new.resource().is_some_and(|new| new.references().names_cluster(cluster)) {
+                    self.draining.insert(cluster.clone(), now + timing.drain);
+                }
+            }
             let asked = new.resource().map_or([].as_slice(), |new| &new.references().routes);
             let waits_for: Vec<Arc<str>> = asked.iter().filter(|name| !accepted(types, name)).cloned().collect();
             if !waits_for.is_empty() {
@@ -225,7 +235,9 @@ impl Gates {
             self.kept.iter().filter(|(_, kept)| **kept == Kept::InUse).map(|(name, _)| name.clone()).collect();
         for name in in_use {
             if !self.in_use(&name, types, newest) {
-                self.kept.insert(name, Kept::Until(now + timing.removal_grace));
+                let grace = now + timing.removal_grace;
+                let until = self.draining.get(&name).map_or(grace, |drained| grace.max(*drained));
+                self.kept.insert(name, Kept::Until(until));
             }
         }
     }

@@ -51,6 +51,9 @@ pub struct Timing {
     pub gate_timeout: Duration,
     /// What no route uses is removed this long after the ACK: Envoy's workers take new routes after it.
     pub removal_grace: Duration,
+    /// What a listener itself used, and not its routes, is removed this long after the ACK of one that does not: on the
+    /// connections that it had, Envoy goes on with it until they are drained (its `--drain-time-s`, by default this long).
+    pub drain: Duration,
     /// A route configuration or listener of more bytes than this, or a full state of them, is sent again not before five
     /// times as long as the client has worked on the last one.
     pub large: usize,
@@ -58,6 +61,11 @@ pub struct Timing {
 
 impl Default for Timing {
     fn default() -> Self {
-        Self { gate_timeout: Duration::from_secs(20), removal_grace: Duration::from_secs(1), large: 32 << 10 }
+        Self {
+            gate_timeout: Duration::from_secs(20),
+            removal_grace: Duration::from_secs(1),
+            drain: Duration::from_secs(600),
+            large: 32 << 10,
+        }
     }
 }

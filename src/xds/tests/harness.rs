@@ -31,6 +31,8 @@ pub const KINDS: [ResourceType; 5] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECR
 
 /// The grace after which unused clusters go.
 pub const GRACE: Duration = Duration::from_secs(1);
+/// How long the connections of a listener are drained.
+pub const DRAIN: Duration = Duration::from_secs(60);
 /// How long a gate is waited for.
 pub const GATE_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -78,7 +80,7 @@ impl Bench {
 
     /// The same, that paces what is larger than `large`.
     pub fn pacing(store: Arc<Store>, variant: Variant, only: Option<ResourceType>, large: usize) -> Self {
-        let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE, large };
+        let timing = Timing { gate_timeout: GATE_TIMEOUT, removal_grace: GRACE, drain: DRAIN, large };
         let snapshot = store.newest().unwrap();
         Self {
             stream: Stream::new(variant, only.is_none(), timing, snapshot),

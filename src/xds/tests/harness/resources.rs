@@ -5,6 +5,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::filters::http::ext_authz::v3 as ext_authz_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::google::protobuf::Any;
@@ -114,10 +115,36 @@ pub fn listener(name: &str, routes: &str) -> Resource {
 
 /// The same with other content: a prefix for its statistics.
 pub fn listener_at(name: &str, routes: &str, stat_prefix: &str) -> Resource {
+    listener_with(name, routes, stat_prefix, vec![])
+}
+
+/// The same with a filter that asks the cluster `server` about each request.
+pub fn listener_asking(name: &str, routes: &str, server: &str) -> Resource {
+    use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+    let grpc = EnvoyGrpc { cluster_name: server.into(), ..Default::default() };
+    let service =
+        core_v3::GrpcService { target_specifier: Some(TargetSpecifier::EnvoyGrpc(grpc)), ..Default::default() };
+    let asking = ext_authz_v3::ExtAuthz {
+        services: Some(ext_authz_v3::ext_authz::Services::GrpcService(service)),
+        ..Default::default()
+    };
+    let filter = hcm_v3::HttpFilter {
+        name: "asking".into(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(Any {
+            type_url: ext_authz_v3::ExtAuthz::type_url(),
+            value: asking.encode_to_vec(),
+        })),
+        ..Default::default()
+    };
+    listener_with(name, routes, "ingress", vec![filter])
+}
+
+fn listener_with(name: &str, routes: &str, stat_prefix: &str, http_filters: Vec<hcm_v3::HttpFilter>) -> Resource {
     let rds = hcm_v3::Rds { config_source: Some(ads()), route_config_name: routes.into() };
     let manager = hcm_v3::HttpConnectionManager {
         stat_prefix: stat_prefix.into(),
         route_specifier: Some(hcm_v3::http_connection_manager::RouteSpecifier::Rds(rds)),
+        http_filters,
         ..Default::default()
     };
     let filter = listener_v3::Filter {

@@ -62,6 +62,28 @@ fn o23_removals_are_not_put_off_by_routes_that_keep_changing() {
 }
 
 #[test]
+fn what_a_listener_asked_stays_while_its_connections_are_drained() {
+    for variant in VARIANTS {
+        for gone in [false, true] {
+            let mut bench = settled_world(variant);
+            let make = bench.set([cluster("server"), listener_asking("l", "r", "server")]);
+            let turn = bench.ack(&make[CLUSTER]);
+            assert_eq!(turn, "LDS{l}");
+            bench.ack(turn.one());
+            let [a, of_a, r] = [cluster("a"), endpoints("a"), routes_for("r", "*", &["a"])];
+            let next = match gone {
+                true => bench.publish([a, of_a, r]),
+                false => bench.publish([a, of_a, r, listener("l", "r")]),
+            };
+            assert_eq!(next, if gone { either(variant, "LDS{}", "LDS-{l}") } else { "LDS{l}" });
+            assert_eq!(bench.ack(next.one()), "");
+            assert_eq!(bench.wait(DRAIN - ms(1)), "");
+            assert_eq!(bench.wait(ms(1)), either(variant, "CDS{a}", "CDS-{server}"));
+        }
+    }
+}
+
+#[test]
 fn o23_a_cluster_that_comes_back_in_its_grace_stays() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
