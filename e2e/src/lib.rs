@@ -5,6 +5,7 @@
 //! directories are a test's own, so tests run side by side, unless they measure (see `tests/hitless.rs`).
 
 pub mod apiserver;
+pub mod authorizer;
 pub mod backend;
 pub mod certificates;
 pub mod client;
@@ -16,6 +17,7 @@ pub mod figures;
 pub mod grpc;
 pub mod http3;
 pub mod lab;
+pub mod limiter;
 pub mod load;
 pub mod lockgate;
 pub mod manifests;
@@ -28,6 +30,7 @@ pub mod wait;
 pub mod xds;
 
 pub use apiserver::ApiServer;
+pub use authorizer::{Authorizer, HttpAuthorizer};
 pub use backend::Backend;
 pub use certificates::Authority;
 pub use client::Target;
@@ -38,6 +41,7 @@ pub use export::Export;
 pub use figures::Durations;
 pub use grpc::{Calls, GrpcBackend, GrpcClient};
 pub use lab::Lab;
+pub use limiter::Limiter;
 pub use load::Load;
 pub use lockgate::{Lockgate, Source};
 pub use manifests::Manifests;

@@ -185,7 +185,7 @@ fn written(directory: &Path, text: &str) -> String {
 #[test]
 fn a_file_is_checked_before_it_is_applied() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = written(directory.path(), "timeouts:\n  connect: 5\n  conect: 5s\nrateLimitService: {}\n");
+    let file = written(directory.path(), "timeouts:\n  connect: 5\n  conect: 5s\nhttpproxy: {}\n");
     let checked = lockgate(&["config", "check", &file]);
     assert_eq!(checked.status.code(), Some(1));
     let told = stderr(&checked);

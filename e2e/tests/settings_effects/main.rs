@@ -1,21 +1,23 @@
 //! The settings whose effect a client can see, on the real program and a real Envoy.
 
+mod authorization;
 mod http;
 mod limits;
 mod live;
 mod log;
+mod rate_limit;
 mod tls;
 mod tracing;
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports};
+use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports, wait_until};
 
 /// The host that is served, behind TLS too.
 const HOST: &str = "shop.test";
 
 /// A controller with a settings file, an Envoy, and a backend that answers with what it was asked.
 struct Site {
-    _manifests: Manifests,
+    manifests: Manifests,
     config: Manifests,
     authority: Authority,
     lockgate: Lockgate,
@@ -50,12 +52,23 @@ impl Site {
         // Envoy keeps lines of the access log for 10 s unless told otherwise.
         let mut envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--file-flush-interval-msec", "20"]);
         envoy.wait_ready().await;
-        Self { _manifests: manifests, config, authority, lockgate, envoy, _echo: echo }
+        Self { manifests, config, authority, lockgate, envoy, _echo: echo }
     }
 
     /// The shop in plain text.
     fn plain(&self) -> Target {
         Target::http(self.lockgate.http, HOST)
+    }
+
+    /// Adds a host whose plain HTTP is a redirect to https, and waits until it is served; gives its plain side.
+    async fn redirecting(&self, host: &str) -> Target {
+        let redirect = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'true' }, namespace: default";
+        let pair = self.authority.issue(&[host]).secret("default", "redirecting-tls");
+        let ingress = ingress("redirecting", host, "shop", Some("redirecting-tls"));
+        self.manifests.write("redirecting.yaml", &documents(&[pair, ingress.replace("namespace: default", redirect)]));
+        let plain = Target::http(self.lockgate.http, host);
+        wait_until("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
+        plain
     }
 
     /// The shop behind TLS.

@@ -1,0 +1,194 @@
+//! A server that says which requests may pass: Envoy's service `Authorization` over gRPC, and its like over HTTP.
+//!
+//! Both let pass what is not asked with `?deny`, and say who the user is.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
+use envoy_types::pb::envoy::service::auth::v3::authorization_server::{Authorization, AuthorizationServer};
+use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
+use envoy_types::pb::envoy::service::auth::v3::{
+    AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse, attribute_context,
+};
+use envoy_types::pb::envoy::r#type::v3::HttpStatus;
+use envoy_types::pb::google::rpc::Status;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tonic::transport::server::TcpIncoming;
+
+/// The header by which it says who the user is.
+pub const USER: (&str, &str) = ("x-user", "alice");
+
+/// What it answers about those who may not pass: status, a header, a body.
+pub const DENIED: (u16, (&str, &str), &str) = (401, ("www-authenticate", "Test"), "who are you?");
+
+/// One by gRPC.
+pub struct Authorizer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<AttributeContext>>>,
+    task: JoinHandle<()>,
+}
+
+impl Authorizer {
+    /// Starts one on a free port.
+    pub async fn start() -> Self {
+        Self::start_at((Ipv4Addr::LOCALHOST, 0).into()).await
+    }
+
+    /// Starts one at an address.
+    ///
+    /// # Panics
+    /// If the address is taken.
+    pub async fn start_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.expect("a port for an authorization server");
+        let address = listener.local_addr().expect("the address of an authorization server");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let service = AuthorizationServer::new(Checks(seen.clone()));
+        let server = tonic::transport::Server::builder().add_service(service);
+        let task = tokio::spawn(async move {
+            server.serve_with_incoming(TcpIncoming::from(listener)).await.expect("an authorization server");
+        });
+        Self { address, seen, task }
+    }
+
+    /// What it was asked about, one after the other.
+    pub fn seen(&self) -> Vec<AttributeContext> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What it was last asked about a path, and of that what it was told about the request itself.
+    ///
+    /// # Panics
+    /// If it was not asked.
+    pub fn asked(&self, path: &str) -> (AttributeContext, attribute_context::HttpRequest) {
+        self.about(path).unwrap_or_else(|| panic!("it was not asked about {path}"))
+    }
+
+    /// Whether it was asked about a path.
+    pub fn was_asked(&self, path: &str) -> bool {
+        self.about(path).is_some()
+    }
+
+    fn about(&self, path: &str) -> Option<(AttributeContext, attribute_context::HttpRequest)> {
+        let http = |seen: AttributeContext| Some((seen.clone(), seen.request?.http?));
+        self.seen().into_iter().rev().filter_map(http).find(|(_, http)| http.path == path)
+    }
+}
+
+impl Drop for Authorizer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Checks(Arc<Mutex<Vec<AttributeContext>>>);
+
+#[tonic::async_trait]
+impl Authorization for Checks {
+    async fn check(
+        &self,
+        request: tonic::Request<CheckRequest>,
+    ) -> Result<tonic::Response<CheckResponse>, tonic::Status> {
+        let context = request.into_inner().attributes.unwrap_or_default();
+        let http = context.request.as_ref().and_then(|request| request.http.as_ref());
+        let denied = http.is_some_and(|http| http.path.contains("deny"));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(context);
+        let header = |(key, value): (&str, &str)| HeaderValueOption {
+            header: Some(HeaderValue { key: key.to_owned(), value: value.to_owned(), ..Default::default() }),
+            ..Default::default()
+        };
+        let (code, answer) = if denied {
+            let (status, with, body) = DENIED;
+            let denied = DeniedHttpResponse {
+                status: Some(HttpStatus { code: status.into() }),
+                headers: vec![header(with)],
+                body: body.to_owned(),
+            };
+            (tonic::Code::PermissionDenied, HttpResponse::DeniedResponse(denied))
+        } else {
+            (
+                tonic::Code::Ok,
+                HttpResponse::OkResponse(OkHttpResponse { headers: vec![header(USER)], ..Default::default() }),
+            )
+        };
+        let status = Some(Status { code: code as i32, ..Default::default() });
+        Ok(tonic::Response::new(CheckResponse { status, http_response: Some(answer), ..Default::default() }))
+    }
+}
+
+/// A request that an [`HttpAuthorizer`] got.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Its method.
+    pub method: Method,
+    /// Its path.
+    pub uri: Uri,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// One by HTTP.
+pub struct HttpAuthorizer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    seen: Arc<Mutex<Vec<Asked>>>,
+    task: JoinHandle<()>,
+}
+
+impl HttpAuthorizer {
+    /// Starts one on a free port.
+    ///
+    /// # Panics
+    /// If there is no port.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for an authorization server");
+        let address = listener.local_addr().expect("the address of an authorization server");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = seen.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { continue };
+                let kept = kept.clone();
+                tokio::spawn(async move {
+                    let server = hyper::server::conn::http1::Builder::new();
+                    let answer = service_fn(move |request| answer(request, kept.clone()));
+                    let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+                });
+            }
+        });
+        Self { address, seen, task }
+    }
+
+    /// What it was asked, one after the other.
+    pub fn seen(&self) -> Vec<Asked> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Drop for HttpAuthorizer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(request: Request<Incoming>, kept: Arc<Mutex<Vec<Asked>>>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let denied = head.uri.path_and_query().is_some_and(|path| path.as_str().contains("deny"));
+    let asked = Asked { method: head.method, uri: head.uri, headers: head.headers, body };
+    kept.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+    let (status, (name, value), body) = if denied { DENIED } else { (200, USER, "") };
+    let answer = Response::builder().status(status).header(name, value).header("x-other", "of the server");
+    Ok(answer.body(Full::new(Bytes::from_static(body.as_bytes()))).expect("an answer"))
+}
