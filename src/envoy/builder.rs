@@ -152,7 +152,7 @@ impl Hosts {
         built: &mut Built,
     ) {
         let first = !std::mem::replace(&mut self.started, true);
-        let default = first.then_some(&Host::Any);
+        let default = (first || everything).then_some(&Host::Any);
         let changed = self.virtual_hosts.update(&model.http, touched.http.iter().chain(default), settings);
         self.rds_given &= !everything && changed.set.is_empty() && changed.remove.is_empty();
         if wanted.vhds {

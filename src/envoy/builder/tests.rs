@@ -11,6 +11,7 @@ use crate::envoy::build;
 use crate::envoy::tests::fixture::{self, cluster_name, forward};
 use crate::model::{Action, ClusterName, Endpoints, Host, PathMatch, Route, TlsHost, VirtualHost};
 use crate::provenance::ObjectRef;
+use crate::settings::{AuthorizationProtocol, Endpoint};
 use crate::snapshot::Version;
 
 /// What a client has, by type and name.
@@ -135,6 +136,12 @@ fn every_way_to_a_model_gives_its_resources() {
                 settings.access_log.text =
                     ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
                 settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
+                let somebody = |port| Endpoint { host: "somebody".to_owned(), port };
+                let asked = &mut settings.external_authorization;
+                asked.endpoint = [None, Some(somebody(1)), Some(somebody(2))][dice.below(3)].clone();
+                asked.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
+                asked.context = (0..dice.below(2)).map(|_| ("site".to_owned(), "eu-1".to_owned())).collect();
+                settings.rate_limit.endpoint = [None, Some(somebody(3))][dice.below(2)].clone();
             }
             if dice.below(4) == 0 {
                 wanted = Forms { vhds: dice.below(3) > 0, rds: dice.below(3) > 0 };

@@ -92,7 +92,7 @@ impl Buckets {
             }
         }
         let first = !std::mem::replace(&mut self.given, true);
-        if first {
+        if first || everything {
             elsewhere.push(&Host::Any);
         }
         let changed = |update: Update<Arc<Resource>>| !update.set.is_empty() || !update.remove.is_empty();
