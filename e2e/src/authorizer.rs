@@ -138,7 +138,7 @@ pub struct Asked {
     pub body: Bytes,
 }
 
-/// One by HTTP.
+/// One by HTTP, which fails for `?fail`.
 pub struct HttpAuthorizer {
     /// Where it listens.
     pub address: SocketAddr,
@@ -187,8 +187,12 @@ async fn answer(request: Request<Incoming>, kept: Arc<Mutex<Vec<Asked>>>) -> Res
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let denied = head.uri.path_and_query().is_some_and(|path| path.as_str().contains("deny"));
     let asked = Asked { method: head.method, uri: head.uri, headers: head.headers, body };
+    let fails = asked.uri.query() == Some("fail");
     kept.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
-    let (status, (name, value), body) = if denied { DENIED } else { (200, USER, "") };
+    let (status, (name, value), body) = match denied {
+        true => DENIED,
+        false => (if fails { 500 } else { 200 }, USER, ""),
+    };
     let answer = Response::builder().status(status).header(name, value).header("x-other", "of the server");
     Ok(answer.body(Full::new(Bytes::from_static(body.as_bytes()))).expect("an answer"))
 }

@@ -36,6 +36,9 @@ pub fn reference() -> String {
             let _ = writeln!(text, "| `{}` | {value} | {default} | {} |", key.path, key.doc.replace('|', "\\|"));
         }
         text.push_str(&long);
+        if *group == "rateLimit" {
+            let _ = write!(text, "{DESCRIPTORS}```yaml\n{DESCRIPTORS_EXAMPLE}```\n");
+        }
         if *group == "accessLog" {
             text.push_str(FIELDS);
             for (name, format) in known_fields() {
@@ -128,6 +131,34 @@ restart, such as the addresses on which the controller itself listens, is not in
 
 A flag of the same meaning wins over the file. A key without a value (`null`) is one that is not set. Times are written
 `500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is switched off by `off`.
+";
+
+const DESCRIPTORS: &str = "
+An entry of a descriptor is one of
+
+- `genericKey: {key, value}`: always the same; the key is `generic_key` if not given;
+- `requestHeader: {headerName, descriptorKey}`: what the request has in that header, which may be `:path`, `:method` or
+  `:authority` too; nothing if there is no such header;
+- `requestHeaderValueMatch: {headers, expectMatch, value}`: the key `header_match` with that value if all `headers` match, or,
+  with `expectMatch: false`, if not; else nothing. Each of `headers` has a `name` and one of `present: true`,
+  `notpresent: true`, `exact`, `notexact`, `contains`, `notcontains` and `regex` (RE2, for the whole value). A header that is not
+  there matches none of the last five, unless `treatMissingAsEmpty: true`; `ignoreCase: true` is for those that are texts;
+- `remoteAddress: {}`: the key `remote_address` with the client's address, as `http.trustedHops` and PROXY headers have it.
+
+";
+
+/// What is said above, as a file has it.
+pub(super) const DESCRIPTORS_EXAMPLE: &str = "\
+rateLimit:
+  endpoint: limits.security.svc.cluster.local:8081
+  descriptors:
+  - entries: # Each client by itself.
+    - remoteAddress: {}
+  - entries: # Each tenant by itself, and each of its logins.
+    - requestHeader: { headerName: x-tenant, descriptorKey: tenant }
+    - requestHeaderValueMatch:
+        headers: [{ name: ':path', regex: '/login(/.*)?' }]
+        value: login
 ";
 
 const FIELDS: &str = "

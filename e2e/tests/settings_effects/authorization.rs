@@ -148,4 +148,7 @@ async fn a_server_may_be_asked_by_http() {
     assert_eq!((header("x-card").as_deref(), header("x-shoe")), (Some("platinum"), None));
     assert_eq!(header("authorization").as_deref(), Some("Bearer a"));
     assert_denied(&get(&site.tls(), "/?deny").await);
+    assert_eq!(get(&site.tls(), "/?fail").await.status, 403);
+    site.config.write("lockgate.yaml", &settings(server.address, "  protocol: http\n  failOpen: true\n"));
+    wait_until("a request that passes", async || get(&site.tls(), "/?fail").await.status == 200).await;
 }

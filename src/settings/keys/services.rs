@@ -78,7 +78,7 @@ pub const SERVICES: &[Key] = &[
         Word<AuthorizationProtocol>,
         external_authorization.protocol,
         "How it is asked: by `envoy.service.auth.v3.Authorization` over gRPC, or by a request over HTTP/1.1 of the same \
-         method, host and path, which it answers 200 for those that may pass. Any other answer of its is what the client gets."
+         method, host and path, which it answers 200 for those that may pass. Any other, below 500, is the answer that the client gets."
     ),
     key!(
         "externalAuthorization.timeout",

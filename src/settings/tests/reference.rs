@@ -5,6 +5,11 @@ use serde_json::Value as Json;
 use super::*;
 
 #[test]
+fn the_example_is_one() {
+    assert_eq!(read(super::super::reference::DESCRIPTORS_EXAMPLE).settings.rate_limit.descriptors.len(), 2);
+}
+
+#[test]
 fn the_reference_and_the_schema_are_up_to_date() {
     let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
     for (name, text) in [("settings.md", super::super::reference()), ("settings.schema.json", schema)] {
