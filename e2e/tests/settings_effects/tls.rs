@@ -1,5 +1,7 @@
 //! What TLS agrees on with clients, and HTTP/3.
 
+use std::time::Duration;
+
 use e2e::{Target, http3, wait_until};
 use rustls::version::{TLS12, TLS13};
 use rustls::{CipherSuite, NamedGroup, ProtocolVersion};
@@ -53,7 +55,11 @@ async fn http3_is_served_where_clients_are_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn http3_comes_and_goes_without_a_restart() {
     let site = Site::with("").await;
-    let reached = async || http3::get(site.lockgate.https, HOST, "/", site.authority.der()).await.is_ok();
+    let reached = async || {
+        // A handshake with nobody goes on for half a minute, also once there is a listener.
+        let answer = http3::get(site.lockgate.https, HOST, "/", site.authority.der());
+        tokio::time::timeout(Duration::from_secs(2), answer).await.is_ok_and(|answer| answer.is_ok())
+    };
     site.config.write("lockgate.yaml", "http: { http3: { enabled: true } }\n");
     wait_until("HTTP/3", reached).await;
     site.config.write("lockgate.yaml", "http: { http3: { enabled: false } }\n");
