@@ -41,8 +41,17 @@ fn decoded() -> DescriptorPool {
 /// The URL as the descriptor pool spells it, if it names a message of the pool, also by its name in version 2 of the API.
 /// Whatever stands before its last `/` counts for nothing.
 pub fn known_type_url(url: &str) -> Option<&'static str> {
-    let types = types::types();
-    Some(types.get(types.index_of_url(url.as_bytes())?).url)
+    url_at(index_of_url(url)?)
+}
+
+/// The place of that message among all, the same in every process of this build.
+pub fn index_of_url(url: &str) -> Option<usize> {
+    types::types().index_of_url(url.as_bytes()).map(|index| index as usize)
+}
+
+/// The URL of the message at a place.
+pub fn url_at(index: usize) -> Option<&'static str> {
+    types::types().url_at(index)
 }
 
 /// Whether `message`, an encoded `envoy.config.cluster.v3.Cluster`, gets its endpoints by EDS.

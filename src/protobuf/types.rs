@@ -115,6 +115,11 @@ impl Types {
         &self.all[index as usize]
     }
 
+    /// The URL of the type at `index`, if there are so many.
+    pub(super) fn url_at(&self, index: usize) -> Option<&'static str> {
+        self.all.get(index).map(|known| known.url)
+    }
+
     /// The type `full_name`, which may be its name in version 2 of the API.
     #[inline]
     pub(super) fn index_of(&self, full_name: &[u8]) -> Option<Index> {

@@ -14,71 +14,94 @@ use super::{References, canonical, split_variant, variant_name};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
 
-/// How the type ends under which variants are kept.
-const VARIANTS: &str = "#variants";
-
 /// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+///
+/// A number, since a stream compares its types many times with every message: twice the place of the type in [`SERVED`], or
+/// behind these its place among all known types; one more for the variants of the type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceType(&'static str);
+pub struct ResourceType(u16);
+
+/// The types that have a service, in the order of their URLs.
+const SERVED: [&str; 10] = [
+    "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+    "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+    "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+    "type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint",
+    "type.googleapis.com/envoy.config.listener.v3.Listener",
+    "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+    "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration",
+    "type.googleapis.com/envoy.config.route.v3.VirtualHost",
+    "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+    "type.googleapis.com/envoy.service.runtime.v3.Runtime",
+];
 
 impl ResourceType {
     /// CDS.
-    pub const CLUSTER: Self = Self("type.googleapis.com/envoy.config.cluster.v3.Cluster");
-    /// EDS.
-    pub const ENDPOINTS: Self = Self("type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment");
-    /// LDS.
-    pub const LISTENER: Self = Self("type.googleapis.com/envoy.config.listener.v3.Listener");
-    /// RDS.
-    pub const ROUTES: Self = Self("type.googleapis.com/envoy.config.route.v3.RouteConfiguration");
-    /// SDS.
-    pub const SECRET: Self = Self("type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret");
-    /// SRDS.
-    pub const SCOPED_ROUTES: Self = Self("type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration");
-    /// VHDS.
-    pub const VIRTUAL_HOST: Self = Self("type.googleapis.com/envoy.config.route.v3.VirtualHost");
-
-    /// RTDS.
-    pub const RUNTIME: Self = Self("type.googleapis.com/envoy.service.runtime.v3.Runtime");
-    /// LEDS.
-    pub const LB_ENDPOINT: Self = Self("type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint");
+    pub const CLUSTER: Self = Self(0);
     /// ECDS.
-    pub const EXTENSION: Self = Self("type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig");
+    pub const EXTENSION: Self = Self(2);
+    /// EDS.
+    pub const ENDPOINTS: Self = Self(4);
+    /// LEDS.
+    pub const LB_ENDPOINT: Self = Self(6);
+    /// LDS.
+    pub const LISTENER: Self = Self(8);
+    /// RDS.
+    pub const ROUTES: Self = Self(10);
+    /// SRDS.
+    pub const SCOPED_ROUTES: Self = Self(12);
+    /// VHDS.
+    pub const VIRTUAL_HOST: Self = Self(14);
+    /// SDS.
+    pub const SECRET: Self = Self(16);
+    /// RTDS.
+    pub const RUNTIME: Self = Self(18);
 
     /// The type of this URL, of either version of the API, if it is that of a message which the protos of this build
     /// define.
     pub fn of_url(url: &str) -> Option<Self> {
-        protobuf::known_type_url(url).map(Self)
+        let served = |url: &str| SERVED.iter().position(|served| *served == url);
+        // Most requests are of one of these, as they stand there.
+        let place = served(url).or_else(|| {
+            let at = protobuf::index_of_url(url)?;
+            Some(served(protobuf::url_at(at)?).unwrap_or(SERVED.len() + at))
+        });
+        u16::try_from(2 * place?).ok().map(Self)
     }
 
     /// The type URL.
     pub fn url(self) -> &'static str {
-        self.0.strip_suffix(VARIANTS).unwrap_or(self.0)
+        let place = usize::from(self.0 / 2);
+        match SERVED.get(place) {
+            Some(url) => url,
+            None => protobuf::url_at(place - SERVED.len()).unwrap_or_default(),
+        }
     }
 
     /// The type under which variants of resources of this type are kept, for which no client asks by name alone.
     pub fn variants(self) -> Self {
-        static ALL: Mutex<BTreeMap<&'static str, ResourceType>> = Mutex::new(BTreeMap::new());
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        let leaked = || Self(Box::leak(format!("{}{VARIANTS}", self.url()).into_boxed_str()));
-        *all.entry(self.url()).or_insert_with(leaked)
+        Self(self.0 | 1)
     }
 
     /// The type URL in `api`; a type that is new in version 3 has no other.
     pub fn url_in(self, api: ApiVersion) -> &'static str {
-        match api {
-            ApiVersion::V2 => protobuf::v2_url(self.url()).unwrap_or(self.url()),
-            ApiVersion::V3 => self.url(),
-        }
+        url_in(self.url(), api)
     }
 
     /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
     pub fn full_name(self) -> &'static str {
-        self.url().rsplit('/').next().unwrap_or(self.0)
+        self.url().rsplit('/').next().unwrap_or_default()
     }
 
-    /// The message's own name, e.g. `Cluster`: short, for logs and metrics.
+    /// The message's own name, e.g. `Cluster`, or `Cluster#variants`: short, for logs and metrics.
     pub fn short_name(self) -> &'static str {
-        self.0.rsplit('.').next().unwrap_or(self.0)
+        static VARIANTS: Mutex<BTreeMap<ResourceType, &str>> = Mutex::new(BTreeMap::new());
+        let name = self.url().rsplit('.').next().unwrap_or_default();
+        if self != self.variants() {
+            return name;
+        }
+        let mut variants = VARIANTS.lock().unwrap_or_else(PoisonError::into_inner);
+        variants.entry(self).or_insert_with(|| Box::leak(format!("{name}#variants").into_boxed_str()))
     }
 
     /// Whether an empty list of names in a client's first request asks for everything.
@@ -96,6 +119,14 @@ impl ResourceType {
     /// Whether resources of this type may be had by asking for all of them; secrets only by name.
     pub fn may_be_listed(self) -> bool {
         self != Self::SECRET
+    }
+}
+
+/// A type URL of version 3 in `api`.
+fn url_in(url: &'static str, api: ApiVersion) -> &'static str {
+    match api {
+        ApiVersion::V2 => protobuf::v2_url(url).unwrap_or(url),
+        ApiVersion::V3 => url,
     }
 }
 
@@ -231,7 +262,7 @@ impl Resource {
     pub fn new<M: prost::Message + prost::Name>(name: &str, message: &M, origins: Vec<ObjectRef>) -> Self {
         let kind = ResourceType::of_url(&M::type_url());
         debug_assert!(kind.is_some(), "{} is not in the descriptor pool", M::type_url());
-        let kind = kind.unwrap_or(ResourceType("type.googleapis.com/google.protobuf.Empty"));
+        let kind = kind.unwrap_or(ResourceType::EXTENSION);
         Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
     }
 
@@ -385,12 +416,12 @@ impl fmt::Debug for Resource {
 }
 
 /// The wrapper's own type.
-const WRAPPER: ResourceType = ResourceType("type.googleapis.com/envoy.service.discovery.v3.Resource");
+const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
 
 /// Field `resources` with an `Any` of an encoded `Resource` wrapper.
 fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
     let mut any = BytesMut::new();
-    put_field(&mut any, 1, WRAPPER.url_in(api).as_bytes());
+    put_field(&mut any, 1, url_in(WRAPPER, api).as_bytes());
     put_field(&mut any, 2, wrapper);
     let mut field = BytesMut::new();
     put_field(&mut field, 2, &any);

@@ -33,6 +33,34 @@ fn content(snapshot: &Snapshot) -> String {
     format!("{} {names:?} {users:?} {aliases:?}", snapshot.version(ResourceType::CLUSTER))
 }
 
+#[test]
+fn a_type_is_found_by_its_url_and_compared_like_it() {
+    use ResourceType as Type;
+    let served = [
+        (Type::CLUSTER, "envoy.config.cluster.v3.Cluster"),
+        (Type::EXTENSION, "envoy.config.core.v3.TypedExtensionConfig"),
+        (Type::ENDPOINTS, "envoy.config.endpoint.v3.ClusterLoadAssignment"),
+        (Type::LB_ENDPOINT, "envoy.config.endpoint.v3.LbEndpoint"),
+        (Type::LISTENER, "envoy.config.listener.v3.Listener"),
+        (Type::ROUTES, "envoy.config.route.v3.RouteConfiguration"),
+        (Type::SCOPED_ROUTES, "envoy.config.route.v3.ScopedRouteConfiguration"),
+        (Type::VIRTUAL_HOST, "envoy.config.route.v3.VirtualHost"),
+        (Type::SECRET, "envoy.extensions.transport_sockets.tls.v3.Secret"),
+        (Type::RUNTIME, "envoy.service.runtime.v3.Runtime"),
+    ];
+    for (kind, name) in served {
+        assert_eq!((kind.full_name(), Type::of_url(kind.url())), (name, Some(kind)));
+        assert_eq!(Type::of_url(&format!("elsewhere.test/{name}")), Some(kind));
+        assert_eq!((kind.variants().url(), kind.variants().full_name()), (kind.url(), name));
+        assert!(kind.variants() > kind && kind.variants() == kind.variants().variants());
+        assert_eq!(kind.variants().short_name(), format!("{}#variants", kind.short_name()));
+    }
+    assert!(served.is_sorted(), "by type, as by name");
+    let other = Type::of_url("type.googleapis.com/envoy.config.bootstrap.v3.Bootstrap").unwrap();
+    assert!(other.full_name() == "envoy.config.bootstrap.v3.Bootstrap" && other > Type::RUNTIME);
+    assert_eq!(Type::of_url("type.googleapis.com/nothing.Known"), None);
+}
+
 fn publish(store: &Store, resource: Resource) -> Arc<Snapshot> {
     store.update(Update { set: vec![resource], remove: Vec::new() });
     store.newest().unwrap()

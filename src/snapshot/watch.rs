@@ -1,9 +1,12 @@
 //! Who wants to know of what: a publication wakes those whom it concerns, and nobody else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
-use tokio::sync::{Notify, watch};
+use futures::task::AtomicWaker;
+use tokio::sync::watch;
 
 use super::{Changes, ResourceType, Snapshot, Store};
 
@@ -29,14 +32,14 @@ pub struct Watch {
     watchers: Arc<Watchers>,
     newest: watch::Receiver<Option<Arc<Snapshot>>>,
     id: u32,
-    wake: Arc<Notify>,
+    wake: Arc<Wake>,
     interests: BTreeMap<ResourceType, Interest>,
 }
 
 impl Watch {
     /// A watch on `store` that is for nothing yet.
     pub fn new(store: &Store) -> Self {
-        let (watchers, wake) = (store.watchers.clone(), Arc::new(Notify::new()));
+        let (watchers, wake) = (store.watchers.clone(), Arc::new(Wake::default()));
         let id = watchers.lock().add(wake.clone());
         Self { watchers, newest: store.subscribe(), id, wake, interests: BTreeMap::new() }
     }
@@ -61,8 +64,8 @@ impl Watch {
     /// Waits for a publication that concerns this watch, or that is a while after the last one that it was woken for.
     /// May be dropped and called again without missing one. Returns whether the store is still there.
     pub async fn changed(&self) -> bool {
-        self.wake.notified().await;
-        !self.watchers.lock().closed
+        std::future::poll_fn(|cx| self.wake.poll(cx)).await;
+        !self.watchers.closed.load(Ordering::Acquire)
     }
 }
 
@@ -76,23 +79,48 @@ impl Drop for Watch {
     }
 }
 
+/// What wakes one watch. A publication wakes hundreds, and each of them is looked at several times: a `Notify` takes a
+/// lock each time.
+#[derive(Debug, Default)]
+struct Wake {
+    woken: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Wake {
+    fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether it was woken since it was last asked.
+    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
+        // Before the look: who wakes in between wakes this waker.
+        self.waker.register(cx.waker());
+        let woken = self.woken.load(Ordering::Acquire) && self.woken.swap(false, Ordering::AcqRel);
+        if woken { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
 /// The watches on a store.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<Index>);
+pub(super) struct Watchers {
+    closed: AtomicBool,
+    index: Mutex<Index>,
+}
 
 impl Watchers {
     /// Wakes everybody: there is no store any more.
     pub fn close(&self) {
-        let mut index = self.lock();
-        index.closed = true;
-        index.wakes.values().for_each(|wake| wake.notify_one());
+        self.closed.store(true, Ordering::Release);
+        self.lock().wakes.values().for_each(|wake| wake.wake());
     }
 
     /// Wakes those whom `changes` concern, which made the snapshot of this `serial`.
     pub fn wake(&self, changes: &Changes, serial: u64) {
         let index = self.lock();
         if serial.is_multiple_of(REFRESH) {
-            index.wakes.values().for_each(|wake| wake.notify_one());
+            index.wakes.values().for_each(|wake| wake.wake());
             return;
         }
         let mut concerned = BTreeSet::new();
@@ -103,20 +131,19 @@ impl Watchers {
                 concerned.extend(kind.names.get(name).into_iter().flatten());
             }
         }
-        concerned.iter().filter_map(|id| index.wakes.get(id)).for_each(|wake| wake.notify_one());
+        concerned.iter().filter_map(|id| index.wakes.get(id)).for_each(|wake| wake.wake());
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// From what changes to whom it concerns.
 #[derive(Debug, Default)]
 struct Index {
-    closed: bool,
     next: u32,
-    wakes: HashMap<u32, Arc<Notify>>,
+    wakes: HashMap<u32, Arc<Wake>>,
     kinds: HashMap<ResourceType, Concerned>,
 }
 
@@ -129,7 +156,7 @@ struct Concerned {
 }
 
 impl Index {
-    fn add(&mut self, wake: Arc<Notify>) -> u32 {
+    fn add(&mut self, wake: Arc<Wake>) -> u32 {
         while self.wakes.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }

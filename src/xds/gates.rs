@@ -83,8 +83,10 @@ impl Gates {
     }
 
     /// All clusters of `snapshot` are on their way.
-    pub fn clusters_sent(&mut self, snapshot: Arc<Snapshot>) {
-        self.clusters = snapshot;
+    pub fn clusters_sent(&mut self, snapshot: &Arc<Snapshot>) {
+        if !Arc::ptr_eq(&self.clusters, snapshot) {
+            self.clusters = snapshot.clone();
+        }
     }
 
     /// Lets the routes rise to the level of the clusters, if the client has accepted these.
@@ -101,7 +103,8 @@ impl Gates {
 
     /// The same for routes that have a level.
     pub fn raise_further(&mut self, types: &Types) {
-        if self.routes.is_some() && open(types) {
+        let higher = self.routes.as_ref().is_some_and(|routes| !Arc::ptr_eq(routes, &self.clusters));
+        if higher && open(types) {
             self.routes = Some(self.clusters.clone());
         }
     }

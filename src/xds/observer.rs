@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
@@ -47,6 +48,8 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct Registry {
     streams: Mutex<BTreeMap<u64, Entry>>,
+    /// How many these are: asked with each message.
+    open: AtomicUsize,
     progress: watch::Sender<()>,
 }
 
@@ -70,12 +73,18 @@ impl Registry {
     pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>, store: &Arc<Store>) {
         let (stream, store) = (Arc::downgrade(stream), Arc::downgrade(store));
         let entry = Entry { info, opened: SystemTime::now(), stream, store };
-        self.lock().insert(entry.info.id, entry);
+        let mut streams = self.lock();
+        streams.insert(entry.info.id, entry);
+        self.open.store(streams.len(), Ordering::Relaxed);
+        drop(streams);
         self.progressed();
     }
 
     pub(super) fn remove(&self, id: u64) {
-        self.lock().remove(&id);
+        let mut streams = self.lock();
+        streams.remove(&id);
+        self.open.store(streams.len(), Ordering::Relaxed);
+        drop(streams);
         self.progressed();
     }
 
@@ -94,7 +103,7 @@ impl Registry {
 
     /// How many streams are open.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Whether no stream is open.

@@ -4,6 +4,7 @@
 //! has confirmed it, and what no route uses any more goes last. [`super::stream`] obeys this table; nothing else decides
 //! order. Source: xDS protocol, "Eventual consistency considerations".
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::snapshot::ResourceType;
@@ -36,6 +37,19 @@ const ORDER: &[(ResourceType, Side)] = &[
 pub(super) fn place(kind: ResourceType) -> (usize, Side) {
     let at = ORDER.iter().position(|(ordered, _)| *ordered == kind);
     at.map_or((ORDER.len(), Side::Apart), |at| (at, ORDER[at].1))
+}
+
+/// The types of `types`, in the order of one flush.
+pub(super) fn flush<T>(types: &BTreeMap<ResourceType, T>) -> impl Iterator<Item = ResourceType> + use<T> {
+    let mut kinds: [Option<ResourceType>; ORDER.len()] = [None; ORDER.len()];
+    let mut others = Vec::new();
+    for kind in types.keys() {
+        match kinds.get_mut(place(*kind).0) {
+            Some(slot) => *slot = Some(*kind),
+            None => others.push(*kind),
+        }
+    }
+    kinds.into_iter().flatten().chain(others)
 }
 
 /// The types whose resources lead to clusters.

@@ -277,8 +277,6 @@ impl Stream {
 
     /// Sends what may be sent now, in the order of the table.
     fn advance(&mut self, now: Instant) -> Vec<Output> {
-        let mut kinds: Vec<ResourceType> = self.types.keys().copied().collect();
-        kinds.sort_by_key(|kind| order::place(*kind));
         if self.aggregated {
             self.gates.settle(&self.types, &self.newest, now, self.timing);
             // Twice: routes whose clusters were just accepted go out, even if newer clusters follow at once. Without
@@ -287,7 +285,7 @@ impl Stream {
             self.push_clusters(now);
             self.gates.raise(&self.types);
         }
-        for kind in kinds {
+        for kind in order::flush(&self.types) {
             if kind == ResourceType::VIRTUAL_HOST {
                 self.follow_with_virtual_hosts();
             }
@@ -312,7 +310,7 @@ impl Stream {
     fn push_clusters(&mut self, now: Instant) {
         let kind = ResourceType::CLUSTER;
         if !self.types.contains_key(&kind) {
-            self.gates.clusters_sent(self.newest.clone());
+            self.gates.clusters_sent(&self.newest);
             return;
         }
         let gone: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
@@ -323,7 +321,7 @@ impl Stream {
         if let Some(clusters) = self.types.get_mut(&kind) {
             gone.iter().filter(|name| self.gates.keeps(name)).for_each(|name| clusters.withdraw(name));
         }
-        let before = self.types.get(&kind).map(|clusters| clusters.last_nonce.clone());
+        let before = self.nonces;
         self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
             Some(resource) => Look::Send(resource.clone()),
             None if stream.gates.keeps(name) => match stream.rejected_while_in_use(name) {
@@ -334,9 +332,9 @@ impl Stream {
         });
         let Some(clusters) = self.types.get(&kind) else { return };
         if clusters.dirty.keys().all(|name| self.gates.keeps(name)) {
-            self.gates.clusters_sent(self.newest.clone());
+            self.gates.clusters_sent(&self.newest);
         }
-        if before.as_ref() != Some(&clusters.last_nonce) {
+        if self.nonces != before {
             self.follow_with_endpoints();
         }
     }
