@@ -16,7 +16,6 @@ pub mod hcm;
 pub mod headers;
 pub mod listener;
 pub mod names;
-mod parallel;
 pub mod rate_limit;
 pub mod route;
 pub mod runtime;

@@ -16,6 +16,7 @@ pub mod inspection;
 pub mod leader;
 pub mod metrics;
 pub mod model;
+mod parallel;
 pub mod pki;
 pub mod protobuf;
 pub mod provenance;

@@ -15,6 +15,7 @@ use paths::{code, paths_of_crate};
 const ARROWS: &[(&str, &[&str])] = &[
     // Base modules.
     ("metrics", &[]),
+    ("parallel", &[]),
     ("protobuf", &[]),
     ("provenance", &[]),
     ("re2", &[]),
@@ -26,8 +27,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("source", &["crd", "model", "protobuf", "provenance", "settings", "snapshot"]),
     ("leader", &["metrics", "source"]),
     ("pki", &["leader", "metrics", "source::cluster"]),
-    ("translate", &["crd", "model", "provenance", "re2", "settings", "source::objects"]),
-    ("envoy", &["model", "protobuf", "provenance", "settings", "snapshot"]),
+    ("translate", &["crd", "model", "parallel", "provenance", "re2", "settings", "source::objects"]),
+    ("envoy", &["model", "parallel", "protobuf", "provenance", "settings", "snapshot"]),
     ("xds", &["protobuf", "snapshot"]),
     ("export", &["protobuf", "snapshot"]),
     ("inspection", &["source::objects", "translate::problem"]),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::chains::Chains;
 use super::route::{self, Buckets, VirtualHosts};
-use super::{cluster, endpoint, listener, names, parallel, runtime, secret, services};
+use super::{cluster, endpoint, listener, names, runtime, secret, services};
 use crate::model::{Host, Model, Touched};
+use crate::parallel;
 use crate::settings::{Discovery, Settings};
 use crate::snapshot::{Key, Resource, ResourceType, Update};
 

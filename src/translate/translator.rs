@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Cluster, ClusterName, Discovery, Host, Model, SecretName, TlsHost, Touched, VirtualHost};
+use crate::parallel;
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{Kind, ObjectKey, Objects};
@@ -33,6 +34,9 @@ pub use dirty::Dirty;
 use hosts::{Precedence, Sites, precedence};
 use ledger::Ledger;
 use missed::Outcomes;
+
+/// So many hosts are made before they are put where they belong: all at once would be a second copy of them.
+const AT_A_TIME: usize = 2048;
 
 /// What a translation depends on as a whole: when it changes, everything is translated again.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -173,8 +177,15 @@ impl Translator {
         // Hosts below a wildcard are made of what that is served with.
         let (wildcards, others): (Vec<_>, Vec<_>) =
             hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
-        for host in wildcards.into_iter().chain(others) {
-            self.remake(&host, objects, settings, &mut update.touched);
+        for host in &wildcards {
+            self.remake(host, objects, settings, &mut update.touched);
+        }
+        // Each of them by itself: what one is made of is not changed by what becomes of another.
+        for some in others.chunks(AT_A_TIME) {
+            let made = parallel::map(some, |host| self.make(host, objects, settings));
+            for (host, made) in some.iter().zip(made) {
+                self.exchange_host(host, made, &mut update.touched);
+            }
         }
         // The default certificate is presented for every host, whoever names it.
         if self.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
@@ -239,7 +250,13 @@ impl Translator {
 
     /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
     fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, in_rules } = self.make(host, objects, settings);
+        let made = self.make(host, objects, settings);
+        self.exchange_host(host, made, touched);
+    }
+
+    /// Puts `made` in the place of what there was of a host.
+    fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
+        let Made { http, https, chain, problems, missed, in_rules } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.ledger.remove(&site.problems);
             self.outcomes.replace(host, &site.missed, &[]);
@@ -332,9 +349,12 @@ impl Translator {
             touched.clusters.insert(name.clone());
             endpoints.insert(name);
         }
-        for name in endpoints {
-            let discovery = self.model.clusters.get(&name).map(|cluster| &cluster.discovery);
-            let now = (discovery == Some(&Discovery::Eds)).then(|| endpoints_of(objects, &name).unwrap_or_default());
+        let endpoints: Vec<ClusterName> = endpoints.into_iter().collect();
+        let made = parallel::map(&endpoints, |name| {
+            let discovery = self.model.clusters.get(name).map(|cluster| &cluster.discovery);
+            (discovery == Some(&Discovery::Eds)).then(|| endpoints_of(objects, name).unwrap_or_default())
+        });
+        for (name, now) in endpoints.into_iter().zip(made) {
             let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
             let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
             let before = self.endpoint_problems.remove(&name).unwrap_or_default();

@@ -11,8 +11,9 @@ use prost::Message;
 
 use super::Marks;
 use super::groups::{Group, Renamed};
-use crate::envoy::{names, parallel};
+use crate::envoy::names;
 use crate::model::{Host, VirtualHost};
+use crate::parallel;
 use crate::protobuf;
 use crate::settings::Settings;
 use crate::snapshot::{Key, Resource, ResourceType, Update};
