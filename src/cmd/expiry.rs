@@ -145,6 +145,9 @@ impl Certificates {
 
 /// The Ingresses that may name other Secrets than before.
 fn touched_ingresses<'a>(seen: &'a Inspection, now: &'a Inspection) -> BTreeSet<&'a ObjectKey> {
+    if seen.ingresses.is_empty() && now.ingresses.is_empty() {
+        return BTreeSet::new();
+    }
     if seen.ingresses.is_empty() {
         // At the start, when all are new: to look each of them up in both takes 1 µs, and most have no TLS.
         let ingresses = now.objects.ingresses.iter().filter(|(_, ingress)| ingress.spec.tls.is_some());

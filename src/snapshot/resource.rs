@@ -57,6 +57,9 @@ impl ResourceType {
     /// RTDS.
     pub const RUNTIME: Self = Self(18);
 
+    /// A type that no URL names, so that nobody can ask for it.
+    pub(super) const NOTHING: Self = Self(u16::MAX - 1);
+
     /// The type of this URL, of either version of the API, if it is that of a message which the protos of this build
     /// define.
     pub fn of_url(url: &str) -> Option<Self> {
@@ -262,7 +265,7 @@ impl Resource {
     pub fn new<M: prost::Message + prost::Name>(name: &str, message: &M, origins: Vec<ObjectRef>) -> Self {
         let kind = ResourceType::of_url(&M::type_url());
         debug_assert!(kind.is_some(), "{} is not in the descriptor pool", M::type_url());
-        let kind = kind.unwrap_or(ResourceType::EXTENSION);
+        let kind = kind.unwrap_or(ResourceType::NOTHING);
         Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
     }
 

@@ -59,6 +59,7 @@ fn a_type_is_found_by_its_url_and_compared_like_it() {
     let other = Type::of_url("type.googleapis.com/envoy.config.bootstrap.v3.Bootstrap").unwrap();
     assert!(other.full_name() == "envoy.config.bootstrap.v3.Bootstrap" && other > Type::RUNTIME);
     assert_eq!(Type::of_url("type.googleapis.com/nothing.Known"), None);
+    assert_eq!((Type::NOTHING.url(), Type::of_url("")), ("", None));
 }
 
 fn publish(store: &Store, resource: Resource) -> Arc<Snapshot> {
