@@ -90,7 +90,8 @@ pub fn locate<'a>(
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
     let key = ObjectKey::new(namespace, &service.name);
     let found = objects.services.get(&key);
-    read(key);
+    // What stays for long is the object's own text.
+    read(found.map_or(key, |object| object.meta.key.clone()));
     let id = format!("{namespace}/{}", service.name);
     let Some(object) = found else {
         return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));

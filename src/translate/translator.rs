@@ -29,14 +29,15 @@ use super::tls::{self, Asking, Chain};
 use super::virtual_host::{Around, HostRules, Side, catch_all};
 use super::{endpoints_of, host};
 
-use clusters::{Clusters, led_to, names_of};
+use clusters::{Clusters, NewClusters, led_to, names_of};
 pub use dirty::Dirty;
 use hosts::{Precedence, Sites, precedence};
 use ledger::Ledger;
 use missed::Outcomes;
 
-/// So many hosts are made before they are put where they belong: all at once would be a second copy of them.
-const AT_A_TIME: usize = 2048;
+/// So many Ingresses are read, and hosts made, before they are put where they belong: all at once would be a second copy
+/// of them. Tests have small worlds, and go through them in several turns too.
+const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
 /// What a translation depends on as a whole: when it changes, everything is translated again.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -155,20 +156,26 @@ impl Translator {
         let mut update = Update::default();
         let mut hosts = BTreeSet::new();
         let mut defaults = false;
-        for key in ingresses {
-            let before = self.ingresses.get(&key).cloned();
-            let now = self.read(&key, objects, settings).map(Arc::new);
-            if before.is_some() || now.is_some() {
-                update.ingresses.insert(key.clone());
-            }
-            // Who reads what is noted anew in any case: a cluster that was forgotten has been made again.
-            self.exchange(&key, before.as_deref(), now.clone());
-            if before != now {
-                let both = || before.iter().chain(&now);
-                hosts.extend(both().flat_map(|parsed| parsed.hosts().cloned()));
-                defaults |= both().any(|parsed| parsed.default_backend.is_some());
+        let ingresses: Vec<ObjectKey> = ingresses.into_iter().collect();
+        for some in ingresses.chunks(AT_A_TIME) {
+            let read = parallel::map(some, |key| self.read(key, objects, settings));
+            for (key, read) in some.iter().zip(read) {
+                let before = self.ingresses.get(key).cloned();
+                let (now, made) = read.map_or_else(Default::default, |(parsed, made)| (Some(Arc::new(parsed)), made));
+                self.clusters.keep(made, &mut self.ledger);
+                if before.is_some() || now.is_some() {
+                    update.ingresses.insert(key.clone());
+                }
+                // Who reads what is noted anew in any case: a cluster that was forgotten has been made again.
+                self.exchange(key, before.as_deref(), now.clone());
+                if before != now {
+                    let both = || before.iter().chain(&now);
+                    hosts.extend(both().flat_map(|parsed| parsed.hosts().cloned()));
+                    defaults |= both().any(|parsed| parsed.default_backend.is_some());
+                }
             }
         }
+        self.clusters.forget_unread(&mut self.ledger);
         if defaults && self.find_catch_all() {
             hosts.extend(self.sites.all().cloned());
             hosts.insert(Host::Any);
@@ -197,14 +204,16 @@ impl Translator {
         update
     }
 
-    /// Reads an Ingress, if there is one and it is ours.
-    fn read(&mut self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<Parsed> {
+    /// Reads an Ingress, if there is one and it is ours. With it come the clusters that it looks at and that are not
+    /// known yet.
+    fn read(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
         let ingress = objects.ingresses.get(key).filter(|ingress| self.classes.serve(ingress))?;
-        let Self { ground, clusters, ledger, .. } = self;
-        let context = Context { objects, settings, client_certificate: ground.client_certificate.as_ref() };
-        let fault_of = |located: &Located<'_>| clusters.fault_of(located, context, ledger);
-        let default_secret = ground.default_secret.as_ref();
-        Some(ingress::parse(ingress, Reading { context, default_secret, fault_of }))
+        let context = Context { objects, settings, client_certificate: self.ground.client_certificate.as_ref() };
+        let mut made = NewClusters::new();
+        let fault_of = |located: &Located<'_>| self.clusters.fault_of(located, context, &mut made);
+        let default_secret = self.ground.default_secret.as_ref();
+        let parsed = ingress::parse(ingress, Reading { context, default_secret, fault_of });
+        Some((parsed, made))
     }
 
     /// Puts `now` in the place of `before` wherever an Ingress is noted.
@@ -214,7 +223,7 @@ impl Translator {
             (before.map_or(&none, |parsed| &parsed.reads), now.as_deref().map_or(&none, |parsed| &parsed.reads));
         change_readers(&mut self.readers_of_services, key, &old.services, &new.services);
         change_readers(&mut self.readers_of_secrets, key, &old.secrets, &new.secrets);
-        self.clusters.read(&old.clusters, &new.clusters, &mut self.ledger);
+        self.clusters.read(&old.clusters, &new.clusters);
         let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
         if let Some(parsed) = before {

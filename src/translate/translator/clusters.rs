@@ -1,5 +1,6 @@
 //! The clusters that Ingresses look at, and which of them routes lead to.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,28 +20,52 @@ pub struct Clusters {
     uses: BTreeMap<ClusterName, usize>,
     /// Those that may not be as the model has them.
     changed: BTreeSet<ClusterName>,
+    /// Those that lost their last reader, and may have found another since.
+    released: BTreeSet<ClusterName>,
 }
 
+/// Clusters that were made while an Ingress was read, since they were not known.
+pub type NewClusters = BTreeMap<ClusterName, Made>;
+
 impl Clusters {
-    /// Why the cluster of a port cannot be built, if it cannot. It is made if it is not known.
-    pub fn fault_of(&mut self, located: &Located, context: Context, ledger: &mut Ledger) -> Option<Fault> {
-        let made = self.made.entry(located.name.clone()).or_insert_with(|| {
-            let made = located.make(context);
-            ledger.add(&made.problems);
-            self.changed.insert(located.name.clone());
-            made
-        });
+    /// Why the cluster of a port cannot be built, if it cannot. It is made into `new` if it is not known.
+    pub fn fault_of(&self, located: &Located, context: Context, new: &mut NewClusters) -> Option<Fault> {
+        let name = &located.name;
+        let made = match self.made.get(name) {
+            Some(made) => made,
+            None => new.entry(name.clone()).or_insert_with(|| located.make(context)),
+        };
         made.cluster.as_ref().err().map(|fault| Fault::clone(fault))
     }
 
-    /// An Ingress that looked at `before` now looks at `now`. Those that nobody looks at go.
-    pub fn read(&mut self, before: &[ClusterName], now: &[ClusterName], ledger: &mut Ledger) {
+    /// Takes in what was made, but for what another Ingress had made before.
+    pub fn keep(&mut self, new: NewClusters, ledger: &mut Ledger) {
+        for (name, made) in new {
+            if let Entry::Vacant(place) = self.made.entry(name) {
+                ledger.add(&made.problems);
+                self.changed.insert(place.key().clone());
+                place.insert(made);
+            }
+        }
+    }
+
+    /// An Ingress that looked at `before` now looks at `now`.
+    pub fn read(&mut self, before: &[ClusterName], now: &[ClusterName]) {
         for name in beyond(now, before) {
             *self.readers.entry(name.clone()).or_default() += 1;
         }
         for name in beyond(before, now) {
             if released(&mut self.readers, name) {
-                self.forget(name, ledger);
+                self.released.insert(name.clone());
+            }
+        }
+    }
+
+    /// Those that nobody looks at go. Not before all Ingresses are noted: one that is yet to be noted may have found it.
+    pub fn forget_unread(&mut self, ledger: &mut Ledger) {
+        for name in std::mem::take(&mut self.released) {
+            if !self.readers.contains_key(&name) {
+                self.forget(&name, ledger);
             }
         }
     }
