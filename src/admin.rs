@@ -31,7 +31,7 @@ pub use readiness::Readiness;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is taken, or not one of this host.
-    #[error("cannot listen on {address} (--admin-address): {source}")]
+    #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,

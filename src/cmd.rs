@@ -11,10 +11,10 @@ mod pipeline;
 mod reload;
 pub mod serve;
 mod serve_args;
+mod server_args;
 mod settings_args;
 mod values;
 mod version;
-mod xds_tls_args;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

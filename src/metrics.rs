@@ -38,6 +38,7 @@ struct Inner {
     source_faults: Counter,
     settings_valid: Gauge,
     settings_reads: Family<Outcome, Counter>,
+    settings_waiting: Gauge,
     certificates_expiring: Gauge,
     source_faulty: Gauge,
     translation: Histogram,
@@ -123,6 +124,7 @@ impl Metrics {
             source_faults: Counter::default(),
             settings_valid: Gauge::default(),
             settings_reads: Family::default(),
+            settings_waiting: Gauge::default(),
             certificates_expiring: Gauge::default(),
             source_faulty: Gauge::default(),
             translation: Histogram::new(TRANSLATION_BOUNDS),
@@ -188,6 +190,11 @@ impl Metrics {
         self.0.settings_valid.set(valid.into());
         let result = if valid { "applied" } else { "refused" };
         self.0.settings_reads.get_or_create(&Outcome { result }).inc();
+    }
+
+    /// How many keys of the settings file have a value that waits for a restart of the controller.
+    pub fn set_settings_waiting(&self, count: usize) {
+        self.0.settings_waiting.set(gauge(count));
     }
 
     /// How many certificates that are served end within the time that the settings say, or have ended.
@@ -308,6 +315,11 @@ impl Inner {
             "certificates_expiring",
             "Certificates in use that end within tls.expiryWarning, or have ended",
             self.certificates_expiring.clone(),
+        );
+        registry.register(
+            "settings_waiting",
+            "Keys of the settings file whose value waits for a restart of the controller",
+            self.settings_waiting.clone(),
         );
         registry.register(
             "settings_reads",

@@ -1,7 +1,7 @@
 //! What the user chose: validated settings, resolved once, read everywhere.
 //!
-//! [`Settings`] is what the settings file says, or a flag in its stead; [`ServerOptions`] and [`Source`] are of the
-//! process itself and come from flags alone, whose spelling only `cmd` knows.
+//! [`Settings`] is what the settings file says, or a flag in its stead; [`Source`] says where objects come from, which only
+//! flags do. How flags are spelt only `cmd` knows.
 
 mod access_log;
 mod check;
@@ -11,6 +11,7 @@ mod foreign;
 mod format_string;
 mod keys;
 mod print;
+mod process;
 mod reference;
 mod routes;
 mod services;
@@ -20,19 +21,17 @@ mod values;
 mod yaml;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-
-use crate::telemetry;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField, STDERR, STDOUT};
 pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
     Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, Timeouts, Tls, TlsParameters, Underscores,
 };
-pub use file::{Fault, Faults, Origin, Override, Resolved, resolve};
+pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
+pub use keys::Restart;
 pub use print::print;
+pub use process::{Admin, LeaderElection, Log, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
 pub use routes::{Discovery, Routes};
 pub use services::{
@@ -63,57 +62,11 @@ pub enum Source {
     Resources(PathBuf),
 }
 
-/// Who may open an xDS stream, and how.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum XdsTls {
-    /// Plain text, from loopback peers only: nothing was chosen, so no secret leaves the machine.
-    LoopbackOnly,
-    /// Plain text, from everybody.
-    Off,
-    /// TLS, to clients with a certificate: a directory with `tls.crt`, `tls.key`, and the `ca.crt` of the clients.
-    Directory(PathBuf),
-    /// TLS, to clients with a certificate of an authority that is made for this installation, and kept in Secrets.
-    Auto(XdsSecrets),
-}
-
-/// The Secrets of xDS and what is in them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct XdsSecrets {
-    /// The beginning of their names.
-    pub prefix: String,
-    /// The Service by which Envoy finds the controller.
-    pub service: String,
-    /// How long a key pair is good.
-    pub certificate_lifetime: Duration,
-    /// How long an authority is good.
-    pub authority_lifetime: Duration,
-    /// How long a change of a Secret may take to reach all mounts.
-    pub pause: Duration,
-}
-
-/// Settings of the process itself: nothing that Envoy is told depends on them.
+/// What a controller that serves Envoys goes by, beside what Envoy is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Where xDS listens.
-    pub xds_address: SocketAddr,
-    /// Who may open a stream.
-    pub xds_tls: XdsTls,
-    /// `host:port` whose addresses are the xDS ports of all replicas; `None`: this is the only one.
-    pub peers: Option<String>,
-    /// Where health, metrics and the debug pages are.
-    pub admin_address: SocketAddr,
-    /// How the log is written.
-    pub log_format: telemetry::Format,
-    /// What the log tells at first; checked.
-    pub log_level: String,
-    /// How old an xDS connection gets; `None` is as old as its client likes.
-    pub connection_age: Option<Duration>,
-    /// xDS connections at a time.
-    pub connections: u32,
-    /// How long routes are held back for the ACK of the clusters behind them.
-    pub gate_timeout: Duration,
-    /// How long a cluster that no route names any more is kept, for requests under way.
-    pub removal_grace: Duration,
+    /// The settings of the process. Its `xds.tls` is what comes of it here: `None` is plain text, from loopback peers only.
+    pub process: Process,
     /// Sent as `control_plane.identifier`.
     pub identifier: String,
     /// Who writes to the API server.
@@ -121,23 +74,17 @@ pub struct ServerOptions {
 }
 
 /// Whether this replica writes to the API server: status, Events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
     /// Never: it only looks.
     Never,
     /// Always: it is the only one.
-    Alone {
-        /// The name of the Lease that it would hold, which tells installations apart.
-        lease: String,
-    },
+    Alone,
     /// While it holds a Lease.
-    Elected {
-        /// The Lease's name, in the own namespace.
-        lease: String,
-    },
+    Elected,
 }
 
-/// Settings that translation and the Envoy resources depend on. A change of them needs no restart.
+/// What the settings file has. Translation and the Envoy resources depend on all of it but `process`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
     /// Which Ingresses are served.
@@ -174,6 +121,8 @@ pub struct Settings {
     pub overload: Overload,
     /// Envoy's runtime flags, by their keys; values in JSON. What other settings decide is not among them.
     pub runtime: BTreeMap<String, serde_json::Value>,
+    /// The process itself.
+    pub process: Process,
 }
 
 /// Which Ingresses are served.
@@ -263,14 +212,14 @@ pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
     wrong.into_iter().next().map_or(Ok(()), |wrong| Err(wrong.message))
 }
 
-/// The keys in which two settings differ.
-pub fn changes(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    keys::KEYS.iter().filter(|key| (key.show)(old) != (key.show)(new)).map(|key| key.path).collect()
+/// The value of the key `path` as the file would have it.
+pub fn written(settings: &Settings, path: &str) -> String {
+    keys::key(path).map(|key| print::written(&(key.show)(settings))).unwrap_or_default()
 }
 
-/// Those of the [`changes`] that hold only after a restart of the Envoys.
-pub fn needs_restart(old: &Settings, new: &Settings) -> Vec<&'static str> {
-    changes(old, new).into_iter().filter(|path| path.starts_with("overload.")).collect()
+/// The keys in which two settings differ, and what needs a restart before the change holds.
+pub fn changes(old: &Settings, new: &Settings) -> impl Iterator<Item = (&'static str, Option<Restart>)> {
+    keys::KEYS.iter().filter(|key| (key.show)(old) != (key.show)(new)).map(|key| (key.path, key.restart))
 }
 
 #[cfg(test)]

@@ -132,7 +132,7 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
     assert!(fastest < Duration::from_secs(1), "an edit takes {fastest:?}");
     let text = lockgate.get("/debug/settings").await.text();
     let line = |part: &str| text.lines().find(|line| line.trim().starts_with(part)).expect("a line").to_owned();
-    assert!(line("trustedHops: 2").ends_with("# --trusted-hops"), "{text}");
+    assert!(line("trustedHops: 2").ends_with("lockgate.yaml:5 says 1"), "{text}");
     assert!(line("set: {x-edition: \"5\"}").contains("lockgate.yaml:3"), "{text}");
 
     // A file with two faults: each is told, and nothing of it holds.

@@ -177,7 +177,7 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
         options.files = Some(place(directory, "--dir", options.file_format.into(), options.reload)?);
     }
     if let Some(file) = options.config.take() {
-        let overload = SettingsArgs::of_file(file).load()?.resolved.settings.overload;
+        let overload = SettingsArgs::of_file(file).load(Vec::new())?.resolved.settings.overload;
         options.max_connections = options.max_connections.or(Some(overload.max_connections.into()));
         options.max_heap = options.max_heap.or(overload.max_heap_bytes);
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
+use super::server_args::ServerArgs;
 use super::settings_args::SettingsArgs;
 use crate::settings;
 use crate::source::file;
@@ -28,10 +29,18 @@ enum Command {
     },
     /// Print all settings as a file and the flags make them, and where each comes from
     #[command(after_help = PRINT_EXAMPLES)]
-    Print(Box<SettingsArgs>),
+    Print(Box<PrintArgs>),
     /// Print the JSON schema of the settings file, for editors and for charts
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
+}
+
+#[derive(Debug, Args)]
+struct PrintArgs {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -68,8 +77,11 @@ pub fn run(options: Options) -> anyhow::Result<()> {
     match options.command {
         Command::Check { file } => check(&file),
         Command::Print(args) => {
-            let name = args.file().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
-            super::print(&settings::print(&args.load()?.resolved, &name.unwrap_or_default()))
+            let PrintArgs { settings, server } = &*args;
+            let name =
+                settings.file().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
+            let resolved = settings.load(server.overrides())?.resolved;
+            super::print(&settings::print(&resolved, &name.unwrap_or_default()))
         }
         Command::Schema => super::print(&(serde_json::to_string_pretty(&settings::schema())? + "\n")),
     }

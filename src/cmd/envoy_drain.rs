@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bootstrap::Address;
-use super::object_args::LogArgs;
+use super::settings_args::LogArgs;
 use super::values;
 use crate::drain::{self, Envoy, Outcome, Timing};
 use crate::telemetry;
@@ -96,8 +96,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         tcp => drain::Address::Tcp(tcp.to_string()),
     };
     let envoy = Envoy::at(admin);
-    let (format, level) = options.log.resolve();
-    telemetry::init(format, &level)?;
+    let log = options.log.resolve()?;
+    telemetry::init(log.format, &log.level)?;
     if options.when.is_some() {
         return now(&envoy, timing, options.quit).await;
     }

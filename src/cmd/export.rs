@@ -1,6 +1,5 @@
 //! `lockgate export`: the same objects as `lockgate serve`, as files.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +9,14 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::object_args::{LogArgs, ObjectArgs};
+use super::object_args::ObjectArgs;
 use super::pipeline::{self, Pipeline};
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
 use crate::controller::View;
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
-use crate::settings::Source;
+use crate::settings::{Process, Source};
 use crate::telemetry;
 
 /// With `--once`, the source is given this long to say what there is.
@@ -63,13 +62,6 @@ pub struct ExportArgs {
 
     #[command(flatten)]
     objects: ObjectArgs,
-
-    /// Where /healthz, /readyz, /metrics and /debug/ are; /debug/ answers this machine only [default: nowhere]
-    #[arg(long, value_name = "ADDRESS", value_parser = values::address, help_heading = "Operation")]
-    admin_address: Option<SocketAddr>,
-
-    #[command(flatten)]
-    log: LogArgs,
 }
 
 /// How files are written.
@@ -150,23 +142,25 @@ fn resolved(path: &Path) -> PathBuf {
 /// Writes until SIGTERM or SIGINT, or once.
 pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let (options, once) = (args.options()?, args.once);
-    let (source, settings) = args.objects.resolve()?;
+    let (source, settings) = args.objects.resolve(Vec::new())?;
     if let Source::Manifests(from) | Source::Resources(from) = &source
         && resolved(&options.directory).starts_with(resolved(from))
     {
         bail!("--dir {}: the source is read from there, and would have these files too", options.directory.display());
     }
-    let (log_format, log_level) = args.log.resolve();
-    let log = telemetry::init(log_format, &log_level)?;
-    let admin_listener = match args.admin_address {
-        Some(address) => Some(admin::listen(address).await?),
-        None => None,
+    let Process { admin, log, .. } = &settings.resolved.settings.process;
+    let log = telemetry::init(log.format, &log.level)?;
+    settings.warn_of_hidden();
+    // Nowhere by itself: there may be many on one machine.
+    let admin_listener = match settings.resolved.origins.contains_key("admin.address") {
+        true => Some(admin::listen(admin.address).await.with_context(|| settings.named("admin.address"))?),
+        false => None,
     };
     let (directory, version) = (options.directory.display().to_string(), env!("CARGO_PKG_VERSION"));
     tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
     let exporter = Exporter::open(options).context("--dir")?;
     let metrics = Metrics::new(COMMIT);
-    let mut pipeline = Pipeline::start(source, settings, metrics.clone(), View::Whole)?;
+    let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole)?;
     let (store, readiness) = (pipeline.served.store(View::Whole).clone(), pipeline.readiness.clone());
     let mut first = store.subscribe();
     // There is nothing here that could listen.

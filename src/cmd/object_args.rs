@@ -1,17 +1,14 @@
-//! The flags that all commands share which read objects: where these come from, what is read of them, how the log is
-//! written.
+//! The flags that all commands share which read objects: where these come from, and settings.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::settings_args::{SettingsArgs, SettingsSource};
-use super::values;
-use crate::settings::Source;
-use crate::telemetry;
+use crate::settings::{Override, Source};
 
-// No docstrings on the structs: clap would take them for the description of the command that they are a part of.
+// No docstring on the struct: see `settings_args`.
 
 #[allow(missing_docs)]
 #[derive(Debug, Args)]
@@ -26,66 +23,33 @@ pub struct ObjectArgs {
     context: Option<String>,
 
     /// Take a directory of Kubernetes YAML: Ingress, IngressClass, Service, EndpointSlice, Secret …
-    #[arg(long, value_name = "DIR", conflicts_with = "resources", help_heading = "Source (exactly one)")]
+    #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)")]
+    #[arg(conflicts_with_all = ["resources", "watch_namespaces"])]
     manifests: Option<PathBuf>,
 
     /// Take a directory of Envoy resources, as YAML or JSON with `@type`
-    #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)")]
+    #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)", conflicts_with = "watch_namespaces")]
     resources: Option<PathBuf>,
-
-    /// Watch only these namespaces, names with commas between them [default: all]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::namespace)]
-    #[arg(conflicts_with_all = ["manifests", "resources"], help_heading = "Objects")]
-    watch_namespaces: Vec<String>,
 
     #[command(flatten)]
     settings: SettingsArgs,
 }
 
-#[allow(missing_docs)]
-#[derive(Debug, Args)]
-pub struct LogArgs {
-    /// How log lines are written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text, help_heading = "Operation")]
-    log_format: LogFormat,
-
-    /// What is logged: off, error, warn, info, debug, trace, or by target, such as info,lockgate::xds=debug
-    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = values::log_level)]
-    #[arg(help_heading = "Operation")]
-    log_level: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    Text,
-    Json,
-}
-
 impl ObjectArgs {
-    /// The source and the validated settings. Errors name the flag or the line, the value and what is allowed.
-    pub fn resolve(self) -> anyhow::Result<(Source, SettingsSource)> {
-        let settings = self.settings.load()?;
+    /// The source and the validated settings, of these flags and `others`. Errors name the flag or the line, the value and
+    /// what is allowed.
+    pub fn resolve(self, others: Vec<Override>) -> anyhow::Result<(Source, SettingsSource)> {
+        let settings = self.settings.load(others)?;
         let source = match (self.manifests, self.resources) {
             (Some(dir), _) => Source::Manifests(directory("--manifests", dir)?),
             (_, Some(dir)) => Source::Resources(directory("--resources", dir)?),
             _ => Source::Cluster {
                 kubeconfig: self.kubeconfig.map(|path| readable("--kubeconfig", path)).transpose()?,
                 context: self.context,
-                namespaces: self.watch_namespaces,
+                namespaces: settings.resolved.settings.process.watch.namespaces.clone(),
             },
         };
         Ok((source, settings))
-    }
-}
-
-impl LogArgs {
-    /// Format and level.
-    pub fn resolve(self) -> (telemetry::Format, String) {
-        let format = match self.log_format {
-            LogFormat::Text => telemetry::Format::Text,
-            LogFormat::Json => telemetry::Format::Json,
-        };
-        (format, self.log_level)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::snapshot::Snapshot;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;
+use crate::telemetry::LogControl;
 use crate::translate::problem::Problems;
 
 /// Events that the loop has not taken yet; a source that is faster waits.
@@ -45,7 +46,13 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Starts both, the loop on a thread of its own. `view`: what is published even if nobody asks for it.
-    pub fn start(source: Source, settings: SettingsSource, metrics: Metrics, view: View) -> anyhow::Result<Self> {
+    pub fn start(
+        source: Source,
+        settings: SettingsSource,
+        log: LogControl,
+        metrics: Metrics,
+        view: View,
+    ) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
@@ -72,18 +79,15 @@ impl Pipeline {
                 }
             })
             .context("cannot start the controller's thread")?;
-        // Settings mean nothing to Envoy resources, which are served as they are.
-        let no_file = SettingsSource { file: None, ..settings.clone() };
-        let followed = if matches!(source, Source::Resources(_)) {
-            if settings.file.is_some() {
-                tracing::warn!("--config means nothing with --resources: Envoy resources are served as they are");
-            }
-            no_file
-        } else {
-            settings
-        };
-        let reload =
-            tokio::spawn(reload::follow(followed, events.clone(), reload::Told { state, status }, metrics.clone()));
+        let translated = !matches!(source, Source::Resources(_));
+        if !translated && settings.file.is_some() {
+            tracing::warn!(
+                "with --resources, of --config only what is of the process itself means something: Envoy resources are served \
+                 as they are"
+            );
+        }
+        let told = reload::Told { events: events.clone(), translated, state, status, log };
+        let reload = tokio::spawn(reload::follow(settings, told, metrics.clone()));
         let (told, expiring) = watch::channel(Problems::default());
         let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics));
         let source = tokio::spawn(watch_source(source, events));

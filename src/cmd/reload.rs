@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::settings_args::SettingsSource;
+use super::settings_args::{SettingsSource, warn_of_hidden};
 use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
-use crate::settings::{self, Resolved};
+use crate::settings::{self, Resolved, Restart};
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;
+use crate::telemetry::LogControl;
 
 /// The settings that hold, and what is wrong with the file if they are not the file's.
 #[derive(Debug, Clone, Default)]
@@ -30,22 +31,22 @@ impl State {
     }
 }
 
-/// Where new settings are told, beside the controller's loop.
+/// Where new settings are told.
 pub(super) struct Told {
+    /// The controller's loop.
+    pub events: mpsc::Sender<Event>,
+    /// Whether it makes anything of them: Envoy resources are served as they are.
+    pub translated: bool,
     /// All of them.
     pub state: watch::Sender<Arc<State>>,
     /// What is about the status of objects.
     pub status: watch::Sender<Chosen>,
+    /// What is logged.
+    pub log: LogControl,
 }
 
-/// Follows the file of `source`, tells the controller of new settings by `events`, and everybody else by `told`.
-/// Without a file it waits.
-pub(super) async fn follow(
-    source: SettingsSource,
-    events: mpsc::Sender<Event>,
-    told: Told,
-    metrics: Metrics,
-) -> Result<(), SourceError> {
+/// Follows the file of `source`, and tells of new settings. Without a file it waits.
+pub(super) async fn follow(source: SettingsSource, told: Told, metrics: Metrics) -> Result<(), SourceError> {
     let Some((path, text)) = source.file.clone() else { return std::future::pending().await };
     let (sender, mut changes) = mpsc::channel(1);
     let watching = source::file::watch(path, Ok(text), sender);
@@ -56,8 +57,8 @@ pub(super) async fn follow(
                 Ok(text) => source.with(&text).map_err(|faults| faults.faults.iter().map(|f| faults.line(f)).collect()),
                 Err(why) => Err(vec![format!("{name}: {why}")]),
             };
-            let news = apply(resolved, &name, &told, &metrics);
-            if events.send(Event::Together(news)).await.is_err() {
+            let news = told.apply(resolved, &name, &metrics);
+            if told.events.send(Event::Together(news)).await.is_err() {
                 break;
             }
         }
@@ -68,43 +69,66 @@ pub(super) async fn follow(
     }
 }
 
-/// Takes in what the file holds now. Returns what the controller is to be told.
-fn apply(
-    resolved: Result<Resolved, Vec<String>>,
-    file: &str,
-    Told { state, status }: &Told,
-    metrics: &Metrics,
-) -> Vec<Event> {
-    let origin = ObjectRef::new(KIND, "", file);
-    let old = state.borrow().clone();
-    match resolved {
-        Ok(resolved) => {
-            metrics.settings_read(true);
-            for key in settings::needs_restart(&old.resolved.settings, &resolved.settings) {
-                tracing::warn!(key, "needs a restart of the Envoys: it is read when their bootstrap is written");
+impl Told {
+    /// Takes in what the file holds now. Returns what the controller is to be told.
+    fn apply(&self, resolved: Result<Resolved, Vec<String>>, file: &str, metrics: &Metrics) -> Vec<Event> {
+        let origin = ObjectRef::new(KIND, "", file);
+        let old = self.state.borrow().clone();
+        match resolved {
+            Ok(resolved) => {
+                let resolved = resolved.in_place_of(&old.resolved);
+                metrics.settings_read(true);
+                metrics.set_settings_waiting(resolved.waiting.len());
+                self.log(file, &old.resolved, &resolved);
+                let settings = resolved.settings.clone();
+                let now = Chosen::of(&settings);
+                self.status.send_if_modified(|status| {
+                    let changed = *status != now;
+                    *status = now;
+                    changed
+                });
+                let news = self.translated && !settings.same_for_envoy(&old.resolved.settings);
+                self.state.send_replace(Arc::new(State { resolved, file: file.to_owned(), fault: None }));
+                let news = news.then(|| Event::Settings(Box::new(settings)));
+                std::iter::once(Event::Healed(origin)).chain(news).collect()
             }
-            let changed = settings::changes(&old.resolved.settings, &resolved.settings);
-            tracing::info!(file, changed = changed.join(", "), "settings applied");
-            let settings = resolved.settings.clone();
-            let now = Chosen::of(&settings);
-            status.send_if_modified(|status| {
-                let changed = *status != now;
-                *status = now;
-                changed
-            });
-            state.send_replace(Arc::new(State { resolved, file: file.to_owned(), fault: None }));
-            vec![Event::Healed(origin), Event::Settings(Box::new(settings))]
+            Err(faults) => {
+                metrics.settings_read(false);
+                let fault = faults.join("\n");
+                self.state.send_replace(Arc::new(State { fault: Some(fault), ..State::clone(&old) }));
+                let event = |message| Event::Fault {
+                    origin: origin.clone(),
+                    message: format!("{message}; the settings of before stay"),
+                };
+                faults.into_iter().map(event).collect()
+            }
         }
-        Err(faults) => {
-            metrics.settings_read(false);
-            let fault = faults.join("\n");
-            state.send_replace(Arc::new(State { fault: Some(fault), ..State::clone(&old) }));
-            let event = |message| Event::Fault {
-                origin: origin.clone(),
-                message: format!("{message}; the settings of before stay"),
-            };
-            faults.into_iter().map(event).collect()
+    }
+
+    /// Tells the log what has changed, and what has not; changes the log itself.
+    fn log(&self, file: &str, old: &Resolved, new: &Resolved) {
+        let changed: Vec<_> = settings::changes(&old.settings, &new.settings).collect();
+        if changed.iter().any(|(key, _)| *key == "log.level") {
+            let level = &new.settings.process.log.level;
+            if let Err(error) = self.log.set(level) {
+                tracing::error!(level, %error, "the log level stays as it is");
+            }
         }
+        for (key, _) in changed.iter().filter(|(_, restart)| *restart == Some(Restart::Envoys)) {
+            tracing::warn!(key, "needs a restart of the Envoys: it is read when their bootstrap is written");
+        }
+        for (key, waiting) in new.waiting.iter().filter(|(key, waiting)| old.waiting.get(*key) != Some(*waiting)) {
+            let holds = settings::written(&new.settings, key);
+            tracing::warn!(
+                key,
+                holds,
+                waits = waiting.written(),
+                "needs a restart of the controller; until then the value of before holds"
+            );
+        }
+        warn_of_hidden(new, old);
+        let changed: Vec<_> = changed.iter().map(|(key, _)| *key).collect();
+        tracing::info!(file, changed = changed.join(", "), "settings applied");
     }
 }
 

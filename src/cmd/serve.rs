@@ -17,7 +17,7 @@ use crate::admin::{self, AdminState};
 use crate::controller::{Served, View};
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
-use crate::settings::ServerOptions;
+use crate::settings::{Process, Xds};
 use crate::snapshot::ApiVersion;
 use crate::status::Fleet;
 use crate::telemetry;
@@ -32,17 +32,22 @@ const OTHER_FILES: usize = 256;
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (source, settings, options) = args.resolve()?;
-    let log = telemetry::init(options.log_format, &options.log_level)?;
+    let Process { xds: xds_settings, admin: admin_settings, log, .. } = &options.process;
+    let log = telemetry::init(log.format, &log.level)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), commit = COMMIT, source = %pipeline::describe(&source), "starting");
-    let xds_listener = xds::listen(options.xds_address).await.context("--xds-address")?;
-    let admin_listener = admin::listen(options.admin_address).await?;
+    settings.warn_of_hidden();
+    let xds_listener = xds::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
+    let admin_listener =
+        admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
 
     let metrics = Metrics::new(COMMIT);
-    let mut pipeline = Pipeline::start(source.clone(), settings, metrics.clone(), View::Envoy)?;
+    let named = settings.named("xds.tls");
+    let mut pipeline = Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy)?;
     let readiness = pipeline.readiness.clone();
     let (stop, stopping) = watch::channel(false);
-    let mut writing = Writing::elect(&source, &options.writes, &metrics, stopping.clone()).await?;
-    let mut certificates = Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await?;
+    let mut writing = Writing::elect(&source, &options, &metrics, stopping.clone()).await?;
+    let mut certificates =
+        Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await.context(named)?;
     let registry = Arc::new(Registry::default());
 
     let here = Here::new(registry.clone(), pipeline.inspected.clone());
@@ -58,7 +63,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             Box::new(move || registry.describe())
         },
     });
-    let (gate_timeout, removal_grace) = (options.gate_timeout, options.removal_grace);
+    let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
     let service = xds::Service::new(stores(pipeline.served.clone()), stopping.clone())
         .with_timing(timing)
@@ -67,20 +72,21 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_routes(replicas::routes(here.clone()))
         .with_registry(registry);
     let service = Arc::new(service);
-    let mut xds = tokio::spawn(xds::serve_within(limits(&options), xds_listener, certificates.access.clone(), service));
+    let mut xds =
+        tokio::spawn(xds::serve_within(limits(xds_settings), xds_listener, certificates.access.clone(), service));
     let mut shutdown = stopping.clone();
     let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {
         let _ = shutdown.wait_for(|stopping| *stopping).await;
     }));
     readiness.listening();
-    tracing::info!(address = %options.xds_address, "xDS listens");
-    tracing::info!(address = %options.admin_address, "admin listens: /healthz /readyz /metrics /debug/");
+    tracing::info!(address = %xds_settings.address, "xDS listens");
+    tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz /metrics /debug/");
 
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
         expiring: pipeline.expiring.clone(),
         settings: pipeline.status.clone(),
-        envoys: Fleet::new(here, others(&options, &certificates)),
+        envoys: Fleet::new(here, others(xds_settings, &certificates)),
         metrics: metrics.clone(),
     });
 
@@ -111,15 +117,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 /// The other replicas, if there are any.
-fn others(options: &ServerOptions, certificates: &Certificates) -> Option<Others> {
+fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
     let own = std::env::var("POD_IP").ok().and_then(|address| address.parse().ok());
     let connector = certificates.connector.clone();
-    options.peers.clone().map(|address| Others { address, own, connector })
+    settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
 }
 
 /// How many connections there may be, and how old they get. As many files may be open as the system grants.
-fn limits(options: &ServerOptions) -> Limits {
-    let asked = options.connections as usize;
+fn limits(settings: &Xds) -> Limits {
+    let asked = settings.connections as usize;
     let mut files = getrlimit(Resource::Nofile);
     if files.current != files.maximum {
         let granted = Rlimit { current: files.maximum, ..files };
@@ -136,7 +142,7 @@ fn limits(options: &ServerOptions) -> Limits {
             "fewer xDS connections than asked for are possible: the limit of open files is low"
         );
     }
-    Limits { connections: asked.min(possible.max(2)), connection_age: options.connection_age, ..Limits::default() }
+    Limits { connections: asked.min(possible.max(2)), connection_age: settings.connection_age, ..Limits::default() }
 }
 
 /// What each client is served. From then on somebody wants it.

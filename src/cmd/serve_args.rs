@@ -1,16 +1,15 @@
 //! The flags of `lockgate serve`: the raw form, and how it becomes validated settings.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::path::Path;
 
-use anyhow::ensure;
-use clap::{Args, ValueEnum};
+use anyhow::{Context, bail, ensure};
+use clap::Args;
 
-use super::object_args::{LogArgs, ObjectArgs};
+use super::object_args::ObjectArgs;
+use super::server_args::ServerArgs;
 use super::settings_args::SettingsSource;
-use super::values::{self, Limit};
-use super::xds_tls_args::XdsTlsArgs;
-use crate::settings::{ServerOptions, Source, Writes};
+use super::values;
+use crate::settings::{Origin, Process, ServerOptions, Source, Writes, XdsTls};
 
 /// Flags of `lockgate serve`.
 #[derive(Debug, Args)]
@@ -19,65 +18,12 @@ pub struct ServeArgs {
     #[command(flatten)]
     objects: ObjectArgs,
 
-    /// Where xDS listens
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:18000", value_parser = values::address)]
-    #[arg(help_heading = "xDS")]
-    xds_address: SocketAddr,
-
     #[command(flatten)]
-    xds_tls: XdsTlsArgs,
-
-    /// How long routes wait for Envoy to confirm the clusters behind them
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = values::timeout, help_heading = "xDS")]
-    gate_timeout: Duration,
-
-    /// How long a cluster stays after the last route to it is gone, for requests under way
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "xDS")]
-    removal_grace: Duration,
-
-    /// How old an Envoy's connection gets, or `off`: then its streams end in good order and it connects anew, to any
-    /// replica; a tenth more or less by chance
-    #[arg(long, value_name = "TIME|off", default_value = "30m", value_parser = values::limit, help_heading = "xDS")]
-    xds_max_connection_age: Limit,
-
-    /// How many connections are served at a time, one address at most half of them; fewer if the system allows fewer
-    /// open files
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
-    #[arg(help_heading = "xDS")]
-    xds_max_connections: u32,
-
-    /// A name whose addresses are the xDS ports of all replicas (a headless Service): they ask each other what their Envoys
-    /// have accepted, for the status of Ingresses [default: this is the only replica]
-    #[arg(long, value_name = "HOST:PORT", value_parser = values::host_port, help_heading = "xDS")]
-    peers: Option<String>,
+    server: ServerArgs,
 
     /// What this controller calls itself to Envoy [default: the host's name]
     #[arg(long, value_name = "NAME", value_parser = values::identifier, help_heading = "xDS")]
     id: Option<String>,
-
-    /// Where /healthz, /readyz, /metrics and /debug/ are; /debug/ answers this machine only
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:18001", value_parser = values::address)]
-    #[arg(help_heading = "Operation")]
-    admin_address: SocketAddr,
-
-    /// Of several replicas one writes status and Events, the holder of a Lease; `off`: this is the only replica, and
-    /// writes [default: on in a pod; elsewhere nothing is written]
-    #[arg(long, value_name = "on|off", value_enum, help_heading = "Status")]
-    #[arg(conflicts_with_all = ["manifests", "resources"])]
-    leader_election: Option<Switch>,
-
-    /// The Lease of the replicas of this installation, in the own namespace
-    #[arg(long, value_name = "NAME", default_value = "lockgate", value_parser = values::object_name, help_heading = "Status")]
-    lease: String,
-
-    #[command(flatten)]
-    log: LogArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
 }
 
 /// What stands above the options.
@@ -106,44 +52,73 @@ Examples:
     lockgate serve --resources envoy.d --xds-tls off";
 
 impl ServeArgs {
-    /// The validated settings. Errors name the flag, its value and what is allowed.
+    /// The validated settings. Errors name the flag or the line, the value and what is allowed.
     pub fn resolve(self) -> anyhow::Result<(Source, SettingsSource, ServerOptions)> {
-        ensure!(
-            self.xds_address != self.admin_address || self.xds_address.port() == 0,
-            "--admin-address {}: --xds-address has the same; each needs an address of its own",
-            self.admin_address
-        );
-        let (source, settings) = self.objects.resolve()?;
-        let writes = writes(&source, self.leader_election, self.lease);
-        let (log_format, log_level) = self.log.resolve();
-        let options = ServerOptions {
-            xds_address: self.xds_address,
-            xds_tls: self.xds_tls.resolve(&source)?,
-            peers: self.peers,
-            admin_address: self.admin_address,
-            log_format,
-            log_level,
-            connection_age: self.xds_max_connection_age.0,
-            connections: self.xds_max_connections,
-            gate_timeout: self.gate_timeout,
-            removal_grace: self.removal_grace,
-            identifier: self.id.unwrap_or_else(host_name),
-            writes,
-        };
-        Ok((source, settings, options))
+        let (source, settings) = self.objects.resolve(self.server.overrides())?;
+        let mut process = settings.resolved.settings.process.clone();
+        process.xds.tls = xds_tls(&source, &settings)?;
+        let writes = writes(&source, &settings)?;
+        let identifier = self.id.unwrap_or_else(host_name);
+        Ok((source, settings, ServerOptions { process, identifier, writes }))
     }
 }
 
-/// Who runs this somewhere else than in a pod looks at a Kubernetes cluster, and must ask for more.
-fn writes(source: &Source, election: Option<Switch>, lease: String) -> Writes {
-    let Source::Cluster { kubeconfig, context, .. } = source else { return Writes::Never };
-    let in_pod = kubeconfig.is_none() && context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    match election {
-        Some(Switch::Off) => Writes::Alone { lease },
-        Some(Switch::On) => Writes::Elected { lease },
-        None if in_pod => Writes::Elected { lease },
-        None => Writes::Never,
+/// Who may open a stream to a controller with objects of `source`.
+fn xds_tls(source: &Source, settings: &SettingsSource) -> anyhow::Result<Option<XdsTls>> {
+    let Process { xds, .. } = &settings.resolved.settings.process;
+    let named = || settings.named("xds.tls");
+    match &xds.tls {
+        None => Ok(in_own_pod(source).then_some(XdsTls::Auto)),
+        Some(XdsTls::Auto) if !matches!(source, Source::Cluster { .. }) => bail!(
+            "{}: auto: the certificates would be kept in Secrets, and there is no Kubernetes cluster; give a directory with \
+             tls.crt, tls.key and ca.crt, or off",
+            named()
+        ),
+        Some(XdsTls::Directory(directory)) => {
+            check_directory(directory).with_context(named)?;
+            // inotify names files by the path that is watched.
+            Ok(Some(XdsTls::Directory(std::path::absolute(directory).with_context(named)?)))
+        }
+        chosen => Ok(chosen.clone()),
     }
+}
+
+fn check_directory(directory: &Path) -> anyhow::Result<()> {
+    for file in ["tls.crt", "tls.key", "ca.crt"] {
+        let file = directory.join(file);
+        std::fs::File::open(&file).with_context(|| {
+            let (directory, file) = (directory.display(), file.display());
+            format!("{directory}: expected a directory with tls.crt, tls.key and ca.crt, or auto, or off; cannot read {file}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Who runs this somewhere else than in a pod looks at a Kubernetes cluster, and must ask for more.
+fn writes(source: &Source, settings: &SettingsSource) -> anyhow::Result<Writes> {
+    let enabled = settings.resolved.settings.process.leader_election.enabled;
+    let Source::Cluster { .. } = source else {
+        // A file may be meant for other sources too; a flag is meant for this one.
+        let origin = settings.resolved.origins.get("leaderElection.enabled");
+        ensure!(
+            !matches!(origin, Some(Origin::Flag(_))),
+            "{}: nobody writes where there is no Kubernetes cluster, as with --manifests and --resources",
+            settings.named("leaderElection.enabled")
+        );
+        return Ok(Writes::Never);
+    };
+    Ok(match enabled {
+        Some(false) => Writes::Alone,
+        Some(true) => Writes::Elected,
+        None if in_own_pod(source) => Writes::Elected,
+        None => Writes::Never,
+    })
+}
+
+/// Whether this is a pod of the Kubernetes cluster that is served.
+fn in_own_pod(source: &Source) -> bool {
+    matches!(source, Source::Cluster { kubeconfig: None, context: None, .. })
+        && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
 /// The name of this host; in a pod that is the pod's name.

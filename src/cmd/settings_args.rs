@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::Args;
 
-use crate::settings::{self, Node, Override, Resolved};
+use crate::settings::{self, Log, Node, Origin, Override, Resolved};
 use crate::source::file;
 
-// No docstring on the struct: clap would take it for the description of the command that it is a part of.
+// No docstrings on the structs: clap would take it for the description of the command that it is a part of.
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
@@ -52,6 +52,11 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("status.envoyService"), help_heading = "Objects")]
     envoy_service: Option<String>,
 
+    /// Watch only these namespaces, names with commas between them [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("watch.namespaces"))]
+    #[arg(help_heading = "Objects")]
+    watch_namespaces: Vec<String>,
+
     /// Port on which Envoy serves plain HTTP [default: 8080]
     #[arg(long, value_name = "PORT", value_parser = scalar("listeners.http.port"), help_heading = "Envoy's listeners")]
     http_port: Option<String>,
@@ -85,6 +90,26 @@ pub struct SettingsArgs {
     /// Trusted proxies in front of Envoy: how many addresses from the end of x-forwarded-for are theirs [default: 0]
     #[arg(long, value_name = "COUNT", value_parser = scalar("http.trustedHops"), help_heading = "Envoy's listeners")]
     trusted_hops: Option<String>,
+
+    /// Where /healthz, /readyz, /metrics and /debug/ are; /debug/ answers this machine only [default: 127.0.0.1:18001; of
+    /// `lockgate export` nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = scalar("admin.address"), help_heading = "Operation")]
+    admin_address: Option<String>,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default, Args)]
+pub struct LogArgs {
+    /// How log lines are written [default: text]
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], help_heading = "Operation")]
+    log_format: Option<String>,
+
+    /// What is logged: off, error, warn, info, debug, trace, or by target, such as info,lockgate::xds=debug [default: info]
+    #[arg(long, value_name = "LEVEL", value_parser = scalar("log.level"), help_heading = "Operation")]
+    log_level: Option<String>,
 }
 
 /// Settings with what is needed to find out later what they have become.
@@ -108,11 +133,43 @@ impl SettingsSource {
     pub fn name(&self) -> String {
         self.file.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default()
     }
+
+    /// The value of the key `key` as messages name it: by the flag or by the place in the file that it comes from.
+    pub fn named(&self, key: &'static str) -> String {
+        let origin = self.resolved.origins.get(key).copied().unwrap_or_default();
+        match origin {
+            Origin::Flag(flag) => flag.to_owned(),
+            Origin::File(_) => format!("{}: {key}", origin.within(&self.name())),
+            Origin::Default => key.to_owned(),
+        }
+    }
+
+    /// Tells the log which values of the file do not hold since a flag says something else.
+    pub fn warn_of_hidden(&self) {
+        warn_of_hidden(&self.resolved, &Resolved::default());
+    }
+}
+
+/// Tells the log which values of the file of `resolved` do not hold since a flag says something else, unless `told` has
+/// the same ones.
+pub fn warn_of_hidden(resolved: &Resolved, told: &Resolved) {
+    for (key, hidden) in &resolved.hidden {
+        if told.hidden.get(key).is_some_and(|told| told.value == hidden.value) {
+            continue;
+        }
+        if let Some(Origin::Flag(flag)) = resolved.origins.get(key) {
+            tracing::warn!(
+                key,
+                in_file = hidden.written(),
+                "{flag} wins over the settings file, which says something else"
+            );
+        }
+    }
 }
 
 impl SettingsArgs {
-    /// Reads the file, if there is one. Errors: all that is wrong, a line each.
-    pub fn load(&self) -> anyhow::Result<SettingsSource> {
+    /// Reads the file, if there is one, and what these flags and `others` say. Errors: all that is wrong, a line each.
+    pub fn load(&self, others: Vec<Override>) -> anyhow::Result<SettingsSource> {
         let file = match &self.config {
             None => None,
             Some(path) => {
@@ -121,7 +178,8 @@ impl SettingsArgs {
                 Some((std::path::absolute(path).with_context(cannot)?, text))
             }
         };
-        let mut source = SettingsSource { resolved: Resolved::default(), file, overrides: self.overrides() };
+        let overrides = self.overrides().chain(others).collect();
+        let mut source = SettingsSource { resolved: Resolved::default(), file, overrides };
         let text = source.file.as_ref().map_or("", |(_, text)| text);
         source.resolved = source.with(text).map_err(|faults| match self.config {
             Some(_) => anyhow::anyhow!("--config: the settings are not valid\n{faults}"),
@@ -141,8 +199,8 @@ impl SettingsArgs {
     }
 
     /// What the flags say.
-    fn overrides(&self) -> Vec<Override> {
-        let texts = [
+    fn overrides(&self) -> impl Iterator<Item = Override> {
+        let flags = [
             ("ingress.controllerName", "--controller-name", &self.controller_name),
             ("tls.defaultSecret", "--default-tls-secret", &self.default_tls_secret),
             ("status.envoyService", "--envoy-service", &self.envoy_service),
@@ -153,28 +211,50 @@ impl SettingsArgs {
             ("timeouts.connect", "--connect-timeout", &self.connect_timeout),
             ("timeouts.response", "--response-timeout", &self.response_timeout),
             ("http.trustedHops", "--trusted-hops", &self.trusted_hops),
+            ("admin.address", "--admin-address", &self.admin_address),
         ];
         let lists = [
             ("ingress.classNames", "--ingress-class", &self.ingress_class),
             ("status.addresses", "--status-address", &self.status_address),
+            ("watch.namespaces", "--watch-namespaces", &self.watch_namespaces),
         ];
         let switches = [
             ("ingress.withoutClass", "--watch-ingress-without-class", self.watch_ingress_without_class, "true"),
             ("externalNames.allow", "--enable-external-name-services", self.enable_external_name_services, "true"),
             ("listeners.ipv6", "--disable-ipv6", self.disable_ipv6, "false"),
         ];
-        let texts = texts.into_iter().filter_map(|(key, flag, text)| Some((key, flag, Node::text(text.as_ref()?))));
         let lists = lists.into_iter().filter(|(.., list)| !list.is_empty());
-        let lists = lists.map(|(key, flag, list)| (key, flag, Node::texts(list)));
+        let lists = lists.map(|(key, flag, list)| Override { key, flag, value: Node::texts(list) });
         let switches = switches.into_iter().filter(|(.., on, _)| *on);
-        let switches = switches.map(|(key, flag, _, value)| (key, flag, Node::text(value)));
-        let all = texts.chain(lists).chain(switches);
-        all.map(|(key, flag, value)| Override { key, flag, value }).collect()
+        let switches = switches.map(|(key, flag, _, value)| Override { key, flag, value: Node::text(value) });
+        texts(flags).chain(lists).chain(switches).chain(self.log.overrides())
     }
 }
 
+impl LogArgs {
+    /// What these flags come to without a file.
+    pub fn resolve(&self) -> anyhow::Result<Log> {
+        let overrides: Vec<Override> = self.overrides().collect();
+        let resolved = settings::resolve("", "", &overrides).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+        Ok(resolved.settings.process.log)
+    }
+
+    /// What the flags say.
+    fn overrides(&self) -> impl Iterator<Item = Override> {
+        texts([("log.format", "--log-format", &self.log_format), ("log.level", "--log-level", &self.log_level)])
+    }
+}
+
+/// What flags say that have a text, by key and flag.
+pub(super) fn texts<const N: usize>(
+    flags: [(&'static str, &'static str, &Option<String>); N],
+) -> impl Iterator<Item = Override> {
+    let given = flags.map(|(key, flag, text)| Some(Override { key, flag, value: Node::text(text.as_ref()?) }));
+    given.into_iter().flatten()
+}
+
 /// Checks a flag's value as the file's key `key` would be.
-fn scalar(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
+pub(super) fn scalar(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| settings::check_value(key, &Node::text(text)).map(|()| text.to_owned())
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use super::*;
-use crate::settings::{AccessLogFormat, Ingress, ServerOptions, Settings, Source, Status, Writes, XdsSecrets, XdsTls};
+use crate::settings::{
+    AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
+};
 use crate::telemetry;
 
 fn parse(line: &str) -> Result<ServeArgs, String> {
@@ -40,12 +42,7 @@ fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
     let (source, settings, options) = resolve("").unwrap();
     assert_eq!(source, Source::Cluster { kubeconfig: None, context: None, namespaces: vec![] });
     assert_eq!(settings, Settings::default());
-    assert_eq!(options.xds_address, "0.0.0.0:18000".parse().unwrap());
-    assert_eq!(options.admin_address, "127.0.0.1:18001".parse().unwrap());
-    assert_eq!(options.xds_tls, XdsTls::LoopbackOnly);
-    assert_eq!((options.gate_timeout, options.removal_grace), (Duration::from_secs(20), Duration::from_secs(1)));
-    assert_eq!((options.connection_age, options.connections), (Some(Duration::from_secs(1800)), 10_000));
-    assert_eq!((options.log_format, &*options.log_level), (telemetry::Format::Text, "info"));
+    assert_eq!(options.process, Process::default());
     assert!(!options.identifier.is_empty());
 }
 
@@ -63,13 +60,15 @@ fn every_flag_arrives() {
          --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
          --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug \
-         --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine",
+         --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine \
+         --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s --xds-ca-lifetime 24s --xds-rotation-pause 1s",
         kubeconfig.display(),
         dir.display()
     ))
     .unwrap();
     let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
-    assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context: Some("staging".into()), namespaces });
+    let context = Some("staging".into());
+    assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context, namespaces: namespaces.clone() });
     let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true, ..Ingress::default() };
     let mut expected = Settings { ingress, ..Settings::default() };
     expected.external_names.allow = true;
@@ -83,31 +82,34 @@ fn every_flag_arrives() {
     expected.timeouts.connect = Duration::from_millis(500);
     expected.access_log.format = AccessLogFormat::Json;
     expected.status.addresses = vec!["192.0.2.1".into(), "lb.example.com".into()];
+    let process = &mut expected.process;
+    process.watch.namespaces = namespaces;
+    process.xds.address = "[::1]:1".parse().unwrap();
+    process.xds.tls = Some(XdsTls::Directory(dir.into()));
+    process.xds.gate_timeout = Duration::from_secs(5);
+    process.xds.removal_grace = Duration::ZERO;
+    process.xds.connection_age = None;
+    process.xds.connections = 2;
+    process.xds.peers = Some(Endpoint { host: "lockgate-peers.ingress.svc".into(), port: 18000 });
+    process.xds.secrets = "edge".into();
+    process.xds.service = "edge-xds".into();
+    process.xds.certificate_lifetime = Duration::from_secs(6);
+    process.xds.authority_lifetime = Duration::from_secs(24);
+    process.xds.rotation_pause = Duration::from_secs(1);
+    process.admin.address = "127.0.0.1:2".parse().unwrap();
+    process.log = Log { format: telemetry::Format::Json, level: "debug".into() };
+    process.leader_election.enabled = Some(true);
+    process.leader_election.lease = "mine".into();
+    let process = process.clone();
     assert_eq!(settings, expected);
-    assert_eq!(
-        options,
-        ServerOptions {
-            xds_address: "[::1]:1".parse().unwrap(),
-            xds_tls: XdsTls::Directory(dir.into()),
-            peers: Some("lockgate-peers.ingress.svc:18000".into()),
-            admin_address: "127.0.0.1:2".parse().unwrap(),
-            log_format: telemetry::Format::Json,
-            log_level: "debug".into(),
-            connection_age: None,
-            connections: 2,
-            gate_timeout: Duration::from_secs(5),
-            removal_grace: Duration::ZERO,
-            identifier: "me".into(),
-            writes: Writes::Elected { lease: "mine".into() },
-        }
-    );
+    assert_eq!(options, ServerOptions { process, identifier: "me".into(), writes: Writes::Elected });
 }
 
 #[test]
 fn nothing_is_written_from_outside_of_a_pod_unless_asked_for() {
     let writes = |line: &str| resolve(line).unwrap().2.writes;
     assert_eq!(writes(""), Writes::Never);
-    assert_eq!(writes("--leader-election off"), Writes::Alone { lease: "lockgate".into() });
+    assert_eq!(writes("--leader-election off"), Writes::Alone);
     let (_, settings, _) = resolve("--envoy-service ingress/envoy").unwrap();
     let expected = Status { addresses: vec![], envoy_service: Some(("ingress".into(), "envoy".into())) };
     assert_eq!(settings.status, expected);
@@ -121,30 +123,7 @@ fn directories_are_sources() {
     assert_eq!(resolve(&format!("--resources {path}")).unwrap().0, Source::Resources(dir.path().into()));
     let relative = std::env::current_dir().unwrap().join("examples");
     assert_eq!(resolve("--manifests examples").unwrap().0, Source::Manifests(relative));
-    assert_eq!(resolve("--xds-tls off").unwrap().2.xds_tls, XdsTls::Off);
-}
-
-#[test]
-fn certificates_of_its_own_have_names_and_lifetimes() {
-    let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
-    let expected = XdsSecrets {
-        prefix: "lockgate-xds".into(),
-        service: "lockgate".into(),
-        certificate_lifetime: hours(90 * 24),
-        authority_lifetime: hours(10 * 365 * 24),
-        pause: hours(1),
-    };
-    assert_eq!(resolve("--xds-tls auto").unwrap().2.xds_tls, XdsTls::Auto(expected));
-    let line = "--xds-tls auto --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s \
-                --xds-ca-lifetime 24s --xds-rotation-pause 1s";
-    let expected = XdsSecrets {
-        prefix: "edge".into(),
-        service: "edge-xds".into(),
-        certificate_lifetime: Duration::from_secs(6),
-        authority_lifetime: Duration::from_secs(24),
-        pause: Duration::from_secs(1),
-    };
-    assert_eq!(resolve(line).unwrap().2.xds_tls, XdsTls::Auto(expected));
+    assert_eq!(resolve("--xds-tls off").unwrap().2.process.xds.tls, Some(XdsTls::Off));
 }
 
 #[test]
@@ -153,7 +132,7 @@ fn sources_exclude_each_other() {
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
-    assert_refused("--leader-election on --resources b", &["--leader-election <on|off>", "cannot be used with"]);
+    assert_refused("--leader-election on --resources examples", &["--leader-election: nobody writes", "--resources"]);
     assert_refused("--watch-namespaces a --manifests b", &["--watch-namespaces <NAMES>", "cannot be used with"]);
 }
 
@@ -173,31 +152,35 @@ fn a_wrong_value_is_named_with_its_flag_and_what_is_allowed() {
         ("--connect-timeout 5", ["'5'", "--connect-timeout <TIME>", "numbers with units"]),
         ("--connect-timeout 0s", ["'0s'", "--connect-timeout <TIME>", "at least 1ms"]),
         ("--response-timeout never", ["'never'", "--response-timeout <TIME>", "or off"]),
-        ("--xds-max-connection-age 0s", ["'0s'", "--xds-max-connection-age <TIME|off>", "more than zero, or off"]),
-        ("--xds-max-connections 1", ["1", "--xds-max-connections <COUNT>", "2..="]),
+        ("--xds-max-connection-age 0s", ["'0s'", "--xds-max-connection-age <TIME|off>", "at least 1ms, or off"]),
+        ("--xds-max-connections 1", ["1", "--xds-max-connections <COUNT>", "from 2 to"]),
         ("--gate-timeout x", ["'x'", "--gate-timeout <TIME>", "numbers with units"]),
         ("--removal-grace -1s", ["'-1'", "argument", "unexpected"]),
         ("--trusted-hops many", ["'many'", "--trusted-hops <COUNT>", "a whole number"]),
         ("--default-tls-secret wild", ["'wild'", "--default-tls-secret <NAMESPACE/NAME>", "expected NAMESPACE/NAME"]),
         ("--ingress-class Public", ["'Public'", "--ingress-class <NAME>", "is no name of an IngressClass"]),
-        ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "expected names of namespaces"]),
+        ("--watch-namespaces a,B", ["'B'", "--watch-namespaces <NAMES>", "is no name of a namespace"]),
         ("--id ü", ["'ü'", "--id <NAME>", "printable ASCII"]),
         ("--manifests /nowhere", ["--manifests", "/nowhere", "not a directory that can be read"]),
         ("--resources /dev/null", ["--resources", "/dev/null", "not a directory that can be read"]),
         ("--kubeconfig /nowhere", ["--kubeconfig", "/nowhere", "not a file that can be read"]),
-        ("--xds-tls /nowhere", ["--xds-tls /nowhere", "tls.crt, tls.key and ca.crt, or auto, or off", "No such file"]),
-        ("--xds-tls auto --manifests examples", ["--xds-tls auto", "no Kubernetes cluster", "ca.crt, or off"]),
+        ("--xds-tls /nowhere", ["--xds-tls: /nowhere", "tls.crt, tls.key and ca.crt, or auto, or off", "No such file"]),
+        ("--xds-tls auto --manifests examples", ["--xds-tls: auto", "no Kubernetes cluster", "ca.crt, or off"]),
         (
             "--xds-tls auto --xds-rotation-pause 400h",
-            ["--xds-certificate-lifetime", "6 times --xds-rotation-pause", ""],
+            ["--xds-rotation-pause: xds.rotationPause: expected xds.certificateLifetime", "at least 6 times", ""],
         ),
-        ("--xds-tls auto --xds-ca-lifetime 1h", ["--xds-ca-lifetime", "4 times --xds-certificate-lifetime", ""]),
-        ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "the name of an object"]),
+        (
+            "--xds-tls auto --xds-ca-lifetime 1h",
+            ["--xds-ca-lifetime: xds.caLifetime", "4 times xds.certificateLifetime", ""],
+        ),
+        ("--xds-secrets A", ["'A'", "--xds-secrets <PREFIX>", "no name of an object"]),
         (
             "--http-port 8002",
             ["--http-port: listeners.http.port", "8002 is also the port of listeners.stats", "a port of its own"],
         ),
-        ("--xds-address 127.0.0.1:18001", ["--admin-address 127.0.0.1:18001", "--xds-address", "of its own"]),
+        ("--xds-address 127.0.0.1:18001", ["--xds-address: xds.address", "taken by", "of its own"]),
+        ("--xds-tls certificates", ["'certificates'", "--xds-tls <auto|off|DIR>", "with a / in it"]),
     ] {
         assert_refused(line, &parts);
     }

@@ -27,17 +27,6 @@ pub struct Timing {
     pub retry: Duration,
 }
 
-impl Default for Timing {
-    fn default() -> Self {
-        let (lease, renew_deadline, retry) = (15, 10, 2);
-        Self {
-            lease: Duration::from_secs(lease),
-            renew_deadline: Duration::from_secs(renew_deadline),
-            retry: Duration::from_secs(retry),
-        }
-    }
-}
-
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ask {

@@ -1,5 +1,7 @@
 //! Settings that contradict each other: each is right by itself, and Envoy would take none of them.
 
+mod process;
+
 use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
 use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, Settings, TlsParameters};
@@ -56,6 +58,7 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
     }
     checks.external_authorization();
     checks.rate_limit();
+    checks.process();
     checks.faults
 }
 

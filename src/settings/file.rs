@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::keys::{KEYS, Key, key};
+use super::keys::{KEYS, Key, Restart, key};
+use super::print::written;
 use super::values::{found, quoted};
 use super::yaml::{self, Content, Node, Place, Wrong};
 use super::{Settings, check, foreign, nearest};
@@ -19,6 +20,17 @@ pub enum Origin {
     File(Place),
     /// This flag.
     Flag(&'static str),
+}
+
+impl Origin {
+    /// The place: `lockgate.yaml:12:14` in that file, `--connect-timeout`; empty if nobody has set it.
+    pub fn within(self, file: &str) -> String {
+        match self {
+            Self::File(Place { line, column }) => format!("{file}:{line}:{column}"),
+            Self::Flag(flag) => flag.to_owned(),
+            Self::Default => String::new(),
+        }
+    }
 }
 
 /// A value that a flag gives instead of the file.
@@ -39,6 +51,54 @@ pub struct Resolved {
     pub settings: Settings,
     /// By key.
     pub origins: BTreeMap<&'static str, Origin>,
+    /// By key: what the file says, where a flag says something else.
+    pub hidden: BTreeMap<&'static str, Other>,
+    /// By key: what will be after a restart of the controller, where that is something else than what holds.
+    pub waiting: BTreeMap<&'static str, Other>,
+}
+
+/// A value that does not hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Other {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The value as it may be written in a file.
+    pub value: serde_json::Value,
+}
+
+impl Other {
+    /// The value as the file would have it.
+    pub fn written(&self) -> String {
+        written(&self.value)
+    }
+}
+
+impl Resolved {
+    /// What holds of these settings in a process that runs with `running`: what needs a restart of the controller stays as it
+    /// is there, and waits.
+    pub fn in_place_of(mut self, running: &Self) -> Self {
+        for key in KEYS.iter().filter(|key| key.restart == Some(Restart::Controller)) {
+            let value = (key.show)(&self.settings);
+            if value == (key.show)(&running.settings) {
+                continue;
+            }
+            let origin = match running.origins.get(key.path) {
+                Some(running) => self.origins.insert(key.path, *running),
+                None => self.origins.remove(key.path),
+            };
+            (key.copy)(&mut self.settings, &running.settings);
+            self.waiting.insert(key.path, Other { origin: origin.unwrap_or_default(), value });
+        }
+        self
+    }
+}
+
+impl Settings {
+    /// Whether Envoy is told the same by both.
+    pub fn same_for_envoy(&self, other: &Self) -> bool {
+        let process = other.process.clone();
+        Self { process, ..self.clone() } == *other
+    }
 }
 
 /// What is wrong with a value.
@@ -80,13 +140,9 @@ impl Faults {
     /// One fault with the file before it.
     pub fn line(&self, fault: &Fault) -> String {
         let Fault { origin, key, message } = fault;
-        let place = match origin {
-            Origin::File(Place { line, column }) => format!("{}:{line}:{column}: ", self.file),
-            Origin::Flag(flag) => format!("{flag}: "),
-            Origin::Default => String::new(),
-        };
-        let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
-        format!("{place}{key}{message}")
+        let place = origin.within(&self.file);
+        let parts = [&*place, key, message].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(": ")
     }
 }
 
@@ -100,7 +156,7 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
     }
     for Override { key: path, flag, value } in overrides {
         if let Some(key) = key(path) {
-            reading.leaf(key, value, Origin::Flag(flag));
+            reading.flag(key, flag, value);
         }
     }
     let Reading { resolved, mut faults } = reading;
@@ -165,6 +221,18 @@ impl Reading {
                 Some(hint) => self.fault(Origin::File(field.place), &inner, hint),
                 None => self.hints(&inner, &field.value),
             }
+        }
+    }
+
+    /// Reads the value of `key` that `flag` gives. It wins over that of the file, which is not forgotten.
+    fn flag(&mut self, key: &'static Key, flag: &'static str, node: &Node) {
+        let origin = self.resolved.origins.get(key.path).copied();
+        let value = (key.show)(&self.resolved.settings);
+        self.leaf(key, node, Origin::Flag(flag));
+        if let Some(origin @ Origin::File(_)) = origin
+            && value != (key.show)(&self.resolved.settings)
+        {
+            self.resolved.hidden.insert(key.path, Other { origin, value });
         }
     }
 

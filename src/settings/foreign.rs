@@ -15,6 +15,7 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("connecttimeout", "timeouts.connect"),
     ("connectionidletimeout", "timeouts.connectionIdle"),
     ("connectionshutdowngraceperiod", "timeouts.drain"),
+    ("debug", "admin.address"),
     ("defaulthttpversions", "http.versions"),
     ("defaulttlssecret", "tls.defaultSecret"),
     ("defaultglobalratelimitpolicy", "rateLimit.descriptors"),
@@ -26,16 +27,21 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("enableexternalnameservice", "externalNames.allow"),
     ("enableresourceexhaustedcode", "rateLimit.resourceExhausted"),
     ("enablexratelimitheaders", "rateLimit.headers"),
+    ("envoy.health", "listeners.stats"),
+    ("envoy.metrics", "listeners.stats"),
     ("extensionservice", "an endpoint, as HOST:PORT"),
     ("globalcircuitbreakerdefaults", "upstream.circuitBreakers"),
     ("globalextauth", "externalAuthorization"),
     ("globalextauth.responsetimeout", "externalAuthorization.timeout"),
+    ("health", "admin.address"),
     ("httpmaxconcurrentstreams", "http.maxConcurrentStreams"),
     ("ingressstatusaddress", "status.addresses"),
+    ("leaderelection", "leaderElection"),
     ("maxconnectionsperlistener", "listeners.maxConnections"),
     ("maxconnectionstoacceptpersocketevent", "listeners.maxConnectionsPerSocketEvent"),
     ("maximumprotocolversion", "tls.maximumVersion"),
     ("maxrequestbytes", "externalAuthorization.requestBody.maxBytes"),
+    ("metrics", "admin.address"),
     ("minimumprotocolversion", "tls.minimumVersion"),
     ("numtrustedhops", "http.trustedHops"),
     ("omenforcedhealth", "listeners.overloadProbe"),
@@ -52,24 +58,26 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("statusaddress", "status.addresses"),
     ("streamidletimeout", "timeouts.streamIdle"),
     ("useproxyprotocol", "listeners.proxyProtocol"),
+    ("watchnamespaces", "watch.namespaces"),
     ("withrequestbody", "externalAuthorization.requestBody"),
+    ("xdsserver", "xds"),
+    ("xdsserver.address", "xds.address, with the port"),
+    ("xdsserver.port", "xds.address, with the port"),
+    ("xdsserver.tls", "xds.tls"),
     ("xffnumtrustedhops", "http.trustedHops"),
 ];
 
 /// Keys, by their first part, of what needs objects that are not read yet.
 const NOT_YET: &[(&str, &str)] = &[("gateway", "the Gateway API"), ("httpproxy", "the resource HTTPProxy")];
 
-/// Keys, by their first part, of what flags say, since the process has to be started anew for it.
+/// What only flags say: where everything else comes from, and what is another thing for each replica.
 const FLAGS: &[(&str, &str)] = &[
-    ("debug", "--admin-address"),
-    ("health", "--admin-address"),
+    ("config", "--config"),
+    ("context", "--context"),
+    ("id", "--id"),
     ("kubeconfig", "--kubeconfig"),
-    ("leaderelection", "--leader-election"),
-    ("log", "--log-level and --log-format"),
-    ("metrics", "--admin-address"),
-    ("watchnamespaces", "--watch-namespaces"),
-    ("xds", "--xds-address and its like"),
-    ("xdsserver", "--xds-address and its like"),
+    ("manifests", "--manifests"),
+    ("resources", "--resources"),
 ];
 
 /// What to tell of the key `path`, if it is known elsewhere.
@@ -81,7 +89,7 @@ pub fn hint(path: &str) -> Option<String> {
         return Some(format!("not supported yet: it needs {what}, which this version does not read"));
     }
     if let Some(flag) = find(FLAGS) {
-        return Some(format!("not in this file: it is a flag of the process, {flag}"));
+        return Some(format!("not in this file: it is a flag, {flag}"));
     }
     of_contour(path)
 }

@@ -5,13 +5,17 @@ use serde_json::Value as Json;
 
 use super::values::Format;
 use super::values::lists::List;
-use super::values::names::{Address, ClassName, ControllerName, HostPort, MediaType, ObjectName, Reachable, Text};
+use super::values::names::{
+    Address, ClassName, ControllerName, HostPort, MediaType, Name, Namespace, ObjectName, Reachable, Socket, Text,
+};
 use super::values::numbers::{
-    Body, Buffer, Byte, Compressible, Count, HeadersSize, Heap, Percent, Port, PortOrNone, Positive, Streams,
+    Body, Buffer, Byte, Compressible, Connections, Count, HeadersSize, Heap, Percent, Port, PortOrNone, Positive,
+    Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
+use super::values::process::{Certificates, LogFilter};
 use super::values::services::{Descriptors, PathPrefix, Texts};
-use super::values::times::{Limit, Time};
+use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, Version};
 use super::values::words::Word;
 use super::values::{Bool, Maybe};
@@ -20,6 +24,7 @@ use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
     DnsLookupFamily, HttpVersion, ProxyProtocol, ServerHeader, Settings, Underscores,
 };
+use crate::telemetry;
 
 /// A key of the settings file.
 #[derive(Clone, Copy)]
@@ -34,8 +39,31 @@ pub struct Key {
     pub read: fn(&mut Settings, &Node, &mut Vec<Wrong>) -> bool,
     /// The value in the settings as it may be written in a file.
     pub show: fn(&Settings) -> Json,
+    /// Takes the value over from other settings.
+    pub copy: fn(&mut Settings, &Settings),
     /// A JSON schema of its value.
     pub schema: fn() -> Json,
+    /// What has to be started anew for a change to hold; `None`: nothing has to.
+    pub restart: Option<Restart>,
+}
+
+/// What has to be started anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restart {
+    /// The Envoys: their bootstrap is made with it.
+    Envoys,
+    /// The controller.
+    Controller,
+}
+
+impl Restart {
+    /// What is told of such a key.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Envoys => "needs a restart of the Envoys",
+            Self::Controller => "needs a restart of the controller",
+        }
+    }
 }
 
 /// The key of `path`.
@@ -45,6 +73,12 @@ pub fn key(path: &str) -> Option<&'static Key> {
 
 macro_rules! key {
     ($path:literal, $format:ty, $($field:ident).+, $doc:expr) => {
+        key!(@ $path, $format, $($field).+, $doc, None)
+    };
+    ($path:literal, $format:ty, $($field:ident).+, $doc:expr, $restart:expr) => {
+        key!(@ $path, $format, $($field).+, $doc, Some($restart))
+    };
+    (@ $path:literal, $format:ty, $($field:ident).+, $doc:expr, $restart:expr) => {
         Key {
             path: $path,
             doc: $doc,
@@ -57,16 +91,20 @@ macro_rules! key {
                 None => false,
             },
             show: |settings| <$format as Format>::show(&settings.$($field).+),
+            copy: |to, from| to.$($field).+.clone_from(&from.$($field).+),
             schema: <$format as Format>::schema,
+            restart: $restart,
         }
     };
 }
 
 mod clients;
+mod process;
 mod services;
 mod upstream;
 
 use clients::CLIENTS;
+use process::PROCESS;
 use services::SERVICES;
 use upstream::UPSTREAM;
 
@@ -101,19 +139,26 @@ pub static GROUPS: &[(&str, &str)] = &[
                   `externalAuthorization`, so that only what may pass is counted.",
     ),
     ("upstream", "Connections to backends."),
-    (
-        "overload",
-        "What Envoy does before it is overloaded. `lockgate bootstrap --config` reads it: a change needs a \
-                  restart of the Envoys.",
-    ),
+    ("overload", "What Envoy does before it is overloaded. `lockgate bootstrap --config` reads it."),
     ("runtime", "Envoy's runtime flags."),
+    ("watch", "What is watched of a Kubernetes cluster."),
+    ("xds", "The controller's server for Envoys."),
+    ("admin", "The controller's server for probes, for metrics, and for whoever looks into it."),
+    ("log", "The controller's log, on its standard error. Envoy's access log is `accessLog`."),
+    (
+        "leaderElection",
+        "Which of several replicas of the controller writes status and Events: the holder of a Lease. All of them serve \
+                  Envoys.",
+    ),
 ];
 
 /// Every key, in the order of the reference.
-pub static KEYS: &[Key] = &joined::<{ CLIENTS.len() + SERVICES.len() + UPSTREAM.len() }>([CLIENTS, SERVICES, UPSTREAM]);
+pub static KEYS: &[Key] = &joined::<{ CLIENTS.len() + SERVICES.len() + UPSTREAM.len() + PROCESS.len() }>([
+    CLIENTS, SERVICES, UPSTREAM, PROCESS,
+]);
 
 /// All keys of these lists, of which there are `N`.
-const fn joined<const N: usize>(lists: [&[Key]; 3]) -> [Key; N] {
+const fn joined<const N: usize>(lists: [&[Key]; 4]) -> [Key; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut at) = (0, 0);
     while list < lists.len() {

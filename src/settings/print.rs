@@ -26,14 +26,31 @@ pub fn print(resolved: &Resolved, file: &str) -> String {
         let depth = parts.len();
         open = parts;
         let line = format!("{}{name}: {}", "  ".repeat(depth), written(&(key.show)(&resolved.settings)));
-        let origin = match resolved.origins.get(key.path).copied().unwrap_or_default() {
+        let mut comment = match resolved.origins.get(key.path).copied().unwrap_or_default() {
             Origin::Default => "default".to_owned(),
-            Origin::File(place) => format!("{file}:{}", place.line),
-            Origin::Flag(flag) => flag.to_owned(),
+            origin => place(origin, file),
         };
-        let _ = writeln!(text, "{line:COMMENTS$} # {origin}");
+        if let Some(hidden) = resolved.hidden.get(key.path) {
+            comment.push_str(&format!("; {} says {}", place(hidden.origin, file), hidden.written()));
+        }
+        if let Some(waiting) = resolved.waiting.get(key.path) {
+            let place = match waiting.origin {
+                Origin::Default => "by default".to_owned(),
+                origin => format!("by {}", place(origin, file)),
+            };
+            comment = format!("holds until a restart of the controller, then {} {place}", waiting.written());
+        }
+        let _ = writeln!(text, "{line:COMMENTS$} # {comment}");
     }
     text
+}
+
+/// Where a value comes from, as a person looks for it.
+fn place(origin: Origin, file: &str) -> String {
+    match origin {
+        Origin::File(place) => format!("{file}:{}", place.line),
+        other => other.within(file),
+    }
 }
 
 /// A value in one line: YAML that means the same to every reader of YAML, whatever its version.

@@ -33,7 +33,7 @@ pub fn reference() -> String {
                 default => format!("`{default}`"),
             };
             let value = (key.describe)().replace('|', "\\|");
-            let _ = writeln!(text, "| `{}` | {value} | {default} | {} |", key.path, key.doc.replace('|', "\\|"));
+            let _ = writeln!(text, "| `{}` | {value} | {default} | {} |", key.path, effect(key).replace('|', "\\|"));
         }
         text.push_str(&long);
         if *group == "rateLimit" {
@@ -47,6 +47,14 @@ pub fn reference() -> String {
         }
     }
     text
+}
+
+/// What a key does, and what a change of it costs.
+pub(super) fn effect(key: &Key) -> String {
+    match key.restart {
+        None => key.doc.to_owned(),
+        Some(restart) => format!("{} A change {}.", key.doc, restart.as_str()),
+    }
 }
 
 /// The keys of a group.
@@ -88,7 +96,7 @@ pub fn schema() -> Json {
     for key in KEYS {
         let mut schema = (key.schema)();
         if let Some(schema) = schema.as_object_mut() {
-            schema.insert("description".to_owned(), key.doc.into());
+            schema.insert("description".to_owned(), effect(key).into());
             schema.insert("default".to_owned(), (key.show)(&defaults));
         }
         insert(&mut root, &key.path.split('.').collect::<Vec<_>>(), schema);
@@ -123,13 +131,18 @@ Every key of the settings file, written by `make docs` from the program's own ta
 
 The file is given by `lockgate serve --config FILE`; the Helm chart makes it from the value `settings` and mounts it. It
 is watched: a valid change holds without a restart, and no request fails for it (settings-live.md says what becomes of
-connections). Of one that is not valid nothing is taken: the settings of before stay, and the log names each line with a fault. What cannot change without a
-restart, such as the addresses on which the controller itself listens, is not in this file but a flag.
+connections). Of one that is not valid nothing is taken: the settings of before stay, and the log names each line with a
+fault. A few keys say that a change needs a restart, mostly those of the controller's own process, at the end. Until then
+the value of before holds, while everything else of the edit is applied; the log, `/debug/settings` and the metric
+`lockgate_settings_waiting` tell of it.
 
     lockgate config check FILE              # all faults, with line and column
     lockgate config print --config FILE     # every setting, and where it comes from
 
-A flag of the same meaning wins over the file. A key without a value (`null`) is one that is not set. Times are written
+Not in this file is what says where everything else comes from: the source of objects (`--kubeconfig` and `--context`,
+`--manifests`, `--resources`), this file itself (`--config`), and the name of a single replica (`--id`).
+
+A flag of the same meaning wins over the file, and the log tells what it hides. A key without a value (`null`) is one that is not set. Times are written
 `500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is switched off by `off`.
 ";
 

@@ -4,6 +4,8 @@ mod envoy;
 mod faults;
 mod reference;
 
+use std::time::Duration;
+
 use super::keys::{GROUPS, KEYS};
 use super::*;
 
@@ -159,6 +161,29 @@ fn every_field_has_a_key() {
         overload: Overload { max_heap_bytes: _, max_connections: _ },
         routes: Routes { discovery: _ },
         runtime: _,
+        process:
+            Process {
+                xds:
+                    Xds {
+                        address: _,
+                        tls: _,
+                        secrets: _,
+                        service: _,
+                        certificate_lifetime: _,
+                        authority_lifetime: _,
+                        rotation_pause: _,
+                        gate_timeout: _,
+                        removal_grace: _,
+                        connection_age: _,
+                        connections: _,
+                        peers: _,
+                    },
+                admin: Admin { address: _ },
+                log: Log { format: _, level: _ },
+                leader_election:
+                    LeaderElection { enabled: _, lease: _, lease_duration: _, renew_deadline: _, retry_period: _ },
+                watch: Watch { namespaces: _ },
+            },
     } = Settings::default();
     let fields = 3
         + 2
@@ -176,7 +201,8 @@ fn every_field_has_a_key() {
         + (3 + 5 + 4 + 1)
         + 2
         + 1
-        + 1;
+        + 1
+        + (12 + 1 + 2 + 5 + 1);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 
@@ -210,9 +236,59 @@ fn a_flag_wins_over_the_file_and_each_value_tells_where_it_comes_from() {
     assert_eq!(resolved.settings.timeouts.drain, Duration::from_secs(6));
     let printed = print(&resolved, "lockgate.yaml");
     let line = |part: &str| printed.lines().find(|line| line.trim().starts_with(part)).unwrap().to_owned();
-    assert!(line("connect: 7s").ends_with(" # --flag"), "{printed}");
+    assert!(line("connect: 7s").ends_with(" # --flag; lockgate.yaml:2 says 5s"), "{printed}");
     assert!(line("drain: 6s").ends_with(" # lockgate.yaml:3"), "{printed}");
     assert!(line("streamIdle: 5m").ends_with(" # default"), "{printed}");
+}
+
+#[test]
+fn what_a_flag_hides_is_not_forgotten() {
+    let text = "timeouts:\n  connect: 5s\nxds: {address: '127.0.0.1:1'}\n";
+    let flags = [flag("timeouts.connect", "7s"), flag("xds.address", "127.0.0.1:1"), flag("http.trustedHops", "1")];
+    let resolved = resolve("lockgate.yaml", text, &flags).unwrap();
+    // Not the address, which is the same, nor what the file does not have.
+    let hidden: Vec<_> = resolved.hidden.iter().map(|(key, hidden)| (*key, hidden.written())).collect();
+    assert_eq!(hidden, [("timeouts.connect", "5s".to_owned())]);
+}
+
+#[test]
+fn what_needs_a_restart_waits_and_everything_else_holds() {
+    let running = resolve("f", "xds: {gateTimeout: 5s}", &[]).unwrap();
+    let text = "timeouts: {connect: 3s}\nadmin: {address: '127.0.0.1:1'}\noverload: {maxHeap: 1GiB}\n";
+    let held = resolve("f", text, &[]).unwrap().in_place_of(&running);
+    assert_eq!(held.settings.timeouts.connect, Duration::from_secs(3));
+    assert_eq!(held.settings.overload.max_heap_bytes, Some(1 << 30), "it is for the next Envoy that starts");
+    assert_eq!(held.settings.process, running.settings.process);
+    let waiting: Vec<_> = held.waiting.iter().map(|(key, waiting)| (*key, waiting.written())).collect();
+    assert_eq!(waiting, [("admin.address", "\"127.0.0.1:1\"".to_owned()), ("xds.gateTimeout", "20s".to_owned())]);
+    let printed = print(&held, "f");
+    let line = |part: &str| printed.lines().find(|line| line.trim().starts_with(part)).unwrap().to_owned();
+    assert!(
+        line("address: \"127.0.0.1:18001\"")
+            .ends_with("until a restart of the controller, then \"127.0.0.1:1\" by f:2"),
+        "{printed}"
+    );
+    assert!(line("gateTimeout: 5s").ends_with("then 20s by default"), "{printed}");
+    // Back to what holds, and nothing waits any more.
+    let back = resolve("f", "\nxds: {gateTimeout: 5s}", &[]).unwrap().in_place_of(&held);
+    assert!(back.waiting.is_empty());
+    assert_eq!(back.origins["xds.gateTimeout"], Origin::File(Place { line: 2, column: 7 }));
+    assert!(back.settings.same_for_envoy(&Settings::default()) && !held.settings.same_for_envoy(&back.settings));
+}
+
+/// Nothing that the process has read once, at its start, is taken to hold when it changes.
+#[test]
+fn what_holds_only_from_a_start_on_says_so() {
+    let live: Vec<&str> = KEYS
+        .iter()
+        .filter(|key| {
+            let mut changed = Settings::default();
+            (key.copy)(&mut changed, &read(EVERY_KEY).settings);
+            changed.process != Process::default() && key.restart != Some(Restart::Controller)
+        })
+        .map(|key| key.path)
+        .collect();
+    assert_eq!(live, ["log.level"]);
 }
 
 #[test]
@@ -239,8 +315,8 @@ fn the_line_of_the_access_log_ends_in_a_line_feed() {
 #[test]
 fn changes_are_told_by_their_keys() {
     let new = read("timeouts: {connect: 3s}\noverload: {maxHeap: 1GiB}\n").settings;
-    assert_eq!(changes(&Settings::default(), &new), ["timeouts.connect", "overload.maxHeap"]);
-    assert_eq!(needs_restart(&Settings::default(), &new), ["overload.maxHeap"]);
+    let told: Vec<_> = changes(&Settings::default(), &new).collect();
+    assert_eq!(told, [("timeouts.connect", None), ("overload.maxHeap", Some(Restart::Envoys))]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod lists;
 pub mod names;
 pub mod numbers;
 pub mod policy;
+pub mod process;
 pub mod services;
 pub mod times;
 pub mod tls;

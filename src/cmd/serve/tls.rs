@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::pki::secrets::Secrets;
 use crate::pki::{self, Material, Wanted};
 use crate::replicas::{self, Client, Connector};
-use crate::settings::{ServerOptions, Source, XdsSecrets, XdsTls};
+use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
 use crate::xds::{self, Access};
 
@@ -47,25 +47,26 @@ impl Certificates {
         let plain = |access| Self { access, connector: Connector::Plain, tasks: Vec::new() };
         let (supply, supplied) = watch::channel(None);
         let mut tasks = Vec::new();
-        let origin = match &options.xds_tls {
-            XdsTls::LoopbackOnly => return Ok(plain(Access::PlainFromLoopback)),
-            XdsTls::Off => {
-                if !options.xds_address.ip().is_loopback() {
-                    tracing::warn!("--xds-tls off: private keys travel in clear to whoever asks");
+        let settings = &options.process.xds;
+        let origin = match &settings.tls {
+            None => return Ok(plain(Access::PlainFromLoopback)),
+            Some(XdsTls::Off) => {
+                if !settings.address.ip().is_loopback() {
+                    tracing::warn!("xDS without TLS: private keys travel in clear to whoever asks");
                 }
                 return Ok(plain(Access::PlainFromEverywhere));
             }
-            XdsTls::Directory(directory) => {
-                check_first(directory).await.context("--xds-tls")?;
+            Some(XdsTls::Directory(directory)) => {
+                check_first(directory).await?;
                 tasks.push(tokio::spawn(pki::directory::follow(directory.clone(), supply)));
                 format!("{}/", directory.display())
             }
-            XdsTls::Auto(secrets) => {
+            Some(XdsTls::Auto) => {
                 let Source::Cluster { kubeconfig, context, .. } = source else {
-                    bail!("--xds-tls auto: there is no Kubernetes cluster");
+                    bail!("auto: there is no Kubernetes cluster");
                 };
                 let client = source::cluster::client(kubeconfig.clone(), context.clone()).await?;
-                let wanted = wanted(secrets, &client);
+                let wanted = wanted(settings, &client);
                 let origin = format!("Secret {}/{}-server: ", wanted.namespace, wanted.prefix);
                 tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).keep(leader, supply)));
                 origin
@@ -111,20 +112,20 @@ fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
 }
 
 /// The certificates that this installation should have.
-fn wanted(secrets: &XdsSecrets, client: &kube::Client) -> Wanted {
+fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
     let of_pod = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
     let namespace = of_pod.unwrap_or_else(|| client.default_namespace().to_owned());
-    let service = &secrets.service;
+    let service = &settings.service;
     let names =
         ["", &format!(".{namespace}"), &format!(".{namespace}.svc"), &format!(".{namespace}.svc.cluster.local")]
             .map(|rest| format!("{service}{rest}"));
     Wanted {
         names: names.to_vec(),
         namespace,
-        prefix: secrets.prefix.clone(),
-        certificate_lifetime: secrets.certificate_lifetime,
-        authority_lifetime: secrets.authority_lifetime,
-        pause: secrets.pause,
+        prefix: settings.secrets.clone(),
+        certificate_lifetime: settings.certificate_lifetime,
+        authority_lifetime: settings.authority_lifetime,
+        pause: settings.rotation_pause,
     }
 }
 

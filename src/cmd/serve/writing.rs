@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use crate::inspection::Inspection;
 use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
-use crate::settings::{Source, Writes};
+use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
 use crate::status::{self, Chosen, Fleet, Writer};
 use crate::translate::problem::Problems;
@@ -40,15 +40,14 @@ pub(super) struct Known {
 }
 
 impl Writing {
-    /// Takes part in the election, if `writes` asks for one, until `stopping` is true.
+    /// Takes part in the election, if `options` ask for one, until `stopping` is true.
     pub async fn elect(
         source: &Source,
-        writes: &Writes,
+        options: &ServerOptions,
         metrics: &Metrics,
         mut stopping: watch::Receiver<bool>,
     ) -> anyhow::Result<Self> {
-        let (Source::Cluster { kubeconfig, context, .. }, Writes::Alone { lease } | Writes::Elected { lease }) =
-            (source, writes)
+        let (Source::Cluster { kubeconfig, context, .. }, Writes::Alone | Writes::Elected) = (source, options.writes)
         else {
             return Ok(Self { leader: Leader::always(), installation: None, tasks: Vec::new() });
         };
@@ -56,12 +55,14 @@ impl Writing {
         let writer = client().await?;
         let namespace = std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
         let namespace = namespace.unwrap_or_else(|| writer.default_namespace().to_owned());
-        let (instance, elected) = (identity(), matches!(writes, Writes::Elected { .. }));
+        let (instance, elected) = (identity(), options.writes == Writes::Elected);
+        let LeaderElection { enabled: _, lease, lease_duration, renew_deadline, retry_period } =
+            &options.process.leader_election;
         tracing::info!(namespace, lease, instance, elected, "may write status and Events");
         let (leader, election) = if elected {
             // With a connection of its own: a renewal must not wait behind other answers.
             let client = client().await?;
-            let timing = Timing::default();
+            let timing = Timing { lease: *lease_duration, renew_deadline: *renew_deadline, retry: *retry_period };
             let candidate = Candidate::new(client, &namespace, lease, instance.clone(), timing, metrics.clone());
             (candidate.leader(), tokio::spawn(candidate.run(stopping)))
         } else {

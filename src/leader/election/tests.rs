@@ -21,6 +21,12 @@ fn held_by(holder: &str, transitions: i32) -> LeaseSpec {
     }
 }
 
+/// As by default.
+fn timing() -> Timing {
+    let [lease, renew_deadline, retry] = [15, 10, 2].map(Duration::from_secs);
+    Timing { lease, renew_deadline, retry }
+}
+
 #[track_caller]
 fn assert_writes(election: &mut Election, now: Instant) -> LeaseSpec {
     match election.ask(now, wall(), 0.5) {
@@ -39,7 +45,7 @@ fn assert_rests(election: &mut Election, now: Instant) -> Duration {
 
 /// An election of `me` in which `me` leads since `now`.
 fn leading(now: Instant) -> Election {
-    let mut election = Election::new("me".into(), Timing::default());
+    let mut election = Election::new("me".into(), timing());
     assert_eq!(election.ask(now, wall(), 0.5), Ask::Read);
     election.read(now, None);
     let spec = assert_writes(&mut election, now);
@@ -50,7 +56,7 @@ fn leading(now: Instant) -> Election {
 #[test]
 fn a_lease_that_is_not_there_is_made_and_held() {
     let now = Instant::now();
-    let mut election = Election::new("me".into(), Timing::default());
+    let mut election = Election::new("me".into(), timing());
     assert_eq!(election.ask(now, wall(), 0.5), Ask::Read);
     election.read(now, None);
     let spec = assert_writes(&mut election, now);
@@ -78,7 +84,7 @@ fn the_holder_renews_without_reading_and_keeps_the_time_of_acquisition() {
 #[test]
 fn a_lease_of_another_is_taken_when_it_has_not_changed_for_as_long_as_it_says() {
     let start = Instant::now();
-    let mut election = Election::new("me".into(), Timing::default());
+    let mut election = Election::new("me".into(), timing());
     election.ask(start, wall(), 0.5);
     election.read(start, Some(("7".into(), held_by("other", 3))));
     assert_eq!(election.holder(), Some("other"));
@@ -100,7 +106,7 @@ fn a_lease_of_another_is_taken_when_it_has_not_changed_for_as_long_as_it_says() 
 #[test]
 fn a_renewal_of_the_other_is_seen_by_its_version_whatever_its_clock_says() {
     let start = Instant::now();
-    let mut election = Election::new("me".into(), Timing::default());
+    let mut election = Election::new("me".into(), timing());
     for (seconds, version) in [(0, "7"), (10, "8"), (20, "9"), (30, "10")] {
         election.ask(start + second(seconds), wall(), 0.5);
         election.read(start + second(seconds), Some((version.into(), held_by("other", 3))));
@@ -112,7 +118,7 @@ fn a_renewal_of_the_other_is_seen_by_its_version_whatever_its_clock_says() {
 #[test]
 fn a_lease_that_was_released_is_taken_at_once() {
     let now = Instant::now();
-    let mut election = Election::new("me".into(), Timing::default());
+    let mut election = Election::new("me".into(), timing());
     election.ask(now, wall(), 0.5);
     election.read(now, Some(("7".into(), held_by("", 3))));
     assert_eq!(assert_writes(&mut election, now).lease_transitions, Some(4));
@@ -129,7 +135,7 @@ fn a_lease_that_was_deleted_is_made_again_by_its_holder_alone() {
     holder.read(now + second(2), None);
     assert_eq!(assert_writes(&mut holder, now + second(2)).lease_transitions, Some(0));
 
-    let mut other = Election::new("other".into(), Timing::default());
+    let mut other = Election::new("other".into(), timing());
     other.ask(now, wall(), 0.5);
     other.read(now, Some(("1".into(), held_by("me", 0))));
     assert_rests(&mut other, now);
@@ -195,7 +201,7 @@ fn a_released_lease_says_that_nobody_holds_it() {
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
     assert_eq!(election.leads_until(now), None);
 
-    let mut follower = Election::new("me".into(), Timing::default());
+    let mut follower = Election::new("me".into(), timing());
     follower.ask(now, wall(), 0.5);
     follower.read(now, Some(("7".into(), held_by("other", 3))));
     assert_eq!(follower.release(wall()), None);

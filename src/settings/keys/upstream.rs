@@ -78,13 +78,15 @@ pub const UPSTREAM: &[Key] = &[
         Maybe<Heap>,
         overload.max_heap_bytes,
         "Envoy's heap: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit; 80 % of what the \
-         container has if not set."
+         container has if not set.",
+        Restart::Envoys
     ),
     key!(
         "overload.maxConnections",
         Count,
         overload.max_connections,
-        "Connections that clients may hold open at once; more are refused. 0 is no limit."
+        "Connections that clients may hold open at once; more are refused. 0 is no limit.",
+        Restart::Envoys
     ),
     key!(
         "runtime",

@@ -113,6 +113,24 @@ fn values_that_are_not_what_they_should_be() {
         ("accessLog: {httpsFile: /var/log/}", "1:24", &["expected a file, not a directory"]),
         ("accessLog: {jsonFields: [metod]}", "1:26", &["\"metod\" is no field", "did you mean method?"]),
         ("accessLog: {jsonFields: ['a=%NOPE%']}", "1:26", &["Envoy knows no operator %NOPE%"]),
+        ("watch: {namespaces: [Shop]}", "1:22", &["\"Shop\" is no name of a namespace"]),
+        ("xds: {address: localhost:1}", "1:16", &["xds.address: \"localhost:1\" is no address:port: expected an IP"]),
+        (
+            "xds: {tls: aut}",
+            "1:12",
+            &["xds.tls: \"aut\" is no auto, off or directory: expected auto, off, or the path"],
+        ),
+        ("xds: {secrets: A}", "1:16", &["is no name of an object"]),
+        ("xds: {maxConnections: 1}", "1:23", &["from 2 to"]),
+        ("xds: {maxConnectionAge: 0s}", "1:25", &["at least 1ms, or off"]),
+        ("xds: {gateTimeout: 0s}", "1:20", &["at least 1ms"]),
+        ("xds: {removalGrace: 1}", "1:21", &["numbers with units"]),
+        ("xds: {peers: ':80'}", "1:14", &["HOST:PORT"]),
+        ("admin: {address: ':80'}", "1:18", &["127.0.0.1:18000"]),
+        ("log: {format: yaml}", "1:15", &["\"yaml\" is no format: expected text, json"]),
+        ("log: {level: debgu}", "1:14", &["log.level: \"debgu\" is no filter", "expected off, error, warn, info"]),
+        ("leaderElection: {enabled: on}", "1:27", &["true or false"]),
+        ("leaderElection: {leaseDuration: 1.5s}", "1:33", &["whole seconds"]),
     ] {
         assert_fault(text, place, parts);
     }
@@ -158,8 +176,12 @@ fn keys_that_are_not_known() {
         ("externalAuthorization: {withRequestBody: {}}", "1:25", &["externalAuthorization.requestBody"]),
         ("httpproxy: {rootNamespaces: [a]}", "1:1", &["not supported yet: it needs the resource HTTPProxy"]),
         ("gateway: {}", "1:1", &["not supported yet: it needs the Gateway API"]),
-        ("xdsServer: {port: 1}", "1:1", &["a flag of the process, --xds-address"]),
-        ("watchNamespaces: [a]", "1:1", &["--watch-namespaces"]),
+        ("xdsServer: {}", "1:1", &["here it is xds"]),
+        ("watchNamespaces: [a]", "1:1", &["here it is watch.namespaces"]),
+        ("health: {}", "1:1", &["here it is admin.address"]),
+        ("leader-election: {}", "1:1", &["here it is leaderElection"]),
+        ("kubeconfig: /a", "1:1", &["not in this file: it is a flag, --kubeconfig"]),
+        ("id: a", "1:1", &["not in this file: it is a flag, --id"]),
     ] {
         assert_fault(text, place, parts);
     }
@@ -174,6 +196,9 @@ fn a_file_of_contour_is_told_what_its_keys_are_here() {
             && told[1].ends_with("timeouts.connectionIdle")
     );
     assert!(told[2].starts_with("5:5: ") && told[2].ends_with("accessLog.format"), "{told:#?}");
+    let told = faults("xdsServer:\n  port: 1\nenvoy:\n  metrics: {address: 127.0.0.1}\n");
+    assert!(told[1].starts_with("2:3: xdsServer.port") && told[1].ends_with("xds.address, with the port"), "{told:#?}");
+    assert!(told[3].ends_with("listeners.stats"), "{told:#?}");
     let told = faults("globalExtAuth:\n  extensionService: a/b\n  responseTimeout: 1s\n  failOpen: true\n");
     let ends =
         ["here it is externalAuthorization", "an endpoint, as HOST:PORT", "here it is externalAuthorization.timeout"];
@@ -256,12 +281,34 @@ fn values_that_contradict_each_other() {
             "1:13",
             &["rateLimit.descriptors: nothing would be limited", "rateLimit.endpoint says who counts"],
         ),
+        (
+            "admin: {address: '127.0.0.1:18000'}",
+            "1:9",
+            &["admin.address: 127.0.0.1:18000 is taken by xds.address (0.0.0.0:18000)"],
+        ),
+        ("xds: {address: '127.0.0.1:18001'}", "1:7", &["xds.address: ", "a port of its own"]),
+        (
+            "xds: {rotationPause: 400h}",
+            "1:7",
+            &[
+                "xds.rotationPause: expected xds.certificateLifetime (90d) to be at least 6 times xds.rotationPause (16d16h)",
+            ],
+        ),
+        ("xds: {caLifetime: 1h}", "1:7", &["to be at least 4 times xds.certificateLifetime (90d)"]),
+        (
+            "leaderElection: {leaseDuration: 10s}",
+            "1:18",
+            &["expected leaderElection.renewDeadline (10s) to be less than leaderElection.leaseDuration (10s)"],
+        ),
+        ("leaderElection: {retryPeriod: 11s}", "1:18", &["to be less than leaderElection.renewDeadline (10s)"]),
         ("headers: {request: {set: {a: b}, remove: [A]}}", "1:34", &["\"a\" is also in headers.request.set"]),
     ] {
         assert_fault(text, place, parts);
     }
     // Two that are not there, and two of which each has an address of its own.
     read("listeners: {stats: {port: 0}, overloadProbe: {port: 0}}");
+    read("xds: {address: '127.0.0.1:0'}\nadmin: {address: '127.0.0.1:0'}");
+    read("xds: {address: '127.0.0.2:18001'}");
     read("listeners: {http: {address: 10.0.0.1, port: 80}, https: {address: 10.0.0.2, port: 80}}");
 }
 

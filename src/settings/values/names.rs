@@ -1,6 +1,6 @@
 //! Names and addresses: of Kubernetes objects, of hosts, of media types.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde_json::{Value as Json, json};
 
@@ -40,6 +40,52 @@ impl Scalar for ObjectName {
 
     fn schema() -> Json {
         json!({"type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9.-]+$"})
+    }
+}
+
+/// The name of an object whose namespace is known.
+pub struct Name;
+
+impl Scalar for Name {
+    type Value = String;
+    const NAME: &'static str = "name of an object";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match is_subdomain(text) {
+            true => Ok(text.to_owned()),
+            false => Err("expected small letters, digits, - and ., such as lockgate".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[a-z0-9.-]+$"})
+    }
+}
+
+/// The name of a namespace.
+pub struct Namespace;
+
+impl Scalar for Namespace {
+    type Value = String;
+    const NAME: &'static str = "name of a namespace";
+
+    fn parse(text: &str) -> Result<String, String> {
+        match is_label(text) {
+            true => Ok(text.to_owned()),
+            false => Err("expected small letters, digits and -, such as shop".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[a-z0-9-]+$"})
     }
 }
 
@@ -109,6 +155,26 @@ impl Scalar for Address {
 
     fn schema() -> Json {
         json!({"type": "string"})
+    }
+}
+
+/// An address and a port to listen on.
+pub struct Socket;
+
+impl Scalar for Socket {
+    type Value = SocketAddr;
+    const NAME: &'static str = "`address:port`";
+
+    fn parse(text: &str) -> Result<SocketAddr, String> {
+        text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:18000 or [::1]:18000".to_owned())
+    }
+
+    fn show(value: &SocketAddr) -> Json {
+        value.to_string().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^.+:[0-9]+$"})
     }
 }
 

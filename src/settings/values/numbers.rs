@@ -51,6 +51,10 @@ whole_numbers!(
     Positive: u32, "count", 1..=u32::MAX
 );
 whole_numbers!(
+    /// Connections, of which one address may have at most half.
+    Connections: u32, "count", 2..=u32::MAX
+);
+whole_numbers!(
     /// What HTTP/2 takes for a number of streams. Source: Envoy `Http2ProtocolOptions.max_concurrent_streams`.
     Streams: u32, "count", 1..=i32::MAX.unsigned_abs()
 );

@@ -44,6 +44,50 @@ impl Scalar for Time {
     }
 }
 
+/// A duration, which may be none at all: `0s`.
+pub struct Wait;
+
+impl Scalar for Wait {
+    type Value = Duration;
+    const NAME: &'static str = "duration";
+
+    fn parse(text: &str) -> Result<Duration, String> {
+        duration(text)
+    }
+
+    fn show(value: &Duration) -> Json {
+        text(*value).into()
+    }
+
+    fn schema() -> Json {
+        Time::schema()
+    }
+}
+
+/// A duration of whole seconds, at least one: a Lease says no more of it.
+pub struct Seconds;
+
+impl Scalar for Seconds {
+    type Value = Duration;
+    const NAME: &'static str = "duration";
+
+    fn parse(text: &str) -> Result<Duration, String> {
+        let duration = duration(text)?;
+        match duration.subsec_nanos() == 0 && duration.as_secs() >= 1 {
+            true => Ok(duration),
+            false => Err("expected whole seconds, at least 1s".to_owned()),
+        }
+    }
+
+    fn show(value: &Duration) -> Json {
+        text(*value).into()
+    }
+
+    fn schema() -> Json {
+        Time::schema()
+    }
+}
+
 /// A [`Time`], or `off` (`infinity`, `infinite`, and what `off` becomes where YAML takes it for a boolean).
 pub struct Limit;
 

@@ -9,6 +9,7 @@ use crate::settings::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
     DnsLookupFamily, HttpVersion, ProxyProtocol, ServerHeader, Underscores,
 };
+use crate::telemetry;
 
 /// A choice, and the words for it.
 pub trait Choice: Copy + PartialEq + 'static {
@@ -115,4 +116,9 @@ impl Choice for Underscores {
     const NAME: &'static str = "treatment (`drop`, `allow`, `reject`)";
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Drop, "drop"), (Self::Allow, "allow"), (Self::Reject, "reject")];
+}
+
+impl Choice for telemetry::Format {
+    const NAME: &'static str = "format (`text`, `json`)";
+    const WORDS: &'static [(Self, &'static str)] = &[(Self::Text, "text"), (Self::Json, "json")];
 }

@@ -96,7 +96,7 @@ struct Replica {
 impl Replica {
     fn new(i: usize, rate: f64) -> Self {
         let base = Instant::now() + Duration::from_secs(1000 * i as u64);
-        let election = Election::new(format!("replica {i}"), Timing::default());
+        let election = Election::new(format!("replica {i}"), timing());
         Self { election, state: State::Awake, due: i as Millis, base, rate, version: None, fate: 9 }
     }
 

@@ -1,0 +1,63 @@
+//! Settings of the controller's process that contradict each other.
+
+use std::net::SocketAddr;
+
+use super::super::Process;
+use super::super::values::times::text;
+use super::Checks;
+
+/// A key pair has to be renewed, and to reach all mounts, well within its life: at a third of it.
+const PAUSES: u32 = 6;
+/// An authority has to outlive what it issues, and a rotation in three steps.
+const LIVES: u32 = 4;
+
+impl Checks<'_> {
+    /// All that can be said of the process without looking at the machine.
+    pub(super) fn process(&mut self) {
+        let Process { xds, admin, leader_election: election, .. } = &self.resolved.settings.process;
+        let addresses = [("admin.address", admin.address), ("xds.address", xds.address)];
+        for (i, (key, address)) in addresses.iter().enumerate() {
+            for (other, taken) in &addresses[i + 1..] {
+                if overlap(*address, *taken) {
+                    let message = format!("{address} is taken by {other} ({taken}); each needs a port of its own");
+                    self.fault(&[key, other], message);
+                }
+            }
+        }
+        for (key, value, other, least, times) in [
+            ("xds.certificateLifetime", xds.certificate_lifetime, "xds.rotationPause", xds.rotation_pause, PAUSES),
+            ("xds.caLifetime", xds.authority_lifetime, "xds.certificateLifetime", xds.certificate_lifetime, LIVES),
+        ] {
+            if value < least.saturating_mul(times) {
+                let (value, least) = (text(value), text(least));
+                let message = format!("expected {key} ({value}) to be at least {times} times {other} ({least})");
+                self.fault(&[key, other], message);
+            }
+        }
+        for (key, value, other, more) in [
+            (
+                "leaderElection.renewDeadline",
+                election.renew_deadline,
+                "leaderElection.leaseDuration",
+                election.lease_duration,
+            ),
+            (
+                "leaderElection.retryPeriod",
+                election.retry_period,
+                "leaderElection.renewDeadline",
+                election.renew_deadline,
+            ),
+        ] {
+            if value >= more {
+                let (value, more) = (text(value), text(more));
+                self.fault(&[key, other], format!("expected {key} ({value}) to be less than {other} ({more})"));
+            }
+        }
+    }
+}
+
+/// Whether only one of two sockets can listen.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && (everywhere || one.ip() == other.ip())
+}

@@ -1,0 +1,65 @@
+//! Values of the controller's process itself.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value as Json, json};
+
+use super::Scalar;
+use crate::settings::XdsTls;
+use crate::telemetry;
+
+/// By which certificates Envoy and the controller know each other.
+pub struct Certificates;
+
+impl Scalar for Certificates {
+    type Value = XdsTls;
+    const NAME: &'static str = "`auto`, `off` or directory";
+
+    fn parse(text: &str) -> Result<XdsTls, String> {
+        match text {
+            "auto" => Ok(XdsTls::Auto),
+            // As YAML has it, where somebody else has read and written the file before.
+            "off" | "false" => Ok(XdsTls::Off),
+            // With a slash, so that a misspelt word is no directory.
+            _ if text.contains('/') && !text.contains('\0') => Ok(XdsTls::Directory(PathBuf::from(text))),
+            _ => {
+                Err("expected auto, off, or the path of a directory with a / in it, such as /etc/lockgate/xds"
+                    .to_owned())
+            }
+        }
+    }
+
+    fn show(value: &XdsTls) -> Json {
+        match value {
+            XdsTls::Auto => "auto".into(),
+            XdsTls::Off => "off".into(),
+            XdsTls::Directory(directory) => Path::to_string_lossy(directory).into(),
+        }
+    }
+
+    fn schema() -> Json {
+        json!({"anyOf": [{"enum": ["auto", "off", false]}, {"type": "string", "pattern": "/"}]})
+    }
+}
+
+/// What is logged.
+pub struct LogFilter;
+
+impl Scalar for LogFilter {
+    type Value = String;
+    const NAME: &'static str = "filter";
+
+    fn parse(text: &str) -> Result<String, String> {
+        // `off` is a boolean where somebody else has read and written the file before.
+        let text = if text == "false" { "off" } else { text.trim() };
+        telemetry::check_filter(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"anyOf": [{"type": "string", "minLength": 1}, {"enum": [false]}]})
+    }
+}
