@@ -142,8 +142,8 @@ spec:
         - --min-drain-time={{ .Values.envoy.drain.minSeconds }}s
         - --deadline={{ .Values.envoy.drain.deadlineSeconds }}s
         - --min-connections={{ .Values.envoy.drain.minConnections }}
-        - --log-format={{ .Values.controller.log.format }}
-        - --log-level={{ .Values.controller.log.level }}
+        - --log-format={{ .Values.envoy.drain.log.format }}
+        - --log-level={{ .Values.envoy.drain.log.level }}
       ports:
         - name: drain
           containerPort: 8003

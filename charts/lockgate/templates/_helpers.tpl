@@ -171,3 +171,40 @@ topologySpreadConstraints:
 {{- define "lockgate.http3" -}}
 {{- if dig "http" "http3" "enabled" false .Values.settings }}true{{ end -}}
 {{- end -}}
+
+{{/* Fails if a setting is not for `settings` to say, since other objects of the chart depend on it: its flag would hide it. */}}
+{{- define "lockgate.checkSettings" -}}
+{{- $settings := .Values.settings -}}
+{{- $elsewhere := list
+  (list "watch" "namespaces" "the roles of the controller depend on it; use the value watchNamespaces")
+  (list "xds" "address" "the Services of the chart lead to port 18000 of the controller")
+  (list "xds" "tls" "the pods of Envoy depend on it; use the value xdsTls.mode")
+  (list "xds" "secrets" "the pods of Envoy mount these Secrets; they are named after the release, see fullnameOverride")
+  (list "xds" "service" "it is the Service of the chart, named after the release, see fullnameOverride")
+  (list "xds" "peers" "it is the Service of the chart for this purpose")
+  (list "admin" "address" "the probes and the Services of the chart lead to 0.0.0.0:18001")
+  (list "leaderElection" "lease" "it is the Lease of the chart, named after the release, see fullnameOverride") -}}
+{{- range $elsewhere -}}
+{{- $group := index . 0 -}}
+{{- $key := index . 1 -}}
+{{- if not (kindIs "invalid" (dig $group (dict) $settings | default dict | dig $key nil)) -}}
+{{- fail (printf "settings.%s.%s cannot be chosen here: %s" $group $key (index . 2)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (dig "leaderElection" (dict) $settings | default dict | dig "enabled" true | toString) "false") (gt (int .Values.controller.replicas) 1) -}}
+{{- fail (printf "settings.leaderElection.enabled: false is for one replica, and controller.replicas is %d: each of them would write" (int .Values.controller.replicas)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What of the settings needs a restart of the controller: its pods are made anew when this changes. */}}
+{{- define "lockgate.restartSettings" -}}
+{{- $settings := dict -}}
+{{- range $group, $settings_of := pick .Values.settings "xds" "admin" "log" "leaderElection" "watch" -}}
+{{- $_ := set $settings $group (omit ($settings_of | default dict) (ternary "level" "" (eq $group "log"))) -}}
+{{- end -}}
+{{- range $group, $settings_of := $settings -}}
+{{- if $settings_of -}}
+{{- dict $group $settings_of | toJson -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -30,7 +30,8 @@ fn a_value_of_the_wrong_kind_is_named() {
     assert_refused(&["image.digest=sha256:abc"], &["/image/digest", "pattern"]);
     assert_refused(&["xdsTls.mode=off"], &["/xdsTls/mode", "'cert-manager'"]);
     assert_refused(&["watchNamespaces={shop,Shop_2}"], &["/watchNamespaces/1", "pattern"]);
-    assert_refused(&["controller.log.format=logfmt"], &["/controller/log/format", "'json'"]);
+    assert_refused(&["settings.log.format=logfmt"], &["/settings/log/format", "'json'"]);
+    assert_refused(&["settings.xds.maxConnections=1"], &["/settings/xds/maxConnections", "minimum"]);
 }
 
 #[test]
@@ -51,4 +52,48 @@ fn values_that_do_not_fit_each_other_are_named() {
         &["targetMemoryUtilizationPercentage"],
     );
     assert_refused(&["envoy.resources.limits.memory=1.5Gi"], &["envoy.resources.limits.memory", "1.5Gi"]);
+}
+
+/// What the chart says by a flag, which would hide it, or what other objects of the chart depend on.
+#[test]
+fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
+    for (value, instead) in [
+        ("settings.watch.namespaces={shop}", "watchNamespaces"),
+        ("settings.xds.address=0.0.0.0:19000", "port 18000"),
+        ("settings.xds.tls=off", "xdsTls.mode"),
+        ("settings.xds.secrets=edge", "fullnameOverride"),
+        ("settings.xds.service=edge", "fullnameOverride"),
+        ("settings.xds.peers=edge:18000", "Service of the chart"),
+        ("settings.admin.address=127.0.0.1:19001", "0.0.0.0:18001"),
+        ("settings.leaderElection.lease=edge", "fullnameOverride"),
+    ] {
+        let (key, _) = value.split_once('=').expect("a value");
+        assert_refused(&[value], &[&format!("{key} cannot be chosen here"), instead]);
+    }
+    let alone = "settings.leaderElection.enabled=false";
+    assert_refused(&[alone], &[alone.split_once('=').expect("a value").0, "controller.replicas is 2"]);
+    assert!(template(&[alone, "controller.replicas=1"]).is_ok());
+}
+
+/// The pods of the controller, and nothing else, are made anew for what only a new process takes up.
+#[test]
+fn what_needs_a_restart_gets_new_pods() {
+    let pods = |values: &[&str]| -> Vec<String> {
+        let rendered = template(values).unwrap_or_else(|error| panic!("{error}"));
+        let documents = rendered.split("\n---\n").filter(|document| document.contains("\nkind: Deployment\n"));
+        documents.map(str::to_owned).collect()
+    };
+    let defaults = pods(&[]);
+    assert_eq!(defaults.len(), 2, "the controller and Envoy");
+    for live in ["settings.log.level=debug", "settings.timeouts.connect=3s"] {
+        assert_eq!(pods(&[live]), defaults, "{live}");
+    }
+    let mut seen = vec![defaults];
+    for restart in
+        ["settings.log.format=json", "settings.xds.gateTimeout=30s", "settings.leaderElection.retryPeriod=3s"]
+    {
+        let changed = pods(&[restart]);
+        assert!(seen.iter().all(|seen| seen[0] != changed[0] && seen[1] == changed[1]), "{restart}: {changed:?}");
+        seen.push(changed);
+    }
 }
