@@ -26,8 +26,10 @@ pub struct Model {
     pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
     pub endpoints: BTreeMap<ClusterName, Endpoints>,
-    /// Key pairs by name, each referenced by at least one [`TlsHost`] or [`Cluster`].
+    /// Key pairs and authorities by name, each referenced by at least one [`TlsHost`] or [`Cluster`], or by `stats_tls`.
     pub secrets: BTreeMap<SecretName, Secret>,
+    /// How Envoy's statistics are served by TLS.
+    pub stats_tls: Option<StatsTls>,
 }
 
 /// Which `Host` / `:authority` (or SNI) a thing is for. The order is the order in which Envoy prefers them.
@@ -166,7 +168,7 @@ pub struct Retry {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterName(pub Arc<str>);
 
-/// Name of a secret: `<namespace>/<name>`.
+/// Name of a secret: `<namespace>/<name>` of a key pair, `<namespace>/<name>/ca.crt` of authorities.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretName(pub Arc<str>);
 
@@ -302,11 +304,29 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// A key pair and the object that it comes from.
+/// How statistics are served by TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatsTls {
+    /// The key pair presented, by name in [`Model::secrets`].
+    pub secret: SecretName,
+    /// The authorities of which clients must show a certificate, by name in [`Model::secrets`]; `None` asks for none.
+    pub clients: Option<SecretName>,
+}
+
+/// What TLS needs, and the object that it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Secret {
-    /// The pair.
-    pub pair: Arc<KeyPair>,
+    /// What it is.
+    pub material: Material,
     /// The Secret object.
     pub origin: ObjectRef,
+}
+
+/// What a secret is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Material {
+    /// What a server or a client shows.
+    Pair(Arc<KeyPair>),
+    /// What certificates of others are verified by: certificate authorities, PEM.
+    Authorities(Arc<str>),
 }

@@ -26,7 +26,8 @@ use std::path::PathBuf;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField, STDERR, STDOUT};
 pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
-    Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, Timeouts, Tls, TlsParameters, Underscores,
+    Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
+    Underscores,
 };
 pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
 pub use keys::Restart;

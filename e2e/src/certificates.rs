@@ -51,6 +51,14 @@ impl Authority {
         self.certificate.pem()
     }
 
+    /// Its certificate as `ca.crt` of a Secret, which has nothing else.
+    pub fn secret(&self, namespace: &str, name: &str) -> String {
+        let ca = BASE64_STANDARD.encode(self.pem());
+        format!(
+            "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: {namespace} }}\ndata:\n  ca.crt: {ca}\n"
+        )
+    }
+
     /// A new key pair for names or addresses; each has a serial number of its own.
     ///
     /// # Panics

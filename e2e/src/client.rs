@@ -11,9 +11,13 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::certificates::Pair;
 
 /// Why a request got no answer.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -140,6 +144,19 @@ impl Target {
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let tls = Some(Arc::new(config));
         Self { address, host: host.into(), server_name: None, fields: vec![], tls, http2: false }
+    }
+
+    /// The same with a certificate that is shown if the server asks for one.
+    ///
+    /// # Panics
+    /// If it is not TLS, or the pair is none.
+    #[must_use]
+    pub fn showing(mut self, pair: &Pair) -> Self {
+        let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("a private key");
+        let shown = CertifiedKey::from_der(vec![pair.der.clone()], key, &provider()).expect("a key pair");
+        let config = self.tls.as_mut().map(Arc::make_mut).expect("TLS");
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(shown));
+        self
     }
 
     /// The same over connections that are opened for another host.

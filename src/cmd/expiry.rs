@@ -86,7 +86,9 @@ impl Certificates {
                 touched.insert(secret);
             }
         }
-        let set = settings.tls.default_secret.iter().chain(&settings.upstream.client_certificate);
+        let of_statistics = &settings.listeners.stats_tls;
+        let of_statistics = of_statistics.secret.iter().filter(|_| of_statistics.at.port != 0);
+        let set = settings.tls.default_secret.iter().chain(&settings.upstream.client_certificate).chain(of_statistics);
         let set = set.map(|(namespace, name)| ObjectKey::new(namespace, name)).collect();
         let before = std::mem::replace(&mut self.set, set);
         before.iter().for_each(|secret| self.unname(secret));

@@ -214,9 +214,9 @@ impl Views {
 /// What routes lead to.
 const LED_TO: [ResourceType; 2] = [ResourceType::CLUSTER, ResourceType::ENDPOINTS];
 
-/// Whether something is touched besides endpoints and secrets.
+/// Whether something is touched that leads to clusters.
 fn leads_elsewhere(touched: &Touched) -> bool {
-    let Touched { http, https, clusters, endpoints: _, secrets: _ } = touched;
+    let Touched { http, https, clusters, endpoints: _, secrets: _, stats_tls: _ } = touched;
     !http.is_empty() || !https.is_empty() || !clusters.is_empty()
 }
 

@@ -221,7 +221,7 @@ where
 }
 
 /// The listeners whose connections are no client's.
-const PROBES: [&str; 2] = [names::STATS, names::OVERLOAD_PROBE];
+const PROBES: [&str; 3] = [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE];
 
 /// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which ones the
 /// listeners for probes have.
@@ -262,6 +262,7 @@ http.ingress_http.downstream_cx_active: 7
 http.ingress_http.downstream_rq_active: 3
 http.stats.downstream_rq_active: 1
 http.overload-probe.downstream_rq_active: 1
+http.stats-tls.downstream_rq_active: 1
 listener.[__]_8080.downstream_cx_active: 7
 listener.[__]_8080.worker_0.downstream_cx_active: 3
 listener.[__]_8080.worker_1.downstream_cx_active: 4
@@ -274,7 +275,8 @@ listener.admin.main_thread.downstream_cx_active: 1
 
     #[test]
     fn probes_scrapers_and_we_ourselves_do_not_count() {
-        let listeners = "http::[::]:8080\nstats::[::]:8002\noverload-probe::[::]:8004\nhttps::0.0.0.0:8443\n";
+        let listeners =
+            "http::[::]:8080\nstats::[::]:8002\nstats-tls::[::]:8003\noverload-probe::[::]:8004\nhttps::0.0.0.0:8443\n";
         assert_eq!(count(STATISTICS, listeners), Count { connections: 8, requests: 3 });
         assert_eq!(count(STATISTICS, ""), Count { connections: 14, requests: 3 }, "without such listeners");
         assert_eq!(count("", ""), Count::default());

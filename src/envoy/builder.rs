@@ -97,7 +97,9 @@ impl Builder {
                 }
             }
             built.shared.set.push(Arc::new(runtime::resource(settings)));
-            self.listeners(settings, &mut built.shared);
+        }
+        if everything || touched.stats_tls {
+            self.listeners(model, settings, &mut built.shared);
         }
         let https = self.chains.update(model, touched, settings, everything);
         built.shared.set.extend(https.set);
@@ -131,9 +133,9 @@ impl Builder {
         }
     }
 
-    /// The listeners that do not depend on the model.
-    fn listeners(&mut self, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let listeners = listener::listeners(settings);
+    /// The listeners that do not depend on hosts.
+    fn listeners(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
+        let listeners = listener::listeners(model, settings);
         let now: BTreeSet<Arc<str>> = listeners.iter().map(|listener| listener.name().clone()).collect();
         let gone = self.listeners.difference(&now).map(|name| (ResourceType::LISTENER, name.clone()));
         update.remove.extend(gone);

@@ -1,4 +1,4 @@
-//! TLS towards clients, over TCP and over QUIC.
+//! TLS towards clients, over TCP and over QUIC, and towards scrapers.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 
 use super::chains::Presented;
 use super::wire;
-use crate::model::{TlsHost, TlsVersion};
+use crate::model::{StatsTls, TlsHost, TlsVersion};
 use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
 
 /// Reads the server name, and fingerprints if they are asked for, before a chain is chosen.
@@ -22,14 +22,37 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
     wire::listener_filter("envoy.filters.listener.tls_inspector", &config)
 }
 
+/// The transport socket of the listener for statistics. A client that must show a certificate and cannot is refused in the
+/// handshake.
+pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSocket {
+    let parameters = &settings.tls.parameters;
+    let presented = Presented { secret: &tls.secret, minimum: parameters.minimum, maximum: parameters.maximum };
+    // Of what the settings say of clients' HTTP nothing is said here.
+    let alpn = alpn(&Settings::default());
+    let mut context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
+    if let Some(common) = &mut context.common_tls_context {
+        common.validation_context_type = tls.clients.as_ref().map(|authorities| {
+            tls_v3::common_tls_context::ValidationContextType::ValidationContextSdsSecretConfig(wire::secret(
+                authorities,
+            ))
+        });
+    }
+    context.require_client_certificate = tls.clients.as_ref().map(|_| wire::boolean(true));
+    wire::transport_socket("envoy.transport_sockets.tls", &context)
+}
+
 /// The transport socket of a chain over TCP: the key pair by SDS, the versions of HTTP by ALPN.
 pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
-    let alpn = settings.http.versions.iter().map(|version| match version {
+    let context = context(tls, tls.minimum, tls.maximum, alpn(settings), &settings.tls.parameters);
+    wire::transport_socket("envoy.transport_sockets.tls", &context)
+}
+
+fn alpn(settings: &Settings) -> Vec<String> {
+    let name = |version: &HttpVersion| match version {
         HttpVersion::Http1 => "http/1.1".to_owned(),
         HttpVersion::Http2 => "h2".to_owned(),
-    });
-    let context = context(tls, tls.minimum, tls.maximum, alpn.collect(), &settings.tls.parameters);
-    wire::transport_socket("envoy.transport_sockets.tls", &context)
+    };
+    settings.http.versions.iter().map(name).collect()
 }
 
 /// Whether a host is served over QUIC, which has TLS 1.3 and no other.

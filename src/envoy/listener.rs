@@ -13,11 +13,14 @@ use crate::model::{Host, Model, TlsHost};
 use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
 use crate::snapshot::Resource;
 
-/// The listener for plain text, and those for probes and scrapers that have a port.
-pub fn listeners(settings: &Settings) -> Vec<Resource> {
+/// The listener for plain text, and those for probes and scrapers that have a port; by TLS, if there is what it needs.
+pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
     let mut resources = vec![Resource::new(names::HTTP, &http(settings), vec![])];
     if settings.listeners.stats.port != 0 {
         resources.push(Resource::new(names::STATS, &stats::listener(settings), vec![]));
+    }
+    if let Some(tls) = model.stats_tls.as_ref().filter(|_| settings.listeners.stats_tls.at.port != 0) {
+        resources.push(Resource::new(names::STATS_TLS, &stats::by_tls(tls, settings), vec![]));
     }
     if settings.listeners.overload_probe.port != 0 {
         resources.push(Resource::new(names::OVERLOAD_PROBE, &stats::overload_probe(settings), vec![]));

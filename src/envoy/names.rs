@@ -19,6 +19,8 @@ pub const SERVER_NAME: &str = "x-lockgate-server-name";
 pub const BUCKET: &str = "x-lockgate-bucket";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
+/// The listener for `/stats` by TLS.
+pub const STATS_TLS: &str = "stats-tls";
 /// The listener for `/ready` that is refused under overload.
 pub const OVERLOAD_PROBE: &str = "overload-probe";
 /// The bootstrap's static cluster that is Envoy's own admin interface.

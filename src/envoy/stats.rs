@@ -1,4 +1,4 @@
-//! The listeners for probes and scrapers.
+//! The listeners for probes and scrapers, in clear text and by TLS.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -9,19 +9,35 @@ use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, Routes, http_connection_manager};
 use super::listener::address;
-use super::{names, route, wire};
-use crate::settings::{Listener, Settings};
+use super::{downstream_tls, names, route, wire};
+use crate::model::StatsTls;
+use crate::settings::{Listener, Listeners, Settings};
 
-/// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface.
-/// `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
+/// What scrapers ask for.
+const STATISTICS: [&str; 2] = ["/stats", "/stats/prometheus"];
+
+/// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface; of the former alone if the settings want
+/// the others by TLS, even where that cannot be. `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
 ///
 /// It answers under overload too: an Envoy that sheds load is not one to restart.
 pub fn listener(settings: &Settings) -> listener_v3::Listener {
-    listener_v3::Listener {
-        ignore_global_conn_limit: true,
-        bypass_overload_manager: true,
-        ..of_admin(names::STATS, &["/ready", "/stats", "/stats/prometheus"], &settings.listeners.stats, settings)
+    let Listeners { stats, stats_tls, .. } = &settings.listeners;
+    let statistics = STATISTICS.iter().filter(|_| stats_tls.at.port == 0);
+    let paths: Vec<&str> = ["/ready"].iter().chain(statistics).copied().collect();
+    under_overload_too(of_admin(names::STATS, &paths, stats, settings))
+}
+
+/// The statistics by TLS, with what `tls` says. They can be had under overload too.
+pub fn by_tls(tls: &StatsTls, settings: &Settings) -> listener_v3::Listener {
+    let mut listener = of_admin(names::STATS_TLS, &STATISTICS, &settings.listeners.stats_tls.at, settings);
+    for chain in &mut listener.filter_chains {
+        chain.transport_socket = Some(downstream_tls::for_scrapers(tls, settings));
     }
+    under_overload_too(listener)
+}
+
+fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener {
+    listener_v3::Listener { ignore_global_conn_limit: true, bypass_overload_manager: true, ..listener }
 }
 
 /// `/ready` once more, where Envoy refuses it while it sheds load, as it refuses the requests of clients.
@@ -32,10 +48,11 @@ pub fn overload_probe(settings: &Settings) -> listener_v3::Listener {
 /// A listener that passes `paths` on to the admin interface. What the settings say of clients is not said of probes, so
 /// that no change of it disturbs them.
 fn of_admin(name: &str, paths: &[&str], at: &Listener, settings: &Settings) -> listener_v3::Listener {
+    let draining = paths.contains(&"/ready").then(draining).into_iter();
     let virtual_host = route_v3::VirtualHost {
         name: name.to_owned(),
         domains: vec!["*".to_owned()],
-        routes: [draining()].into_iter().chain(paths.iter().map(|path| admin_route(path))).collect(),
+        routes: draining.chain(paths.iter().map(|path| admin_route(path))).collect(),
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {

@@ -18,6 +18,8 @@ pub struct Touched {
     pub endpoints: BTreeSet<ClusterName>,
     /// Of [`Model::secrets`].
     pub secrets: BTreeSet<SecretName>,
+    /// [`Model::stats_tls`].
+    pub stats_tls: bool,
 }
 
 impl Touched {
@@ -29,22 +31,25 @@ impl Touched {
             clusters: model.clusters.keys().cloned().collect(),
             endpoints: model.endpoints.keys().cloned().collect(),
             secrets: model.secrets.keys().cloned().collect(),
+            stats_tls: true,
         }
     }
 
     /// Whether nothing is touched.
     pub fn is_empty(&self) -> bool {
-        let Self { http, https, clusters, endpoints, secrets } = self;
-        http.is_empty() && https.is_empty() && clusters.is_empty() && endpoints.is_empty() && secrets.is_empty()
+        let Self { http, https, clusters, endpoints, secrets, stats_tls } = self;
+        let hosts = http.is_empty() && https.is_empty();
+        hosts && clusters.is_empty() && endpoints.is_empty() && secrets.is_empty() && !stats_tls
     }
 
     /// Takes in what `other` has touched.
     pub fn extend(&mut self, other: Self) {
-        let Self { http, https, clusters, endpoints, secrets } = other;
+        let Self { http, https, clusters, endpoints, secrets, stats_tls } = other;
         self.http.extend(http);
         self.https.extend(https);
         self.clusters.extend(clusters);
         self.endpoints.extend(endpoints);
         self.secrets.extend(secrets);
+        self.stats_tls |= stats_tls;
     }
 }

@@ -4,7 +4,7 @@ mod process;
 
 use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
-use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, Settings, TlsParameters};
+use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, Settings, StatsTls, TlsParameters};
 use crate::model::TlsVersion;
 
 /// All that is wrong with settings whose values are right.
@@ -13,6 +13,7 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
     let mut checks = Checks { resolved, faults: Vec::new() };
     checks.ports();
     checks.families();
+    checks.stats_by_tls();
     let defaults = Settings::default();
     checks.tls("tls", &tls.parameters, &defaults.tls.parameters);
     checks.tls("upstream.tls", &upstream.tls, &defaults.upstream.tls);
@@ -82,10 +83,11 @@ impl Checks<'_> {
     /// No two listeners have one port, unless each has an address of its own.
     fn ports(&mut self) {
         let listeners = &self.resolved.settings.listeners;
-        let all: [(&str, &str, &Listener); 4] = [
+        let all: [(&str, &str, &Listener); 5] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
             ("listeners.stats.port", "stats", &listeners.stats),
+            ("listeners.stats.tls.port", "stats.tls", &listeners.stats_tls.at),
             ("listeners.overloadProbe.port", "overloadProbe", &listeners.overload_probe),
         ];
         for (i, (key, name, listener)) in all.iter().enumerate() {
@@ -116,6 +118,7 @@ impl Checks<'_> {
             ("listeners.http.address", &listeners.http),
             ("listeners.https.address", &listeners.https),
             ("listeners.stats.address", &listeners.stats),
+            ("listeners.stats.tls.address", &listeners.stats_tls.at),
             ("listeners.overloadProbe.address", &listeners.overload_probe),
         ];
         for (key, listener) in all {
@@ -133,6 +136,23 @@ impl Checks<'_> {
         if options.traffic_class.is_some() && !served.iter().all(|(_, listener)| has_v6(listener)) {
             let message = "a mark of IPv6, and a listener has no IPv6 address";
             self.fault(&["listeners.socketOptions.trafficClass"], message);
+        }
+    }
+
+    /// A port that shall be served by TLS has a key pair, and a key pair has a port.
+    fn stats_by_tls(&mut self) {
+        const PORT: &str = "listeners.stats.tls.port";
+        const SECRET: &str = "listeners.stats.tls.secret";
+        let StatsTls { at, secret, client_ca } = &self.resolved.settings.listeners.stats_tls;
+        if at.port != 0 && secret.is_none() {
+            self.fault(&[PORT], format!("nothing could be served: {SECRET} says with which key pair, and is not set"));
+        }
+        // Whoever writes a port of 0 has switched it off and knows it.
+        if at.port == 0 && !self.resolved.origins.contains_key(PORT) {
+            let used = [(SECRET, secret.is_some()), ("listeners.stats.tls.clientCa", client_ca.is_some())];
+            if let Some((key, _)) = used.iter().find(|(_, used)| *used) {
+                self.fault(&[key], format!("no statistics are served by TLS: {PORT} is not set"));
+            }
         }
     }
 

@@ -14,6 +14,8 @@ pub struct Listeners {
     pub https: Listener,
     /// Answers `/ready` and `/stats`; port 0 is none.
     pub stats: Listener,
+    /// Answers `/stats` instead of the former, by TLS.
+    pub stats_tls: StatsTls,
     /// Answers `/ready` unless Envoy is overloaded; port 0 is none.
     pub overload_probe: Listener,
     /// Whether listeners without an address of their own take IPv6 too; false only for nodes whose kernel has none,
@@ -40,6 +42,18 @@ pub struct Listener {
     pub address: Option<IpAddr>,
     /// The port.
     pub port: u16,
+}
+
+/// Statistics by TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatsTls {
+    /// Where; port 0 is nowhere.
+    pub at: Listener,
+    /// Namespace and name of the Secret with the server's key pair.
+    pub secret: Option<(String, String)>,
+    /// Namespace and name of the Secret whose `ca.crt` has the authorities of clients; `None` takes clients without a
+    /// certificate.
+    pub client_ca: Option<(String, String)>,
 }
 
 /// Whether connections start with a PROXY header.
@@ -265,6 +279,7 @@ impl Default for Listeners {
             http: every_address(8080),
             https: every_address(8443),
             stats: every_address(8002),
+            stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
             overload_probe: every_address(0),
             ipv6: true,
             proxy_protocol: ProxyProtocol::Off,

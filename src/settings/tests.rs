@@ -72,6 +72,7 @@ fn every_field_has_a_key() {
                 http: Listener { address: _, port: _ },
                 https: _,
                 stats: _,
+                stats_tls: StatsTls { at: _, secret: _, client_ca: _ },
                 overload_probe: _,
                 ipv6: _,
                 proxy_protocol: _,
@@ -188,7 +189,7 @@ fn every_field_has_a_key() {
     let fields = 3
         + 2
         + 2
-        + (4 * 2 + 6 + 2)
+        + (5 * 2 + 2 + 6 + 2)
         + (2 + 11)
         + 3
         + 2 * 2

@@ -18,7 +18,7 @@ use super::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
     ServicePort, SliceEndpoint,
 };
-use super::secret::key_pair;
+use super::secret::{authorities, key_pair};
 
 /// Prefixes of the annotations that translation reads.
 const ANNOTATIONS: [&str; 6] = [
@@ -65,7 +65,7 @@ pub trait Decode {
     /// The kind.
     const KIND: Kind;
 
-    /// The compact form; `None` if nothing of the object is ever read: a Secret without a TLS key pair.
+    /// The compact form; `None` if nothing of the object is ever read: a Secret with neither a TLS key pair nor authorities.
     fn decode(self) -> Option<Object>;
 }
 
@@ -162,7 +162,7 @@ impl Decode for discovery::EndpointSlice {
 impl Decode for core::Secret {
     const KIND: Kind = Kind::Secret;
 
-    /// `None` for other types than `kubernetes.io/tls` and `Opaque`, and for an `Opaque` one with neither of the two
+    /// `None` for other types than `kubernetes.io/tls` and `Opaque`, and for an `Opaque` one with none of the three
     /// data keys: a watch must take that as a deletion.
     fn decode(self) -> Option<Object> {
         let mut data = self.data.unwrap_or_default();
@@ -172,10 +172,10 @@ impl Decode for core::Secret {
                 .into_iter()
                 .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
         );
-        let (crt, key) = (data.get("tls.crt"), data.get("tls.key"));
+        let (crt, key, ca) = (data.get("tls.crt"), data.get("tls.key"), data.get("ca.crt"));
         match self.type_.as_deref().unwrap_or_default() {
             "kubernetes.io/tls" => {}
-            "Opaque" | "" if crt.is_some() || key.is_some() => {}
+            "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() => {}
             _ => return None,
         }
         let checked = match (crt, key) {
@@ -187,7 +187,13 @@ impl Decode for core::Secret {
             Ok(pair) => (Some(Arc::new(pair)), None),
             Err(fault) => (None, Some(fault)),
         };
-        Some(Object::Secret(Arc::new(Secret { meta: meta(self.metadata, Self::KIND), pair, fault })))
+        let (authorities, authorities_fault) = match ca.map(|ca| authorities(&ca.0)) {
+            Some(Ok(authorities)) => (Some(shared(&authorities)), None),
+            Some(Err(fault)) => (None, Some(shared(&fault))),
+            None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
+        };
+        let meta = meta(self.metadata, Self::KIND);
+        Some(Object::Secret(Arc::new(Secret { meta, pair, fault, authorities, authorities_fault })))
     }
 }
 

@@ -225,6 +225,11 @@ pub struct Secret {
     pub pair: Option<Arc<KeyPair>>,
     /// What is wrong with the current content, if anything; lower case, no full stop, names the data key.
     pub fault: Option<String>,
+    /// The same of `ca.crt`: the newest usable certificate authorities that this object ever had, PEM. Shared by all who
+    /// have the same ones, as all that one authority has issued do.
+    pub authorities: Option<Arc<str>>,
+    /// What is wrong with the current `ca.crt`; that there is none, too.
+    pub authorities_fault: Option<Arc<str>>,
 }
 
 /// One object of any kind.
@@ -310,7 +315,8 @@ const DELETED_SECRETS: usize = 1024;
 impl Objects {
     /// Takes in a new or changed object. Returns whether anything changed that translation reads.
     ///
-    /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one.
+    /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one. The same with its
+    /// certificate authorities.
     pub fn apply(&mut self, object: Object) -> bool {
         match object {
             Object::Ingress(object) => {
@@ -328,7 +334,7 @@ impl Objects {
 
     /// Takes an object away. Returns whether anything changed.
     ///
-    /// A Secret that ever had a usable key pair is not forgotten: it keeps its last good pair and bears the fault
+    /// A Secret that ever had a usable key pair, or authorities, is not forgotten: it keeps the last good ones and bears the fault
     /// [`SECRET_DELETED`], since people delete Secrets to have them issued anew, and hosts must not go dark meanwhile.
     /// That lasts until the Secret is back, until 1024 other Secrets are deleted after it, or until the process ends;
     /// a Secret that was gone before the process started is unknown to it.
@@ -437,17 +443,20 @@ impl Objects {
     fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
         let key = secret.meta.key.clone();
         self.deleted_secrets.retain(|deleted| *deleted != key);
-        if secret.pair.is_none()
-            && let Some(last_good) = self.secrets.get(&key).and_then(|before| before.pair.clone())
-        {
-            Arc::make_mut(&mut secret).pair = Some(last_good);
+        if let Some(before) = self.secrets.get(&key) {
+            if secret.pair.is_none() && before.pair.is_some() {
+                Arc::make_mut(&mut secret).pair = before.pair.clone();
+            }
+            if secret.authorities.is_none() && before.authorities.is_some() {
+                Arc::make_mut(&mut secret).authorities = before.authorities.clone();
+            }
         }
         put(&mut self.secrets, key, secret)
     }
 
     fn delete_secret(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.secrets.get(key) else { return false };
-        if before.pair.is_none() {
+        if before.pair.is_none() && before.authorities.is_none() {
             self.secrets.remove(key);
             return true;
         }
@@ -456,6 +465,7 @@ impl Objects {
         }
         let mut secret = Secret::clone(before);
         secret.fault = Some(SECRET_DELETED.into());
+        secret.authorities_fault = Some(SECRET_DELETED.into());
         self.secrets.insert(key.clone(), Arc::new(secret));
         self.deleted_secrets.push_back(key.clone());
         if self.deleted_secrets.len() > DELETED_SECRETS

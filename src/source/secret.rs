@@ -1,6 +1,7 @@
-//! Key pairs of Secrets, checked as they come in: what Envoy would refuse never gets further than this, for Envoy
+//! Key pairs and certificate authorities of Secrets, checked as they come in: what Envoy would refuse never gets further than this, for Envoy
 //! refuses the whole listener with it, and every other host on it.
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::crypto::ring::default_provider;
@@ -66,6 +67,20 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Stri
         names,
         not_after: validity.not_after.timestamp(),
     })
+}
+
+/// The certificate authorities of `ca.crt`, PEM, each once: certificates that whoever trusts them takes as issuers.
+///
+/// Errors: what is wrong, lower case, with the data key: what does not parse, and that there is none.
+pub fn authorities(ca: &[u8]) -> Result<String, String> {
+    let mut found = certificates(ca).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
+    if let Some(i) = found.iter().position(|der| !matches!(X509Certificate::from_der(der), Ok(([], _)))) {
+        return Err(format!("data[\"ca.crt\"]: certificate {} is not X.509", i + 1));
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|der| seen.insert(der.clone()));
+    let text = found.iter().flat_map(|der| pem("CERTIFICATE", der)).collect();
+    String::from_utf8(text).map_err(|_| "data[\"ca.crt\"]: not text".to_owned())
 }
 
 /// The certificates in `text`, DER.

@@ -1,16 +1,19 @@
 //! TLS: which names are served behind it, with which Secret.
 
+mod chosen;
+
 use std::sync::Arc;
 
-use crate::model::{Host, KeyPair, Secret, SecretName, TlsVersion};
+use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
 use crate::provenance::ObjectRef;
-use crate::settings::Settings;
 use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
 
 use super::annotations::Annotations;
 use super::host;
 use super::ingress::{Parsed, PathRule};
 use super::problem::{Problem, Reason};
+
+pub use chosen::{client_certificate, default_secret, stats};
 
 /// What a name is served with behind TLS.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,53 +73,6 @@ pub enum Instead {
     Nothing,
 }
 
-/// The pair of the default Secret; a problem if the one that the settings name has none.
-pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
-    let secret = settings.tls.default_secret.as_ref()?;
-    chosen_secret(secret, objects, "default TLS Secret", "no default certificate", problems)
-}
-
-/// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.
-pub fn client_certificate(
-    objects: &Objects,
-    settings: &Settings,
-    problems: &mut Vec<Problem>,
-) -> Option<Option<SecretName>> {
-    let secret = settings.upstream.client_certificate.as_ref()?;
-    let consequence = "paths to backends with TLS answer 503";
-    Some(chosen_secret(secret, objects, "Secret of the client certificate", consequence, problems))
-}
-
-/// The pair of a Secret that the settings name for `what`; a problem if it has none.
-fn chosen_secret(
-    (namespace, name): &(String, String),
-    objects: &Objects,
-    what: &str,
-    without: &str,
-    problems: &mut Vec<Problem>,
-) -> Option<SecretName> {
-    let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
-    let object = match secret {
-        Some(secret) => secret.meta.object_ref(Kind::Secret),
-        None => ObjectRef::new(Kind::Secret.as_str(), namespace, name),
-    };
-    let usable = secret.is_some_and(|secret| secret.pair.is_some());
-    let fault = match secret {
-        None => Some(format!("\"{namespace}/{name}\" {MISSING}")),
-        Some(secret) => secret.fault.as_ref().map(|fault| format!("\"{namespace}/{name}\": {fault}")),
-    };
-    if let Some(fault) = fault {
-        problems.push(Problem {
-            object,
-            field: String::new(),
-            reason: Reason::SecretNotValid,
-            message: format!("{what} {fault}"),
-            consequence: if usable { "last good key pair kept" } else { without }.to_owned(),
-        });
-    }
-    usable.then(|| secret_name(namespace, name))
-}
-
 /// What the end of a message says of a Secret that is not among the objects.
 const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
@@ -125,11 +81,21 @@ pub fn secret_name(namespace: &str, name: &str) -> SecretName {
     SecretName(format!("{namespace}/{name}").into())
 }
 
+/// The name in the model of the authorities in a Secret. The name of an object has no slash.
+pub fn authorities_name(namespace: &str, name: &str) -> SecretName {
+    SecretName(format!("{namespace}/{name}/ca.crt").into())
+}
+
 /// The model's secret of this name.
 pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
     let (namespace, name) = name.0.split_once('/')?;
+    let (name, of_authorities) = name.strip_suffix("/ca.crt").map_or((name, false), |name| (name, true));
     let secret = objects.secrets.get(&ObjectKey::new(namespace, name))?;
-    Some(Secret { pair: secret.pair.clone()?, origin: secret.meta.object_ref(Kind::Secret) })
+    let material = match of_authorities {
+        true => model::Material::Authorities(secret.authorities.clone()?),
+        false => model::Material::Pair(secret.pair.clone()?),
+    };
+    Some(Secret { material, origin: secret.meta.object_ref(Kind::Secret) })
 }
 
 /// The elements of `spec.tls`, and what is wrong with them. `secrets`: takes in those that were looked at.

@@ -14,7 +14,7 @@ mod missed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Cluster, ClusterName, Discovery, Host, Model, SecretName, TlsHost, Touched, VirtualHost};
+use crate::model::{Cluster, ClusterName, Discovery, Host, Model, SecretName, StatsTls, TlsHost, Touched, VirtualHost};
 use crate::parallel;
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
@@ -61,6 +61,8 @@ pub struct Translator {
     model: Model,
     ledger: Ledger,
     ground: Ground,
+    /// How statistics are to be served: no host depends on it.
+    stats_tls: Option<StatsTls>,
     /// What is wrong with classes, and with Secrets that the settings name.
     general: Vec<Arc<Problem>>,
     classes: Classes,
@@ -77,7 +79,7 @@ pub struct Translator {
     outcomes: Outcomes,
     clusters: Clusters,
     endpoint_problems: BTreeMap<ClusterName, Vec<Arc<Problem>>>,
-    /// How many TLS hosts and clusters use a Secret.
+    /// How many TLS hosts and clusters, and whether statistics, use a Secret.
     uses_of_secrets: BTreeMap<SecretName, usize>,
 }
 
@@ -109,16 +111,15 @@ impl Translator {
 
     /// Brings all of it up to date with `objects` and `settings`, which differ from those of the last time by `dirty` alone.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
-        let (ground, general) = if dirty.everything || dirty.classes || !dirty.secrets.is_empty() {
-            ground(objects, settings)
-        } else {
-            (self.ground.clone(), self.general.clone())
-        };
+        if !dirty.everything && !dirty.classes && dirty.secrets.is_empty() {
+            return self.follow(objects, settings, dirty);
+        }
+        let (ground, stats_tls, general) = ground(objects, settings);
         if dirty.everything || dirty.classes || ground != self.ground {
-            return self.begin_anew(objects, settings, ground, general);
+            return self.begin_anew(objects, settings, ground, stats_tls, general);
         }
         self.ledger.replace(&self.general, &general);
-        self.general = general;
+        (self.stats_tls, self.general) = (stats_tls, general);
         self.follow(objects, settings, dirty)
     }
 
@@ -128,12 +129,13 @@ impl Translator {
         objects: &Objects,
         settings: &Settings,
         ground: Ground,
+        stats_tls: Option<StatsTls>,
         general: Vec<Arc<Problem>>,
     ) -> Update {
         let before = std::mem::take(self);
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general);
-        (self.ground, self.general) = (ground, general);
+        (self.ground, self.stats_tls, self.general) = (ground, stats_tls, general);
         let ingresses = objects.ingresses.keys().cloned().collect();
         let mut update = self.follow(objects, settings, &Dirty { ingresses, ..Dirty::everything() });
         update.touched.extend(Touched::all(&before.model));
@@ -200,6 +202,7 @@ impl Translator {
         }
         self.outcomes.tell(&mut self.ledger);
         self.update_clusters(objects, dirty, &services, &mut update.touched);
+        self.update_stats(&mut update.touched);
         self.update_secrets(objects, dirty, &mut update.touched);
         update
     }
@@ -378,9 +381,24 @@ impl Translator {
         }
     }
 
-    /// Brings key pairs up to date. Those that came into use or went out of it are touched already.
+    /// Takes in how statistics are to be served.
+    fn update_stats(&mut self, touched: &mut Touched) {
+        if self.model.stats_tls == self.stats_tls {
+            return;
+        }
+        let now = self.stats_tls.clone();
+        let before = std::mem::replace(&mut self.model.stats_tls, now.clone());
+        touched.stats_tls = true;
+        let parts = |stats: Option<StatsTls>| stats.map_or((None, None), |stats| (Some(stats.secret), stats.clients));
+        let (before, now) = (parts(before), parts(now));
+        self.use_secret(before.0, now.0, touched);
+        self.use_secret(before.1, now.1, touched);
+    }
+
+    /// Brings key pairs and authorities up to date. Those that came into use or went out of it are touched already.
     fn update_secrets(&mut self, objects: &Objects, dirty: &Dirty, touched: &mut Touched) {
-        let names = dirty.secrets.iter().map(|key| tls::secret_name(&key.namespace, &key.name));
+        let parts = [tls::secret_name, tls::authorities_name];
+        let names = dirty.secrets.iter().flat_map(|key| parts.map(|name| name(&key.namespace, &key.name)));
         let changed: BTreeSet<SecretName> = names
             .filter(|name| self.uses_of_secrets.contains_key(name))
             .chain(touched.secrets.iter().cloned())
@@ -431,12 +449,13 @@ fn nobody() -> ObjectRef {
     ObjectRef::new(Kind::Ingress.as_str(), "", "")
 }
 
-/// What everything depends on, and what is wrong with it.
-fn ground(objects: &Objects, settings: &Settings) -> (Ground, Vec<Arc<Problem>>) {
+/// What everything depends on, how statistics are served, and what is wrong with either.
+fn ground(objects: &Objects, settings: &Settings) -> (Ground, Option<StatsTls>, Vec<Arc<Problem>>) {
     let mut problems = class::problems(objects, settings);
     let client_certificate = tls::client_certificate(objects, settings, &mut problems);
     let default_secret = tls::default_secret(objects, settings, &mut problems);
-    (Ground { default_secret, client_certificate }, problems.into_iter().map(Arc::new).collect())
+    let stats_tls = tls::stats(objects, settings, &mut problems);
+    (Ground { default_secret, client_certificate }, stats_tls, problems.into_iter().map(Arc::new).collect())
 }
 
 /// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.

@@ -10,8 +10,8 @@ metadata:
     # The only settings that Envoy reads at its start: with others come other pods.
     lockgate.dev/overload: {{ toJson . | sha256sum | trunc 16 }}
     {{- end }}
-    {{- with .Values.envoy.podAnnotations }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "lockgate.envoyAnnotations" . }}
+    {{- . | nindent 4 }}
     {{- end }}
 spec:
   # It talks to the controller, and not to the API server.
@@ -98,6 +98,10 @@ spec:
         {{- end }}
         - name: stats
           containerPort: {{ include "lockgate.port" (list . "stats" 8002) }}
+        {{- with include "lockgate.statsTlsPort" . }}
+        - name: stats-tls
+          containerPort: {{ . }}
+        {{- end }}
       # Answered by a listener that comes over xDS: an Envoy with no world of its own does not become ready. There is no
       # liveness probe on purpose: one that waits for its first configuration, or drains, must not be started anew.
       readinessProbe:

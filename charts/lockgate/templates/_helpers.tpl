@@ -164,7 +164,50 @@ topologySpreadConstraints:
 {{/* A port of Envoy's, as the settings say it: `(list . "http" 8080)`. */}}
 {{- define "lockgate.port" -}}
 {{- $settings := (index . 0).Values.settings -}}
-{{- dig "listeners" (index . 1) "port" (index . 2) $settings | int -}}
+{{- include "lockgate.free" (list (printf "listeners.%s.port" (index . 1)) (dig "listeners" (index . 1) "port" (index . 2) $settings)) -}}
+{{- end -}}
+
+{{/* The port of Envoy's statistics by TLS, or nothing if they are in clear text. */}}
+{{- define "lockgate.statsTlsPort" -}}
+{{- with dig "listeners" "stats" "tls" "port" 0 .Values.settings | int -}}
+{{- include "lockgate.free" (list "listeners.stats.tls.port" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A port that nobody else in the pod has. */}}
+{{- define "lockgate.free" -}}
+{{- $port := index . 1 | int -}}
+{{- if eq $port 8003 -}}
+{{- fail (printf "settings.%s: 8003 is the port of the container `drain`, beside Envoy in its pods" (index . 0)) -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+
+{{/* Annotations of Envoy's pods. The default ones lead those who go by them to where the statistics are. */}}
+{{- define "lockgate.envoyAnnotations" -}}
+{{- $annotations := deepCopy .Values.envoy.podAnnotations -}}
+{{- $port := include "lockgate.statsTlsPort" . -}}
+{{- if and $port (eq (get $annotations "prometheus.io/port") "8002") -}}
+{{- $annotations = merge (dict "prometheus.io/port" $port "prometheus.io/scheme" "https") $annotations -}}
+{{- end -}}
+{{- with $annotations -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses Secrets that the settings name and the controller may not read. */}}
+{{- define "lockgate.namedSecrets" -}}
+{{- $watched := .Values.watchNamespaces -}}
+{{- if $watched -}}
+{{- $settings := .Values.settings -}}
+{{- $named := dict "tls.defaultSecret" (dig "tls" "defaultSecret" "" $settings) "upstream.clientCertificate" (dig "upstream" "clientCertificate" "" $settings) "listeners.stats.tls.secret" (dig "listeners" "stats" "tls" "secret" "" $settings) "listeners.stats.tls.clientCa" (dig "listeners" "stats" "tls" "clientCa" "" $settings) -}}
+{{- range $key, $secret := $named -}}
+{{- $namespace := splitList "/" (toString (default "" $secret)) | first -}}
+{{- if and $namespace (not (has $namespace $watched)) -}}
+{{- fail (printf "settings.%s: the namespace of %s is not in watchNamespaces, so it is not read" $key $secret) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Whether HTTP/3 is on. */}}

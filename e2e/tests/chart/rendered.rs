@@ -60,6 +60,17 @@ const SETS: &[(&str, &[&str])] = &[
             "envoy.autoscaling.behavior.scaleUp.stabilizationWindowSeconds=10",
         ],
     ),
+    (
+        "Envoy's statistics by TLS",
+        &[
+            "settings.listeners.stats.tls.port=8004",
+            "settings.listeners.stats.tls.secret=lockgate/stats-tls",
+            "settings.listeners.stats.tls.clientCa=lockgate/scrapers",
+            "serviceMonitor.enabled=true",
+            "serviceMonitor.envoyTlsConfig.serverName=envoy.example.com",
+            "watchNamespaces={lockgate,shop}",
+        ],
+    ),
     ("certificates by cert-manager", &["xdsTls.mode=cert-manager"]),
     (
         "certificates by an issuer of the cluster",

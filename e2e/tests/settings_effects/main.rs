@@ -6,6 +6,7 @@ mod limits;
 mod live;
 mod log;
 mod rate_limit;
+mod stats;
 mod tls;
 mod tracing;
 

@@ -71,7 +71,7 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
     let mut touched = Touched::default();
     let full = fixture::model();
     for _ in 0..[1, 1, 2, 30][dice.below(4)] {
-        match dice.below(12) {
+        match dice.below(13) {
             0 => {
                 let (name, cluster) = full.clusters.iter().nth(dice.below(full.clusters.len())).unwrap();
                 touched.clusters.insert(name.clone());
@@ -92,6 +92,10 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
                 if model.secrets.remove(name).is_none() {
                     model.secrets.insert(name.clone(), secret.clone());
                 }
+            }
+            12 => {
+                touched.stats_tls = true;
+                model.stats_tls = [None, full.stats_tls.clone()][dice.below(2)].clone();
             }
             3 => {
                 let host = host(dice);
@@ -130,6 +134,7 @@ fn every_way_to_a_model_gives_its_resources() {
             let settings_changed = dice.below(8) == 0;
             if settings_changed {
                 settings.listeners.stats.port = [0, 8081][dice.below(2)];
+                settings.listeners.stats_tls.at.port = [0, 8083, 8083][dice.below(3)];
                 settings.http.http3.enabled = dice.below(2) == 0;
                 settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
                 // With the objects in the routes' metadata, or without.

@@ -98,7 +98,8 @@ pub fn model() -> Model {
         ("a".into(), vec![endpoint("::1".parse().unwrap(), Health::Draining)]),
     ]);
     let endpoints = Endpoints { zones, origins: vec![ObjectRef::new("EndpointSlice", "shop", "cart-1")] };
-    let secret = SecretName("shop/cert".into());
+    let (secret, scrapers) = (SecretName("shop/cert".into()), SecretName("shop/scrapers/ca.crt".into()));
+    let authorities: Arc<str> = String::from_utf8_lossy(&PAIR.certificate_chain).into();
     let tls = |minimum, virtual_host: VirtualHost| TlsHost {
         secret: secret.clone(),
         minimum,
@@ -118,9 +119,19 @@ pub fn model() -> Model {
         ]),
         clusters: clusters.into_iter().map(|(name, cluster)| (name, cluster.into())).collect(),
         endpoints: BTreeMap::from([(cluster_name("shop/cart/http"), endpoints)]),
-        secrets: BTreeMap::from([(
-            secret,
-            Secret { pair: PAIR.clone(), origin: ObjectRef::new("Secret", "shop", "cert") },
-        )]),
+        stats_tls: Some(StatsTls { secret: secret.clone(), clients: Some(scrapers.clone()) }),
+        secrets: BTreeMap::from([
+            (
+                secret,
+                Secret { material: Material::Pair(PAIR.clone()), origin: ObjectRef::new("Secret", "shop", "cert") },
+            ),
+            (
+                scrapers,
+                Secret {
+                    material: Material::Authorities(authorities),
+                    origin: ObjectRef::new("Secret", "shop", "scrapers"),
+                },
+            ),
+        ]),
     }
 }

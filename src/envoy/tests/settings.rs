@@ -28,6 +28,8 @@ const CASES: &[Case] = &[
         s.listeners.stats = Listener { address: Some("::1".parse().unwrap()), port: 82 };
     }),
     case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
+    // The plain one answers no statistics any more.
+    case("statistics by TLS", &["stats", "stats-tls"], |s| s.listeners.stats_tls.at.port = 84),
     case("no IPv6", &["http", "https", "stats"], |s| s.listeners.ipv6 = false),
     case("PROXY protocol", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Required),
     case("PROXY protocol of some", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Optional),

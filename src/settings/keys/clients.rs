@@ -81,6 +81,32 @@ pub const CLIENTS: &[Key] = &[
         "Port of `/ready`, `/stats` and `/stats/prometheus`; 0 for none. Probes and scrapers go there."
     ),
     key!(
+        "listeners.stats.tls.address",
+        Maybe<Address>,
+        listeners.stats_tls.at.address,
+        "Where `/stats` is answered by TLS; all addresses if not set."
+    ),
+    key!(
+        "listeners.stats.tls.port",
+        PortOrNone,
+        listeners.stats_tls.at.port,
+        "Port of `/stats` and `/stats/prometheus` by TLS, with the versions, cipher suites and curves of `tls`; 0 for \
+         none. If it is set, `listeners.stats.port` answers `/ready` alone, whether or not there is a certificate."
+    ),
+    key!(
+        "listeners.stats.tls.secret",
+        Maybe<ObjectName>,
+        listeners.stats_tls.secret,
+        "The Secret with the key pair that scrapers are shown."
+    ),
+    key!(
+        "listeners.stats.tls.clientCa",
+        Maybe<ObjectName>,
+        listeners.stats_tls.client_ca,
+        "The Secret whose `ca.crt` has the authorities of scrapers, who then have to show a certificate of one of them. \
+         Whoever reaches the port may read the statistics if not set."
+    ),
+    key!(
         "listeners.overloadProbe.address",
         Maybe<Address>,
         listeners.overload_probe.address,

@@ -198,7 +198,10 @@ fn a_file_of_contour_is_told_what_its_keys_are_here() {
     assert!(told[2].starts_with("5:5: ") && told[2].ends_with("accessLog.format"), "{told:#?}");
     let told = faults("xdsServer:\n  port: 1\nenvoy:\n  metrics: {address: 127.0.0.1}\n");
     assert!(told[1].starts_with("2:3: xdsServer.port") && told[1].ends_with("xds.address, with the port"), "{told:#?}");
-    assert!(told[3].ends_with("listeners.stats"), "{told:#?}");
+    assert!(told[3].ends_with("listeners.stats, and listeners.stats.tls by TLS"), "{told:#?}");
+    let told = faults("metrics: {envoy: {port: 8003, ca-certificate-path: /ca.crt}}\n");
+    assert!(told[1].ends_with("here it is listeners.stats.port"), "{told:#?}");
+    assert!(told[2].ends_with("here it is listeners.stats.tls.clientCa, the name of a Secret"), "{told:#?}");
     let told = faults("globalExtAuth:\n  extensionService: a/b\n  responseTimeout: 1s\n  failOpen: true\n");
     let ends =
         ["here it is externalAuthorization", "an endpoint, as HOST:PORT", "here it is externalAuthorization.timeout"];
@@ -236,6 +239,16 @@ fn values_that_contradict_each_other() {
             &["listeners.stats.port: 1 is also the port of"],
         ),
         ("listeners: {overloadProbe: {port: 8002}}", "1:29", &["8002 is also the port of listeners.stats"]),
+        (
+            "listeners: {stats: {tls: {port: 8002, secret: a/b}}}",
+            "1:27",
+            &["8002 is also the port of listeners.stats;"],
+        ),
+        ("listeners: {stats: {tls: {port: 8443, secret: a/b}}}", "1:27", &["8443 is also the port of listeners.https"]),
+        ("listeners: {stats: {tls: {port: 8003}}}", "1:27", &["tls.port: nothing could be served", "tls.secret says"]),
+        ("listeners: {stats: {tls: {secret: a/b, clientCa: a/c}}}", "1:27", &["tls.secret: no statistics are served"]),
+        ("listeners: {stats: {tls: {clientCa: a/c}}}", "1:27", &["tls.clientCa: no statistics are served by TLS"]),
+        ("listeners: {ipv6: false, stats: {tls: {address: '::1'}}}", "1:40", &["listeners.ipv6 is false"]),
         ("listeners: {ipv6: false, http: {address: '::1'}}", "1:33", &["listeners.ipv6 is false"]),
         ("listeners: {ipv6: false, socketOptions: {trafficClass: 1}}", "1:42", &["a mark of IPv6"]),
         ("listeners: {http: {address: '::1'}, socketOptions: {tos: 1}}", "1:53", &["a mark of IPv4"]),
@@ -309,6 +322,9 @@ fn values_that_contradict_each_other() {
     read("listeners: {stats: {port: 0}, overloadProbe: {port: 0}}");
     read("xds: {address: '127.0.0.1:0'}\nadmin: {address: '127.0.0.1:0'}");
     read("xds: {address: '127.0.0.2:18001'}");
+    let told = faults("metrics: {envoy: {port: 8003, ca-certificate-path: /ca.crt}}\n");
+    assert!(told[1].ends_with("here it is listeners.stats.port"), "{told:#?}");
+    assert!(told[2].ends_with("here it is listeners.stats.tls.clientCa, the name of a Secret"), "{told:#?}");
     read("listeners: {http: {address: 10.0.0.1, port: 80}, https: {address: 10.0.0.2, port: 80}}");
 }
 

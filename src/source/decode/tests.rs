@@ -85,6 +85,16 @@ fn secrets_are_checked_and_others_dropped() {
     assert_eq!((good.pair.as_ref().unwrap().names.as_slice(), &good.fault), (["a.test".to_string()].as_slice(), &None));
     let Some(Object::Secret(half)) = secret("Opaque", json!({"tls.crt": crt})) else { panic!("not a Secret") };
     assert_eq!((&half.pair, half.fault.as_deref()), (&None, Some("data[\"tls.key\"] is missing")));
+    assert_eq!((&half.authorities, half.authorities_fault.as_deref()), (&None, Some("data[\"ca.crt\"] is missing")));
+    let Some(Object::Secret(issuer)) = secret("Opaque", json!({"ca.crt": crt})) else { panic!("not a Secret") };
+    assert_eq!((issuer.authorities.as_deref(), &issuer.authorities_fault), (Some(crt), &None));
+    let all = json!({"ca.crt": crt, "tls.crt": crt, "tls.key": key});
+    let Some(Object::Secret(all)) = secret("kubernetes.io/tls", all) else { panic!("not a Secret") };
+    assert_eq!((&all.pair, &all.fault), (&good.pair, &None));
+    assert!(Arc::ptr_eq(all.authorities.as_ref().unwrap(), issuer.authorities.as_ref().unwrap()), "not shared");
+    let Some(Object::Secret(bad)) = secret("", json!({"ca.crt": key})) else { panic!("not a Secret") };
+    let told = "data[\"ca.crt\"]: a private key is in it; it belongs into data[\"tls.key\"]";
+    assert_eq!((&bad.authorities, bad.authorities_fault.as_deref()), (&None, Some(told)));
     assert_eq!(secret("Opaque", json!({"password": "x"})), None);
     assert_eq!(secret("helm.sh/release.v1", json!({"tls.crt": crt, "tls.key": key})), None);
 

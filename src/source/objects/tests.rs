@@ -28,7 +28,8 @@ fn pair(not_after: i64) -> Arc<KeyPair> {
 }
 
 fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object {
-    Object::Secret(Arc::new(Secret { meta: meta(name), pair, fault: fault.map(str::to_string) }))
+    let fault = fault.map(str::to_string);
+    Object::Secret(Arc::new(Secret { meta: meta(name), pair, fault, authorities: None, authorities_fault: None }))
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -111,6 +112,28 @@ fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
     assert_eq!(objects.count(Kind::Secret), 1);
     objects.apply(secret("cert", Some(pair(2)), None));
     assert_eq!(objects.secrets.get(&key("cert")).unwrap().fault, None);
+}
+
+#[test]
+fn authorities_are_kept_as_key_pairs_are() {
+    let mut objects = Objects::default();
+    let with = |authorities: Option<&str>, fault: Option<&str>| {
+        let (authorities, authorities_fault) = (authorities.map(Into::into), fault.map(Into::into));
+        let fault = Some("data[\"tls.crt\"] is missing".to_owned());
+        Object::Secret(Arc::new(Secret { meta: meta("ca"), pair: None, fault, authorities, authorities_fault }))
+    };
+    let kept = |objects: &Objects| {
+        let secret = objects.secrets.get(&key("ca")).unwrap().clone();
+        (secret.authorities.as_deref().map(str::to_owned), secret.authorities_fault.as_deref().map(str::to_owned))
+    };
+    let good = Some("authorities".to_owned());
+    objects.apply(with(Some("authorities"), None));
+    assert!(objects.apply(with(None, Some("bad"))));
+    assert_eq!(kept(&objects), (good.clone(), Some("bad".to_owned())));
+    assert!(objects.delete(Kind::Secret, &key("ca")));
+    assert_eq!(kept(&objects), (good, Some(SECRET_DELETED.to_owned())));
+    objects.apply(with(Some("others"), None));
+    assert_eq!(kept(&objects), (Some("others".to_owned()), None));
 }
 
 #[test]

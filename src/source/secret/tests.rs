@@ -146,3 +146,17 @@ fn what_envoy_takes_is_taken_and_what_it_refuses_is_refused() {
         assert_eq!(pair(crt, key).unwrap_err(), format!("data[\"tls.crt\"]: {fault}"));
     }
 }
+
+#[test]
+fn authorities_are_certificates_each_once() {
+    let key = Key::generate().unwrap();
+    let (one, other) = (signed(&params(&["a.test"]), &key), signed(&params(&["b.test"]), &key));
+    let all = format!("# ours\n{one}{}\n{one}", other.replace('\n', "\r\n"));
+    let plain = |text: &str| text.replace("\r\n", "\n");
+    assert_eq!(authorities(all.as_bytes()).unwrap(), plain(&one) + &plain(&other));
+    let fault = |text: &str| authorities(text.as_bytes()).unwrap_err();
+    assert_eq!(fault(""), r#"data["ca.crt"]: empty"#);
+    assert_eq!(fault(&one[..one.len() / 2]), r#"data["ca.crt"]: a PEM block has no end"#);
+    let no_certificate = format!("{one}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    assert_eq!(fault(&no_certificate), r#"data["ca.crt"]: certificate 2 is not X.509"#);
+}

@@ -232,13 +232,20 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         not_after: i64::MAX,
     };
-    SecretBuilder(Secret { meta: meta(name), pair: Some(Arc::new(pair)), fault: None })
+    let (pair, authorities_fault) = (Some(Arc::new(pair)), Some("data[\"ca.crt\"] is missing".into()));
+    SecretBuilder(Secret { meta: meta(name), pair, fault: None, authorities: None, authorities_fault })
 }
 
 impl SecretBuilder {
     /// Now faulty, the last good pair known.
     pub fn fault(mut self, fault: &str) -> Self {
         self.0.fault = Some(fault.to_owned());
+        self
+    }
+
+    /// With these authorities.
+    pub fn authorities(mut self, authorities: &str) -> Self {
+        (self.0.authorities, self.0.authorities_fault) = (Some(authorities.into()), None);
         self
     }
 

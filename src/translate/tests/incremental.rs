@@ -39,14 +39,19 @@ fn any_service() -> impl Strategy<Value = Object> {
 
 fn any_secret() -> impl Strategy<Value = Object> {
     let names = select(vec![vec!["x.com"], vec!["*.x.com"], vec!["a.x.com", "b.x.com"], vec![]]);
-    (select(vec!["good", "wild", "bad", "gone"]), names, 0..4).prop_map(|(name, names, form)| {
-        let builder = secret(name, &names);
-        match form {
-            0 => builder.fault("expired").into(),
-            1 => builder.fault("no key").without_pair().into(),
-            _ => builder.into(),
-        }
-    })
+    let authorities = select(vec![None, None, Some("one"), Some("other")]);
+    (select(vec!["good", "wild", "bad", "gone"]), names, authorities, 0..4).prop_map(
+        |(name, names, authorities, form)| {
+            let builder = secret(name, &names);
+            let builder =
+                authorities.into_iter().fold(builder, |builder, authorities| builder.authorities(authorities));
+            match form {
+                0 => builder.fault("expired").into(),
+                1 => builder.fault("no key").without_pair().into(),
+                _ => builder.into(),
+            }
+        },
+    )
 }
 
 fn any_class() -> impl Strategy<Value = Object> {
@@ -86,8 +91,9 @@ fn any_object() -> impl Strategy<Value = Object> {
 
 fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
-    (secret(), secret(), any::<bool>(), any::<bool>()).prop_map(
-        |(default_secret, client_certificate, allow, classless)| {
+    let stats = (prop::option::of(9000u16..9002), secret(), secret());
+    (secret(), secret(), any::<bool>(), any::<bool>(), stats).prop_map(
+        |(default_secret, client_certificate, allow, classless, (port, stats_secret, client_ca))| {
             let mut settings = Settings {
                 tls: Tls { default_secret, ..Tls::default() },
                 external_names: ExternalNames { allow, cluster_local: false },
@@ -95,6 +101,8 @@ fn any_settings() -> impl Strategy<Value = Settings> {
                 ..Settings::default()
             };
             settings.upstream.client_certificate = client_certificate;
+            let stats = &mut settings.listeners.stats_tls;
+            (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);
             settings
         },
     )
@@ -151,6 +159,7 @@ fn difference(before: &Model, now: &Model) -> Touched {
         clusters: differing(&before.clusters, &now.clusters),
         endpoints: differing(&before.endpoints, &now.endpoints),
         secrets: differing(&before.secrets, &now.secrets),
+        stats_tls: before.stats_tls != now.stats_tls,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Which names are served behind TLS, and with which Secret.
 
+use std::collections::BTreeSet;
+
 use super::fixtures::*;
 use crate::model::{Cluster, Host, TlsVersion};
+use crate::source::objects::Object;
 
 /// An Ingress with a rule for `host`, `/` to `a`.
 fn rule(name: &str, host: &str) -> IngressBuilder {
@@ -105,8 +108,8 @@ fn a_default_secret_without_a_pair_is_told() {
     assert_eq!(
         world.problems(),
         [
-            "Secret shop/nope: default TLS Secret \"shop/nope\" does not exist, or is neither of type \"kubernetes.io/tls\" nor \
-          \"Opaque\"; no default certificate"
+            "Secret shop/nope: default TLS Secret \"shop/nope\" does not exist, is in a namespace that is not watched, or is \
+          neither of type \"kubernetes.io/tls\" nor \"Opaque\"; no default certificate"
         ]
     );
 }
@@ -263,4 +266,57 @@ fn backends_that_speak_tls_are_shown_the_client_certificate() {
     assert_eq!(shown(&world), [(bare, None)]);
     assert_eq!(world.problems().len(), 2, "{:?}", world.problems());
     assert!(world.problems()[1].ends_with("paths to backends with TLS answer 503"), "{:?}", world.problems());
+}
+
+#[test]
+fn statistics_are_served_with_what_there_is_or_not_at_all() {
+    let shop = |name: &str| Some(("shop".to_owned(), name.to_owned()));
+    let with = |objects: Vec<Object>, client_ca: Option<&str>| {
+        let mut world = objects.into_iter().fold(world(), World::with);
+        let stats = &mut world.settings.listeners.stats_tls;
+        (stats.at.port, stats.secret, stats.client_ca) = (8003, shop("pair"), client_ca.and_then(shop));
+        world
+    };
+    let served = |world: &World| {
+        let model = world.model();
+        let named = model.stats_tls.into_iter().flat_map(|stats| [Some(stats.secret), stats.clients]).flatten();
+        let named: BTreeSet<_> = named.collect();
+        assert!(model.secrets.keys().eq(&named), "{:?}", model.secrets);
+        named.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let pair = || -> Object { secret("pair", &[]).into() };
+    let issuer = || secret("issuer", &[]).without_pair().fault("data[\"tls.crt\"] is missing");
+    assert_eq!(served(&with(vec![pair()], None)), ["shop/pair"]);
+    let both = with(vec![pair(), issuer().authorities("pem").into()], Some("issuer"));
+    assert_eq!(
+        (served(&both), both.problems()),
+        (vec!["shop/issuer/ca.crt".to_owned(), "shop/pair".to_owned()], vec![])
+    );
+    let one = with(vec![secret("pair", &[]).authorities("pem").into()], Some("pair"));
+    assert_eq!(served(&one), ["shop/pair", "shop/pair/ca.crt"]);
+
+    let none = with(vec![], Some("nope"));
+    assert_eq!(served(&none), [""; 0]);
+    let missing = "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \
+                   \"Opaque\"; no statistics are served";
+    assert_eq!(
+        none.problems(),
+        [
+            format!("Secret shop/nope: Secret of the authorities of scrapers \"shop/nope\" {missing}"),
+            format!("Secret shop/pair: Secret of the statistics' certificate \"shop/pair\" {missing}"),
+        ]
+    );
+    let without = with(vec![pair(), issuer().into()], Some("issuer"));
+    assert_eq!(served(&without), [""; 0]);
+    assert_eq!(
+        without.problems(),
+        ["Secret shop/issuer: Secret of the authorities of scrapers \"shop/issuer\": data[\"ca.crt\"] is missing; no \
+          statistics are served"]
+    );
+    let last_good = with(vec![secret("pair", &[]).fault("expired").into()], None);
+    assert_eq!(served(&last_good), ["shop/pair"]);
+    assert!(last_good.problems()[0].ends_with("\"shop/pair\": expired; last good key pair kept"));
+    let mut off = with(vec![], Some("nope"));
+    off.settings.listeners.stats_tls.at.port = 0;
+    assert_eq!((served(&off), off.problems()), (vec![], vec![]));
 }
