@@ -34,6 +34,15 @@ pub fn series(page: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
+/// The settings file of one that has one.
+const FILE: &str = "lockgate.yaml";
+
+/// `text` with ports for the names of these.
+fn with_ports(text: &str, ports: [u16; 5]) -> String {
+    let names = ["XDS", "ADMIN", "HTTP_PORT", "HTTPS_PORT", "STATS"];
+    names.iter().zip(ports).fold(text.to_owned(), |text, (name, port)| text.replace(name, &port.to_string()))
+}
+
 /// `lockgate serve`.
 pub struct Lockgate {
     process: Process,
@@ -82,6 +91,31 @@ impl Lockgate {
         args.extend(flags.iter().map(ToString::to_string));
         let process = Process::start("lockgate", &binary(), &args, &directory.path().join("lockgate.log"));
         Self { process, args, directory, xds, admin, http, https, stats }
+    }
+
+    /// Starts it with no flags but `source` and a settings file, as [`Lockgate::write`] has it.
+    ///
+    /// # Panics
+    /// If it was not built.
+    pub fn launch_by_file(source: &[&str], text: &str) -> Self {
+        let directory = tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
+        let [xds, admin, http, https, stats] = [(); 5].map(|()| ports::free());
+        let file = directory.path().join(FILE).display().to_string();
+        let args: Vec<String> = ["serve", "--config", &file].iter().chain(source).map(ToString::to_string).collect();
+        std::fs::write(&file, with_ports(text, [xds, admin, http, https, stats])).expect("the settings file");
+        let process = Process::start("lockgate", &binary(), &args, &directory.path().join("lockgate.log"));
+        Self { process, args, directory, xds, admin, http, https, stats }
+    }
+
+    /// Writes its settings file, in which `XDS`, `ADMIN`, `HTTP_PORT`, `HTTPS_PORT` and `STATS` stand for its ports.
+    ///
+    /// # Panics
+    /// If that cannot be done.
+    pub fn write(&self, text: &str) {
+        let Self { xds, admin, http, https, stats, .. } = self;
+        let whole = self.directory.path().join("written");
+        std::fs::write(&whole, with_ports(text, [*xds, *admin, *http, *https, *stats])).expect("the settings file");
+        std::fs::rename(whole, self.directory.path().join(FILE)).expect("the settings file");
     }
 
     /// Waits until `/readyz` says so.
