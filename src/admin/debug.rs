@@ -24,7 +24,7 @@ const INDEX: &str = "\
 /debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
 /debug/resources?view=whole          the same for Envoys by state of the world; with type= and name= too
 /debug/resources?view=grpc           the same for gRPC clients without a proxy
-/debug/settings                      the settings that hold, where each comes from, what is wrong with the file
+/debug/settings                      the settings that hold, where each comes from, what waits, what is wrong with the file
 /debug/xds                           the open streams: who, what was sent, accepted, rejected
 /debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
 ";

@@ -13,8 +13,8 @@ use crate::source::file;
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
 pub struct SettingsArgs {
-    /// The settings file, see docs/settings.md; it is watched, and a change holds without a restart. Flags win over it
-    /// [default: none]
+    /// The settings file, see docs/settings.md; it is watched, and a change of most keys holds without a restart. Flags win
+    /// over it [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 

@@ -6,7 +6,7 @@ use clap::CommandFactory;
 
 use super::*;
 use crate::settings::{
-    AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
+    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
 };
 use crate::telemetry;
 
@@ -103,6 +103,32 @@ fn every_flag_arrives() {
     let process = process.clone();
     assert_eq!(settings, expected);
     assert_eq!(options, ServerOptions { process, identifier: "me".into(), writes: Writes::Elected });
+}
+
+/// What the help says of flags and what the table of keys says of the same settings is one thing.
+#[test]
+fn the_defaults_in_the_help_are_those_of_the_settings() {
+    let mut root = Cli::command();
+    root.build();
+    let mut compared = 0;
+    for option in root.find_subcommand("serve").unwrap().get_arguments() {
+        let Some(flag) = option.get_long().map(|long| format!("--{long}")) else { continue };
+        let value = option.get_possible_values().first().map(|value| value.get_name().to_owned());
+        let values = ["1", "1s", "off", "127.0.0.1:1", "a", "a/b", "600d", "2"];
+        let line = value.iter().map(String::as_str).chain(values).map(|value| format!("{flag} {value}"));
+        let overrides =
+            line.filter_map(|line| parse(&line).ok()?.resolve().ok()).map(|(_, settings, _)| settings.overrides);
+        let Some(key) = overrides.flatten().map(|given| given.key).next() else { continue };
+        let default = settings::written(&Settings::default(), key);
+        let default = default.trim_matches('"');
+        if ["null", "[]", "false", "true"].contains(&default) {
+            continue;
+        }
+        let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains(&format!("[default: {default}")), "{flag}: the default of {key} is {default}: {help}");
+        compared += 1;
+    }
+    assert!(compared > 15, "{compared} flags");
 }
 
 #[test]

@@ -142,8 +142,9 @@ the value of before holds, while everything else of the edit is applied; the log
 Not in this file is what says where everything else comes from: the source of objects (`--kubeconfig` and `--context`,
 `--manifests`, `--resources`), this file itself (`--config`), and the name of a single replica (`--id`).
 
-A flag of the same meaning wins over the file, and the log tells what it hides. A key without a value (`null`) is one that is not set. Times are written
-`500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is switched off by `off`.
+A flag of the same meaning wins over the file, and the log tells what it hides. A key without a value (`null`) is one that
+is not set. Times are written `500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is
+switched off by `off`.
 ";
 
 const DESCRIPTORS: &str = "
