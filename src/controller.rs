@@ -138,6 +138,7 @@ impl Controller {
                     pass.changed.extend(changed);
                 }
                 self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
+                self.metrics.list_taken(kind.as_str());
             }
             Event::Applied(object) => {
                 let (kind, reference) = (object.kind(), object.object_ref());

@@ -34,6 +34,7 @@ struct Inner {
     registry: Registry,
     objects: Family<Kind, Gauge>,
     listed: Family<Kind, Gauge>,
+    lists: Family<Kind, Counter>,
     problems: Family<Reason, Gauge>,
     source_faults: Counter,
     settings_valid: Gauge,
@@ -120,6 +121,7 @@ impl Metrics {
             registry: Registry::default(),
             objects: Family::default(),
             listed: Family::default(),
+            lists: Family::default(),
             problems: Family::default(),
             source_faults: Counter::default(),
             settings_valid: Gauge::default(),
@@ -160,6 +162,11 @@ impl Metrics {
     /// Whether the first list of `kind` is in.
     pub fn set_listed(&self, kind: &'static str, listed: bool) {
         self.0.listed.get_or_create(&Kind { kind }).set(i64::from(listed));
+    }
+
+    /// All objects of `kind` were listed: at the start, and when a watch could not be followed.
+    pub fn list_taken(&self, kind: &'static str) {
+        self.0.lists.get_or_create(&Kind { kind }).inc();
     }
 
     /// A problem with this reason was found.
@@ -307,6 +314,7 @@ impl Inner {
         registry.register("build", "The version that runs", build);
         registry.register("objects", "Objects known, by kind", self.objects.clone());
         registry.register("source_listed", "1 once the first list of the kind is in", self.listed.clone());
+        registry.register("source_lists", "Lists of all objects of the kind that were taken in", self.lists.clone());
         registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
         registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
         let settings_valid = self.settings_valid.clone();
@@ -400,6 +408,7 @@ mod tests {
         let metrics = Metrics::new("abc1234");
         metrics.set_objects("Ingress", 3);
         metrics.set_listed("Ingress", true);
+        metrics.list_taken("Ingress");
         ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problem_found(reason));
         metrics.source_fault();
         metrics.set_source_faulty(1);
@@ -424,6 +433,7 @@ mod tests {
                 concat!("lockgate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\",commit=\"abc1234\"} 1"),
                 "lockgate_objects{kind=\"Ingress\"} 3",
                 "lockgate_source_listed{kind=\"Ingress\"} 1",
+                "lockgate_source_lists_total{kind=\"Ingress\"} 1",
                 "lockgate_source_faulty 1",
                 "lockgate_source_faults_total 1",
                 "lockgate_problems{reason=\"Conflicted\"} 2",

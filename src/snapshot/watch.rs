@@ -206,6 +206,9 @@ impl Index {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::sync::atomic::AtomicU32;
+    use std::time::{Duration, Instant};
+
     use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
     use futures::FutureExt;
 
@@ -248,6 +251,35 @@ mod tests {
         assert!(!woken(&one));
         store.update(Update::removing(vec![(ENDPOINTS, "c".into())]));
         assert!(woken(&one));
+    }
+
+    #[tokio::test]
+    async fn who_is_woken_while_going_to_sleep_does_not_sleep() {
+        const ROUNDS: u32 = 100_000;
+        const LIMIT: Duration = Duration::from_secs(10);
+        let wake = Arc::new(Wake::default());
+        let asleep_soon = Arc::new(AtomicU32::new(0));
+        let waking = std::thread::spawn({
+            let (wake, asleep_soon) = (wake.clone(), asleep_soon.clone());
+            move || {
+                for round in 1..=ROUNDS {
+                    while asleep_soon.load(Ordering::Acquire) < round {
+                        std::hint::spin_loop();
+                    }
+                    wake.wake();
+                }
+            }
+        });
+        for round in 1..=ROUNDS {
+            asleep_soon.store(round, Ordering::Release);
+            // A little later each time, so that every moment has its turn.
+            (0..round % 64).for_each(|_| std::hint::spin_loop());
+            let (woken, since) = (std::future::poll_fn(|cx| wake.poll(cx)), Instant::now());
+            // Whose time is over is asked once more, and would answer then.
+            tokio::time::timeout(LIMIT, woken).await.unwrap();
+            assert!(since.elapsed() < LIMIT, "slept through call {round}");
+        }
+        waking.join().unwrap();
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::{Bench, Figure, LIMIT};
 use crate::report::Unit;
 use crate::stats::percentile;
 use crate::system::clients::Sight;
+use crate::system::cluster::Written;
 use crate::system::controller::Which;
 
 pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to which nothing has led yet. Latency counts \
@@ -34,7 +35,7 @@ impl Bench {
             let index = session.spare()?;
             let written = session.api.ingress(index, index, None).await?;
             let at = session.clients.saw(Sight::Host(index), LIMIT).await?;
-            series.took(written.sent, written.answered, at);
+            series.took(session, &written, at)?;
         }
         series.figures(session).await
     }
@@ -46,27 +47,31 @@ impl Bench {
         while series.goes_on(budget) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let (at, written) = self.change_endpoints(session).await?;
-            series.took(written.sent, written.answered, at);
+            series.took(session, &written, at)?;
         }
         series.figures(session).await
     }
 
     /// One change of endpoints; when the last client had it.
-    pub(super) async fn change_endpoints(
-        &mut self,
-        session: &mut Session,
-    ) -> anyhow::Result<(Instant, crate::system::cluster::Written)> {
+    pub(super) async fn change_endpoints(&mut self, session: &mut Session) -> anyhow::Result<(Instant, Written)> {
         self.change += 1;
         let written = session.api.endpoints(self.change * 7919 % session.size, self.change).await?;
         Ok((session.clients.saw(Sight::Change(self.change), LIMIT).await?, written))
     }
 }
 
+/// CPU time that is no single change's.
+const STRIKING: Duration = Duration::from_millis(30);
+
 /// A series of changes.
 pub(super) struct Series {
     idle: f64,
     started: Instant,
     cpu: Duration,
+    /// When the last change was done: the controller's CPU time.
+    last: Duration,
+    /// What is told when a change takes more: with what else was done since the last one.
+    striking: Duration,
     bytes: u64,
     /// From the request, and from the answer.
     latencies: Vec<u64>,
@@ -76,10 +81,13 @@ pub(super) struct Series {
 impl Series {
     pub async fn start(session: &mut Session) -> anyhow::Result<Self> {
         let idle = session.idle().await?;
+        let cpu = session.controller.cpu()?;
         Ok(Self {
             idle,
             started: Instant::now(),
-            cpu: session.controller.cpu()?,
+            cpu,
+            last: cpu,
+            striking: STRIKING,
             bytes: session.clients.shared.bytes.get(),
             latencies: Vec::new(),
             after: Vec::new(),
@@ -92,11 +100,20 @@ impl Series {
         count < FEWEST || count < MOST && self.started.elapsed() < budget
     }
 
-    pub fn took(&mut self, sent: Instant, answered: Instant, at: Instant) {
+    /// One change is done.
+    pub fn took(&mut self, session: &mut Session, written: &Written, at: Instant) -> anyhow::Result<()> {
         let nanoseconds =
             |from: Instant| u64::try_from(at.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX);
-        self.latencies.push(nanoseconds(sent));
-        self.after.push(nanoseconds(answered));
+        self.latencies.push(nanoseconds(written.sent));
+        self.after.push(nanoseconds(written.answered));
+        let cpu = session.controller.cpu()?;
+        let cost = cpu - std::mem::replace(&mut self.last, cpu);
+        if cost > self.striking {
+            self.striking = cost;
+            let (count, elapsed) = (self.latencies.len(), self.started.elapsed());
+            eprintln!("== change {count}, {elapsed:.1?} after the first: {cost:.1?} of CPU since the one before it");
+        }
+        Ok(())
     }
 
     pub async fn figures(mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {

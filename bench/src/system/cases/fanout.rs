@@ -34,7 +34,7 @@ impl Bench {
         while series.goes_on(budget) {
             tokio::time::sleep(Duration::from_millis(150)).await;
             let (at, written) = self.change_endpoints(&mut session).await?;
-            series.took(written.sent, written.answered, at);
+            series.took(&mut session, &written, at)?;
         }
         let mut figures = series.figures(&mut session).await?;
         let (now, peak) = session.controller.memory()?;
