@@ -10,30 +10,30 @@ mod dirty;
 mod hosts;
 mod ledger;
 mod missed;
+mod secrets;
+mod sites;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Cluster, ClusterName, Discovery, Host, Model, SecretName, StatsTls, TlsHost, Touched, VirtualHost};
+use crate::model::{ClusterName, Host, Model, SecretName, StatsTls, Touched};
 use crate::parallel;
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::source::objects::{Kind, ObjectKey, Objects};
+use crate::source::objects::{ObjectKey, Objects};
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
 use super::few::{Few, beyond};
 use super::ingress::{self, Parsed, Reading, Target};
 use super::problem::{Problem, Problems};
-use super::tls::{self, Asking, Chain};
-use super::virtual_host::{Around, HostRules, Side, catch_all};
-use super::{endpoints_of, host};
+use super::tls;
+use super::virtual_host::catch_all;
 
-use clusters::{Clusters, NewClusters, led_to, names_of};
+use clusters::{Clusters, NewClusters};
 pub use dirty::Dirty;
-use hosts::{Precedence, Sites, precedence};
 use ledger::Ledger;
 use missed::Outcomes;
+use sites::{Precedence, Sites, precedence};
 
 /// So many Ingresses are read, and hosts made, before they are put where they belong: all at once would be a second copy
 /// of them. Tests have small worlds, and go through them in several turns too.
@@ -253,200 +253,6 @@ impl Translator {
         self.catch_all = found;
         changed
     }
-
-    /// The Ingresses that name a host, in the order of precedence.
-    fn naming(&self, host: &Host) -> Vec<&Parsed> {
-        let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
-        ingresses.filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed).collect()
-    }
-
-    /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
-    fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
-        let made = self.make(host, objects, settings);
-        self.exchange_host(host, made, touched);
-    }
-
-    /// Puts `made` in the place of what there was of a host.
-    fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, in_rules } = made;
-        if let Some(site) = self.sites.forget_unnamed(host) {
-            self.ledger.remove(&site.problems);
-            self.outcomes.replace(host, &site.missed, &[]);
-        } else if let Some(site) = self.sites.get_mut(host) {
-            self.ledger.replace(&site.problems, &problems);
-            self.outcomes.replace(host, &site.missed, &missed);
-            (site.problems, site.missed, site.chain) = (problems, missed, chain);
-            self.sites.set_in_rules(host, in_rules);
-        }
-        if self.model.http.get(host) != http.as_ref() {
-            self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
-            set(&mut self.model.http, host, http);
-            touched.http.insert(host.clone());
-        }
-        if self.model.https.get(host) != https.as_ref() {
-            let before = self.model.https.get(host);
-            let routes = |tls: Option<&TlsHost>| led_to(tls.map(|tls| &tls.virtual_host));
-            self.clusters.lead(&routes(before), &routes(https.as_ref()));
-            let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
-            self.use_secret(secrets.0, secrets.1, touched);
-            set(&mut self.model.https, host, https);
-            touched.https.insert(host.clone());
-        }
-    }
-
-    /// What is to be of a host.
-    fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
-        let naming = self.naming(host);
-        if naming.is_empty() && *host != Host::Any {
-            return Made::default();
-        }
-        let mut problems = Vec::new();
-        let own = HostRules::merge(host, &naming, &mut problems);
-        let in_rules = own.named();
-        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &mut Vec::new());
-        let parent = host::parent(host);
-        let above = (!in_rules).then(|| (parent.as_ref().map(rules_of).unwrap_or_default(), rules_of(&Host::Any)));
-        let around = Around { own, above, catch_all: self.catch_all.as_ref() };
-        let everywhere = *host == Host::Any && self.catch_all.is_some();
-        let http = (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText, &nobody()));
-        if *host == Host::Any {
-            let https = self.default_host(&around, objects, settings);
-            let problems = problems.into_iter().map(Arc::new).collect();
-            return Made { http, https, chain: None, problems, missed: Vec::new(), in_rules };
-        }
-        let above = parent.as_ref().and_then(|parent| self.sites.get(parent)).and_then(|site| site.chain.as_ref());
-        let (naming, beside) = asking(host, &naming);
-        let found = tls::chain(host, &naming, &beside, above, self.ground.default_secret.as_ref());
-        problems.extend(found.problems);
-        let https = found.chain.as_ref().map(|chain| {
-            let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
-            let virtual_host = around.virtual_host(host, Side::Tls, &origin);
-            let Chain { secret, minimum, maximum, origins } = chain.clone();
-            TlsHost { secret, minimum, maximum, virtual_host, origins }
-        });
-        let problems = problems.into_iter().map(Arc::new).collect();
-        Made { http, https, chain: found.chain, problems, missed: found.missed, in_rules }
-    }
-
-    /// What clients without a known server name are served, if there is a default certificate.
-    fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
-        let name = self.ground.default_secret.clone()?;
-        let secret = tls::secret(objects, &name)?;
-        let virtual_host = around.virtual_host(&Host::Any, Side::Tls, &secret.origin);
-        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
-        Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
-    }
-
-    /// Brings clusters and endpoints up to date.
-    fn update_clusters(
-        &mut self,
-        objects: &Objects,
-        dirty: &Dirty,
-        services: &BTreeSet<ObjectKey>,
-        touched: &mut Touched,
-    ) {
-        // A Service is also the origin of its endpoints, and names their port.
-        let moved = dirty.endpoints.iter().chain(services);
-        let mut endpoints: BTreeSet<ClusterName> =
-            moved.flat_map(|service| names_of(service, &self.model.clusters)).collect();
-        for (name, now) in self.clusters.take_changed() {
-            let before = self.model.clusters.get(&name);
-            if before == now.as_ref() {
-                continue;
-            }
-            let certificate = |cluster: Option<&Arc<Cluster>>| cluster?.client_certificate.clone();
-            let secrets = (certificate(before), certificate(now.as_ref()));
-            self.use_secret(secrets.0, secrets.1, touched);
-            set(&mut self.model.clusters, &name, now);
-            touched.clusters.insert(name.clone());
-            endpoints.insert(name);
-        }
-        let endpoints: Vec<ClusterName> = endpoints.into_iter().collect();
-        let made = parallel::map(&endpoints, |name| {
-            let discovery = self.model.clusters.get(name).map(|cluster| &cluster.discovery);
-            (discovery == Some(&Discovery::Eds)).then(|| endpoints_of(objects, name).unwrap_or_default())
-        });
-        for (name, now) in endpoints.into_iter().zip(made) {
-            let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
-            let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
-            let before = self.endpoint_problems.remove(&name).unwrap_or_default();
-            self.ledger.replace(&before, &problems);
-            if !problems.is_empty() {
-                self.endpoint_problems.insert(name.clone(), problems);
-            }
-            if self.model.endpoints.get(&name) != now.as_ref() {
-                set(&mut self.model.endpoints, &name, now);
-                touched.endpoints.insert(name);
-            }
-        }
-    }
-
-    /// Takes in how statistics are to be served.
-    fn update_stats(&mut self, touched: &mut Touched) {
-        if self.model.stats_tls == self.stats_tls {
-            return;
-        }
-        let now = self.stats_tls.clone();
-        let before = std::mem::replace(&mut self.model.stats_tls, now.clone());
-        touched.stats_tls = true;
-        let parts = |stats: Option<StatsTls>| stats.map_or((None, None), |stats| (Some(stats.secret), stats.clients));
-        let (before, now) = (parts(before), parts(now));
-        self.use_secret(before.0, now.0, touched);
-        self.use_secret(before.1, now.1, touched);
-    }
-
-    /// Brings key pairs and authorities up to date. Those that came into use or went out of it are touched already.
-    fn update_secrets(&mut self, objects: &Objects, dirty: &Dirty, touched: &mut Touched) {
-        let parts = [tls::secret_name, tls::authorities_name];
-        let names = dirty.secrets.iter().flat_map(|key| parts.map(|name| name(&key.namespace, &key.name)));
-        let changed: BTreeSet<SecretName> = names
-            .filter(|name| self.uses_of_secrets.contains_key(name))
-            .chain(touched.secrets.iter().cloned())
-            .collect();
-        for name in changed {
-            let used = self.uses_of_secrets.contains_key(&name);
-            let now = used.then(|| tls::secret(objects, &name)).flatten();
-            if self.model.secrets.get(&name) != now.as_ref() {
-                set(&mut self.model.secrets, &name, now);
-                touched.secrets.insert(name);
-            }
-        }
-    }
-
-    /// One that used the Secret `before` now uses `now`.
-    fn use_secret(&mut self, before: Option<SecretName>, now: Option<SecretName>, touched: &mut Touched) {
-        if before == now {
-            return;
-        }
-        if let Some(name) = now {
-            *self.uses_of_secrets.entry(name.clone()).or_default() += 1;
-            touched.secrets.insert(name);
-        }
-        if let Some(name) = before {
-            let uses = self.uses_of_secrets.entry(name.clone()).or_default();
-            *uses = uses.saturating_sub(1);
-            if *uses == 0 {
-                self.uses_of_secrets.remove(&name);
-            }
-            touched.secrets.insert(name);
-        }
-    }
-}
-
-/// All that is made of a host.
-#[derive(Default)]
-struct Made {
-    http: Option<VirtualHost>,
-    https: Option<TlsHost>,
-    chain: Option<Chain>,
-    problems: Vec<Arc<Problem>>,
-    missed: Vec<tls::Missed>,
-    in_rules: bool,
-}
-
-/// Stands where an origin is asked for and never needed: what has no object behind it is not served.
-fn nobody() -> ObjectRef {
-    ObjectRef::new(Kind::Ingress.as_str(), "", "")
 }
 
 /// What everything depends on, how statistics are served, and what is wrong with either.
@@ -456,20 +262,6 @@ fn ground(objects: &Objects, settings: &Settings) -> (Ground, Option<StatsTls>, 
     let default_secret = tls::default_secret(objects, settings, &mut problems);
     let stats_tls = tls::stats(objects, settings, &mut problems);
     (Ground { default_secret, client_certificate }, stats_tls, problems.into_iter().map(Arc::new).collect())
-}
-
-/// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
-fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
-    let (mut naming, mut beside) = (Vec::new(), Vec::new());
-    for &parsed in ingresses {
-        let Some(places) = parsed.places(host) else { continue };
-        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at as usize));
-        naming.extend(named.map(|entry| Asking { parsed, entry }));
-        if !places.rules.is_empty() {
-            beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
-        }
-    }
-    (naming, beside)
 }
 
 /// Notes that `reader`, which read `before`, now reads `now`.

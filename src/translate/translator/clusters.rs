@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::ledger::Ledger;
-use crate::model::{Action, Cluster, ClusterName, VirtualHost};
-use crate::source::objects::ObjectKey;
+use super::{Translator, set};
+use crate::model::{Action, Cluster, ClusterName, Discovery, Touched, VirtualHost};
+use crate::parallel;
+use crate::source::objects::{ObjectKey, Objects};
 use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::few::beyond;
+use crate::translate::{Dirty, endpoints_of};
 
 /// The clusters that Ingresses look at.
 #[derive(Debug, Default)]
@@ -146,4 +149,50 @@ pub fn led_to(host: Option<&VirtualHost>) -> BTreeSet<ClusterName> {
         Action::RedirectToHttps { .. } | Action::Respond { .. } => None,
     });
     forwards.flat_map(|forward| forward.clusters.iter().map(|weighted| weighted.cluster.clone())).collect()
+}
+
+impl Translator {
+    /// Brings clusters and endpoints up to date.
+    pub(super) fn update_clusters(
+        &mut self,
+        objects: &Objects,
+        dirty: &Dirty,
+        services: &BTreeSet<ObjectKey>,
+        touched: &mut Touched,
+    ) {
+        // A Service is also the origin of its endpoints, and names their port.
+        let moved = dirty.endpoints.iter().chain(services);
+        let mut endpoints: BTreeSet<ClusterName> =
+            moved.flat_map(|service| names_of(service, &self.model.clusters)).collect();
+        for (name, now) in self.clusters.take_changed() {
+            let before = self.model.clusters.get(&name);
+            if before == now.as_ref() {
+                continue;
+            }
+            let certificate = |cluster: Option<&Arc<Cluster>>| cluster?.client_certificate.clone();
+            let secrets = (certificate(before), certificate(now.as_ref()));
+            self.use_secret(secrets.0, secrets.1, touched);
+            set(&mut self.model.clusters, &name, now);
+            touched.clusters.insert(name.clone());
+            endpoints.insert(name);
+        }
+        let endpoints: Vec<ClusterName> = endpoints.into_iter().collect();
+        let made = parallel::map(&endpoints, |name| {
+            let discovery = self.model.clusters.get(name).map(|cluster| &cluster.discovery);
+            (discovery == Some(&Discovery::Eds)).then(|| endpoints_of(objects, name).unwrap_or_default())
+        });
+        for (name, now) in endpoints.into_iter().zip(made) {
+            let (now, problems) = now.map_or((None, Vec::new()), |(endpoints, problems)| (Some(endpoints), problems));
+            let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
+            let before = self.endpoint_problems.remove(&name).unwrap_or_default();
+            self.ledger.replace(&before, &problems);
+            if !problems.is_empty() {
+                self.endpoint_problems.insert(name.clone(), problems);
+            }
+            if self.model.endpoints.get(&name) != now.as_ref() {
+                set(&mut self.model.endpoints, &name, now);
+                touched.endpoints.insert(name);
+            }
+        }
+    }
 }

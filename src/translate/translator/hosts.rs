@@ -1,118 +1,130 @@
-//! Who speaks of which host, and which hosts depend on others.
+//! What is made of a host: its virtual hosts on both sides, and what it is served with.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::Host;
+use super::clusters::led_to;
+use super::{Translator, set};
+use crate::model::{Host, TlsHost, Touched, VirtualHost};
 use crate::provenance::ObjectRef;
-use crate::source::objects::ObjectKey;
-use crate::translate::few::Few;
-use crate::translate::host::parent;
+use crate::settings::Settings;
+use crate::source::objects::{Kind, Objects};
+use crate::translate::host;
 use crate::translate::ingress::Parsed;
 use crate::translate::problem::Problem;
-use crate::translate::tls::{Chain, Missed};
+use crate::translate::tls::{self, Asking, Chain};
+use crate::translate::virtual_host::{Around, HostRules, Side};
 
-/// The order in which conflicts are decided: the older object first, then the lower namespace/name.
-pub type Precedence = (i64, ObjectKey);
-
-/// The place of an Ingress in that order.
-pub fn precedence(parsed: &Parsed) -> Precedence {
-    let ObjectRef { namespace, name, .. } = &parsed.origin;
-    (parsed.created, ObjectKey { namespace: namespace.clone(), name: name.clone() })
+/// All that is made of a host.
+#[derive(Default)]
+pub struct Made {
+    http: Option<VirtualHost>,
+    https: Option<TlsHost>,
+    chain: Option<Chain>,
+    problems: Vec<Arc<Problem>>,
+    missed: Vec<tls::Missed>,
+    in_rules: bool,
 }
 
-/// A host that an Ingress names, in a rule or for TLS.
-#[derive(Debug, Default)]
-pub struct Site {
-    /// The Ingresses that name it.
-    pub ingresses: Few<Precedence>,
-    /// Whether any of them does in a rule.
-    pub in_rules: bool,
-    /// What it is served with behind TLS.
-    pub chain: Option<Chain>,
-    /// What is wrong with the Ingresses for this host alone.
-    pub problems: Vec<Arc<Problem>>,
-    /// The TLS entries for it without a usable key pair.
-    pub missed: Vec<Missed>,
+impl Translator {
+    /// The Ingresses that name a host, in the order of precedence.
+    fn naming(&self, host: &Host) -> Vec<&Parsed> {
+        let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
+        ingresses.filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed).collect()
+    }
+
+    /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
+    pub(super) fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
+        let made = self.make(host, objects, settings);
+        self.exchange_host(host, made, touched);
+    }
+
+    /// Puts `made` in the place of what there was of a host.
+    pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
+        let Made { http, https, chain, problems, missed, in_rules } = made;
+        if let Some(site) = self.sites.forget_unnamed(host) {
+            self.ledger.remove(&site.problems);
+            self.outcomes.replace(host, &site.missed, &[]);
+        } else if let Some(site) = self.sites.get_mut(host) {
+            self.ledger.replace(&site.problems, &problems);
+            self.outcomes.replace(host, &site.missed, &missed);
+            (site.problems, site.missed, site.chain) = (problems, missed, chain);
+            self.sites.set_in_rules(host, in_rules);
+        }
+        if self.model.http.get(host) != http.as_ref() {
+            self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
+            set(&mut self.model.http, host, http);
+            touched.http.insert(host.clone());
+        }
+        if self.model.https.get(host) != https.as_ref() {
+            let before = self.model.https.get(host);
+            let routes = |tls: Option<&TlsHost>| led_to(tls.map(|tls| &tls.virtual_host));
+            self.clusters.lead(&routes(before), &routes(https.as_ref()));
+            let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
+            self.use_secret(secrets.0, secrets.1, touched);
+            set(&mut self.model.https, host, https);
+            touched.https.insert(host.clone());
+        }
+    }
+
+    /// What is to be of a host.
+    pub(super) fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
+        let naming = self.naming(host);
+        if naming.is_empty() && *host != Host::Any {
+            return Made::default();
+        }
+        let mut problems = Vec::new();
+        let own = HostRules::merge(host, &naming, &mut problems);
+        let in_rules = own.named();
+        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &mut Vec::new());
+        let parent = host::parent(host);
+        let above = (!in_rules).then(|| (parent.as_ref().map(rules_of).unwrap_or_default(), rules_of(&Host::Any)));
+        let around = Around { own, above, catch_all: self.catch_all.as_ref() };
+        let everywhere = *host == Host::Any && self.catch_all.is_some();
+        let http = (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText, &nobody()));
+        if *host == Host::Any {
+            let https = self.default_host(&around, objects, settings);
+            let problems = problems.into_iter().map(Arc::new).collect();
+            return Made { http, https, chain: None, problems, missed: Vec::new(), in_rules };
+        }
+        let above = parent.as_ref().and_then(|parent| self.sites.get(parent)).and_then(|site| site.chain.as_ref());
+        let (naming, beside) = asking(host, &naming);
+        let found = tls::chain(host, &naming, &beside, above, self.ground.default_secret.as_ref());
+        problems.extend(found.problems);
+        let https = found.chain.as_ref().map(|chain| {
+            let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
+            let virtual_host = around.virtual_host(host, Side::Tls, &origin);
+            let Chain { secret, minimum, maximum, origins } = chain.clone();
+            TlsHost { secret, minimum, maximum, virtual_host, origins }
+        });
+        let problems = problems.into_iter().map(Arc::new).collect();
+        Made { http, https, chain: found.chain, problems, missed: found.missed, in_rules }
+    }
+
+    /// What clients without a known server name are served, if there is a default certificate.
+    fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
+        let name = self.ground.default_secret.clone()?;
+        let secret = tls::secret(objects, &name)?;
+        let virtual_host = around.virtual_host(&Host::Any, Side::Tls, &secret.origin);
+        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
+    }
 }
 
-/// All hosts that Ingresses name.
-#[derive(Debug, Default)]
-pub struct Sites {
-    sites: BTreeMap<Host, Box<Site>>,
-    /// The exact hosts below each wildcard, be it named or not.
-    below: BTreeMap<Host, Few<Host>>,
-    /// Hosts that are named for TLS alone, so that the rules of others hold for them.
-    borrowing: BTreeSet<Host>,
+/// Stands where an origin is asked for and never needed: what has no object behind it is not served.
+fn nobody() -> ObjectRef {
+    ObjectRef::new(Kind::Ingress.as_str(), "", "")
 }
 
-impl Sites {
-    /// A host, if anybody names it.
-    pub fn get(&self, host: &Host) -> Option<&Site> {
-        self.sites.get(host).map(|site| &**site)
-    }
-
-    /// The same, to be changed.
-    pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
-        self.sites.get_mut(host).map(|site| &mut **site)
-    }
-
-    /// All hosts.
-    pub fn all(&self) -> impl Iterator<Item = &Host> {
-        self.sites.keys()
-    }
-
-    /// An Ingress names these hosts.
-    pub fn enter(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts() {
-            if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
-                self.below.entry(above).or_default().insert(host.clone());
-            }
-            self.sites.entry(host.clone()).or_default().ingresses.insert(precedence(parsed));
+/// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
+fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
+    let (mut naming, mut beside) = (Vec::new(), Vec::new());
+    for &parsed in ingresses {
+        let Some(places) = parsed.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at as usize));
+        naming.extend(named.map(|entry| Asking { parsed, entry }));
+        if !places.rules.is_empty() {
+            beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
         }
     }
-
-    /// An Ingress that named these hosts does no longer.
-    pub fn leave(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts() {
-            if let Some(site) = self.sites.get_mut(host) {
-                site.ingresses.remove(&precedence(parsed));
-            }
-        }
-    }
-
-    /// Notes whether `host` is named in a rule.
-    pub fn set_in_rules(&mut self, host: &Host, in_rules: bool) {
-        let Some(site) = self.sites.get_mut(host) else { return };
-        site.in_rules = in_rules;
-        match in_rules {
-            true => drop(self.borrowing.remove(host)),
-            false => drop(self.borrowing.insert(host.clone())),
-        }
-    }
-
-    /// Forgets a host that nobody names any more; what was noted of it.
-    pub fn forget_unnamed(&mut self, host: &Host) -> Option<Site> {
-        self.sites.get(host).filter(|site| site.ingresses.is_empty())?;
-        self.borrowing.remove(host);
-        if let Some(above) = parent(host)
-            && let Some(hosts) = self.below.get_mut(&above)
-        {
-            hosts.remove(host);
-            if hosts.is_empty() {
-                self.below.remove(&above);
-            }
-        }
-        self.sites.remove(host).map(|site| *site)
-    }
-
-    /// Adds to `hosts` those whose virtual host or chain is made of what is said of one of them.
-    pub fn close(&self, hosts: &mut BTreeSet<Host>) {
-        if hosts.contains(&Host::Any) {
-            hosts.extend(self.borrowing.iter().cloned());
-        }
-        let wildcards = hosts.iter().filter(|host| matches!(host, Host::Wildcard(_)));
-        let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flat_map(Few::iter).cloned().collect();
-        hosts.extend(below);
-    }
+    (naming, beside)
 }

@@ -1,0 +1,118 @@
+//! Who speaks of which host, and which hosts depend on others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::Host;
+use crate::provenance::ObjectRef;
+use crate::source::objects::ObjectKey;
+use crate::translate::few::Few;
+use crate::translate::host::parent;
+use crate::translate::ingress::Parsed;
+use crate::translate::problem::Problem;
+use crate::translate::tls::{Chain, Missed};
+
+/// The order in which conflicts are decided: the older object first, then the lower namespace/name.
+pub type Precedence = (i64, ObjectKey);
+
+/// The place of an Ingress in that order.
+pub fn precedence(parsed: &Parsed) -> Precedence {
+    let ObjectRef { namespace, name, .. } = &parsed.origin;
+    (parsed.created, ObjectKey { namespace: namespace.clone(), name: name.clone() })
+}
+
+/// A host that an Ingress names, in a rule or for TLS.
+#[derive(Debug, Default)]
+pub struct Site {
+    /// The Ingresses that name it.
+    pub ingresses: Few<Precedence>,
+    /// Whether any of them does in a rule.
+    pub in_rules: bool,
+    /// What it is served with behind TLS.
+    pub chain: Option<Chain>,
+    /// What is wrong with the Ingresses for this host alone.
+    pub problems: Vec<Arc<Problem>>,
+    /// The TLS entries for it without a usable key pair.
+    pub missed: Vec<Missed>,
+}
+
+/// All hosts that Ingresses name.
+#[derive(Debug, Default)]
+pub struct Sites {
+    sites: BTreeMap<Host, Box<Site>>,
+    /// The exact hosts below each wildcard, be it named or not.
+    below: BTreeMap<Host, Few<Host>>,
+    /// Hosts that are named for TLS alone, so that the rules of others hold for them.
+    borrowing: BTreeSet<Host>,
+}
+
+impl Sites {
+    /// A host, if anybody names it.
+    pub fn get(&self, host: &Host) -> Option<&Site> {
+        self.sites.get(host).map(|site| &**site)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
+        self.sites.get_mut(host).map(|site| &mut **site)
+    }
+
+    /// All hosts.
+    pub fn all(&self) -> impl Iterator<Item = &Host> {
+        self.sites.keys()
+    }
+
+    /// An Ingress names these hosts.
+    pub fn enter(&mut self, parsed: &Parsed) {
+        for host in parsed.hosts() {
+            if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
+                self.below.entry(above).or_default().insert(host.clone());
+            }
+            self.sites.entry(host.clone()).or_default().ingresses.insert(precedence(parsed));
+        }
+    }
+
+    /// An Ingress that named these hosts does no longer.
+    pub fn leave(&mut self, parsed: &Parsed) {
+        for host in parsed.hosts() {
+            if let Some(site) = self.sites.get_mut(host) {
+                site.ingresses.remove(&precedence(parsed));
+            }
+        }
+    }
+
+    /// Notes whether `host` is named in a rule.
+    pub fn set_in_rules(&mut self, host: &Host, in_rules: bool) {
+        let Some(site) = self.sites.get_mut(host) else { return };
+        site.in_rules = in_rules;
+        match in_rules {
+            true => drop(self.borrowing.remove(host)),
+            false => drop(self.borrowing.insert(host.clone())),
+        }
+    }
+
+    /// Forgets a host that nobody names any more; what was noted of it.
+    pub fn forget_unnamed(&mut self, host: &Host) -> Option<Site> {
+        self.sites.get(host).filter(|site| site.ingresses.is_empty())?;
+        self.borrowing.remove(host);
+        if let Some(above) = parent(host)
+            && let Some(hosts) = self.below.get_mut(&above)
+        {
+            hosts.remove(host);
+            if hosts.is_empty() {
+                self.below.remove(&above);
+            }
+        }
+        self.sites.remove(host).map(|site| *site)
+    }
+
+    /// Adds to `hosts` those whose virtual host or chain is made of what is said of one of them.
+    pub fn close(&self, hosts: &mut BTreeSet<Host>) {
+        if hosts.contains(&Host::Any) {
+            hosts.extend(self.borrowing.iter().cloned());
+        }
+        let wildcards = hosts.iter().filter(|host| matches!(host, Host::Wildcard(_)));
+        let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flat_map(Few::iter).cloned().collect();
+        hosts.extend(below);
+    }
+}
