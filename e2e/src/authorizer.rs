@@ -2,8 +2,7 @@
 //!
 //! Both let pass what is not asked with `?deny`, and say who the user is.
 
-use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -17,12 +16,10 @@ use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::rpc::Status;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{HeaderMap, Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
+
+use crate::server::{ANY_PORT, Server};
 
 /// The header by which it says who the user is.
 pub const USER: (&str, &str) = ("x-user", "alice");
@@ -35,13 +32,13 @@ pub struct Authorizer {
     /// Where it listens.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<AttributeContext>>>,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl Authorizer {
     /// Starts one on a free port.
     pub async fn start() -> Self {
-        Self::start_at((Ipv4Addr::LOCALHOST, 0).into()).await
+        Self::start_at(ANY_PORT.into()).await
     }
 
     /// Starts one at an address.
@@ -49,15 +46,10 @@ impl Authorizer {
     /// # Panics
     /// If the address is taken.
     pub async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a port for an authorization server");
-        let address = listener.local_addr().expect("the address of an authorization server");
         let seen = Arc::new(Mutex::new(Vec::new()));
         let service = AuthorizationServer::new(Checks(seen.clone()));
-        let server = tonic::transport::Server::builder().add_service(service);
-        let task = tokio::spawn(async move {
-            server.serve_with_incoming(TcpIncoming::from(listener)).await.expect("an authorization server");
-        });
-        Self { address, seen, task }
+        let server = Server::grpc(address, Routes::new(service)).await;
+        Self { address: server.address, seen, _server: server }
     }
 
     /// What it was asked about, one after the other.
@@ -81,12 +73,6 @@ impl Authorizer {
     fn about(&self, path: &str) -> Option<(AttributeContext, attribute_context::HttpRequest)> {
         let http = |seen: AttributeContext| Some((seen.clone(), seen.request?.http?));
         self.seen().into_iter().rev().filter_map(http).find(|(_, http)| http.path == path)
-    }
-}
-
-impl Drop for Authorizer {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -143,7 +129,7 @@ pub struct HttpAuthorizer {
     /// Where it listens.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Asked>>>,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl HttpAuthorizer {
@@ -152,22 +138,10 @@ impl HttpAuthorizer {
     /// # Panics
     /// If there is no port.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for an authorization server");
-        let address = listener.local_addr().expect("the address of an authorization server");
         let seen = Arc::new(Mutex::new(Vec::new()));
         let kept = seen.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                let kept = kept.clone();
-                tokio::spawn(async move {
-                    let server = hyper::server::conn::http1::Builder::new();
-                    let answer = service_fn(move |request| answer(request, kept.clone()));
-                    let _ = server.serve_connection(TokioIo::new(stream), answer).await;
-                });
-            }
-        });
-        Self { address, seen, task }
+        let server = Server::http(move |request| answer(request, kept.clone())).await;
+        Self { address: server.address, seen, _server: server }
     }
 
     /// What it was asked, one after the other.
@@ -176,13 +150,7 @@ impl HttpAuthorizer {
     }
 }
 
-impl Drop for HttpAuthorizer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn answer(request: Request<Incoming>, kept: Arc<Mutex<Vec<Asked>>>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>, kept: Arc<Mutex<Vec<Asked>>>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let denied = head.uri.path_and_query().is_some_and(|path| path.as_str().contains("deny"));
@@ -194,5 +162,5 @@ async fn answer(request: Request<Incoming>, kept: Arc<Mutex<Vec<Asked>>>) -> Res
         false => (if fails { 500 } else { 200 }, USER, ""),
     };
     let answer = Response::builder().status(status).header(name, value).header("x-other", "of the server");
-    Ok(answer.body(Full::new(Bytes::from_static(body.as_bytes()))).expect("an answer"))
+    answer.body(Full::new(Bytes::from_static(body.as_bytes()))).expect("an answer")
 }

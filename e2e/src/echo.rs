@@ -1,18 +1,15 @@
 //! An HTTP server that answers with what it was asked.
 
-use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+
+use crate::server::Server;
 
 /// A server on a port of this machine. It answers 200, and its body is the request: a line as `GET /path HTTP/1.1`, then
 /// the headers, each as `name: value` in small letters. A query may ask for more: `bytes=5000` for as long a body,
@@ -20,7 +17,7 @@ use tokio::task::JoinHandle;
 pub struct Echo {
     /// Where it listens.
     pub address: SocketAddr,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl Echo {
@@ -29,28 +26,12 @@ impl Echo {
     /// # Panics
     /// If there is no port.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a backend");
-        let address = listener.local_addr().expect("the address of a backend");
-        let task = tokio::spawn(async move {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                tokio::spawn(async move {
-                    let server = hyper::server::conn::http1::Builder::new();
-                    let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
-                });
-            }
-        });
-        Self { address, task }
+        let server = Server::http(answer).await;
+        Self { address: server.address, _server: server }
     }
 }
 
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
     let _ = body.collect().await;
     let asked = |name: &str| -> Option<u64> {
@@ -73,5 +54,5 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
         .header("server", "echo")
         .header("x-powered-by", "echo")
         .body(Full::new(Bytes::from(text)));
-    Ok(answer.expect("an answer"))
+    answer.expect("an answer")
 }

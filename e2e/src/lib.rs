@@ -26,6 +26,7 @@ pub mod ports;
 pub mod process;
 pub mod relay;
 pub mod resources;
+pub mod server;
 pub mod wait;
 pub mod xds;
 

@@ -1,7 +1,7 @@
 //! A service that counts requests: Envoy's `RateLimitService`.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
@@ -11,22 +11,22 @@ use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::{
 };
 use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use envoy_types::pb::google::protobuf::Duration;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tonic::transport::server::TcpIncoming;
+use tonic::service::Routes;
+
+use crate::server::{ANY_PORT, Server};
 
 /// One that lets as many requests pass of each descriptor as it was told, and then no more.
 pub struct Limiter {
     /// Where it listens.
     pub address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, u32>>>,
-    task: JoinHandle<()>,
+    _server: Server,
 }
 
 impl Limiter {
     /// Starts one on a free port, with this limit.
     pub async fn start(limit: u32) -> Self {
-        Self::start_at((Ipv4Addr::LOCALHOST, 0).into(), limit).await
+        Self::start_at(ANY_PORT.into(), limit).await
     }
 
     /// Starts one at an address.
@@ -34,26 +34,15 @@ impl Limiter {
     /// # Panics
     /// If the address is taken.
     pub async fn start_at(address: SocketAddr, limit: u32) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a port for a rate limit service");
-        let address = listener.local_addr().expect("the address of a rate limit service");
         let counts = Arc::new(Mutex::new(BTreeMap::new()));
         let service = RateLimitServiceServer::new(Counts { limit, counts: counts.clone() });
-        let server = tonic::transport::Server::builder().add_service(service);
-        let task = tokio::spawn(async move {
-            server.serve_with_incoming(TcpIncoming::from(listener)).await.expect("a rate limit service");
-        });
-        Self { address, counts, task }
+        let server = Server::grpc(address, Routes::new(service)).await;
+        Self { address: server.address, counts, _server: server }
     }
 
     /// How many requests there were of each descriptor, which is written `domain key=value key=value`.
     pub fn counts(&self) -> BTreeMap<String, u32> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for Limiter {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
