@@ -221,7 +221,7 @@ where
 }
 
 /// The listeners whose connections are no client's.
-const PROBES: [&str; 3] = [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE];
+const PROBES: [&str; 4] = [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN];
 
 /// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which ones the
 /// listeners for probes have.

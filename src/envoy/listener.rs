@@ -25,6 +25,9 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
     if settings.listeners.overload_probe.port != 0 {
         resources.push(Resource::new(names::OVERLOAD_PROBE, &stats::overload_probe(settings), vec![]));
     }
+    if settings.listeners.admin.port != 0 {
+        resources.push(Resource::new(names::ADMIN, &stats::admin(settings), vec![]));
+    }
     resources
 }
 

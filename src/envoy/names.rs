@@ -23,6 +23,8 @@ pub const STATS: &str = "stats";
 pub const STATS_TLS: &str = "stats-tls";
 /// The listener for `/ready` that is refused under overload.
 pub const OVERLOAD_PROBE: &str = "overload-probe";
+/// The listener for what of the admin interface only tells something.
+pub const ADMIN: &str = "admin";
 /// The bootstrap's static cluster that is Envoy's own admin interface.
 pub const ADMIN_CLUSTER: &str = "envoy-admin";
 /// The bootstrap's static cluster that is the xDS server.

@@ -1,4 +1,4 @@
-//! The listeners for probes and scrapers, in clear text and by TLS.
+//! The listeners for probes, for scrapers, in clear text and by TLS, and for whoever looks into an Envoy.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -15,6 +15,21 @@ use crate::settings::{Listener, Listeners, Settings};
 
 /// What scrapers ask for.
 const STATISTICS: [&str; 2] = ["/stats", "/stats/prometheus"];
+
+/// What of the admin interface changes nothing. Source: Contour, `AdminListener`.
+const READ_ONLY: [&str; 11] = [
+    "/certs",
+    "/clusters",
+    "/config_dump",
+    "/listeners",
+    "/memory",
+    "/ready",
+    "/runtime",
+    "/server_info",
+    "/stats",
+    "/stats/prometheus",
+    "/stats/recentlookups",
+];
 
 /// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface; of the former alone if the settings want
 /// the others by TLS, even where that cannot be. `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
@@ -43,6 +58,11 @@ fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener 
 /// `/ready` once more, where Envoy refuses it while it sheds load, as it refuses the requests of clients.
 pub fn overload_probe(settings: &Settings) -> listener_v3::Listener {
     of_admin(names::OVERLOAD_PROBE, &["/ready"], &settings.listeners.overload_probe, settings)
+}
+
+/// What can be read of the admin interface: an Envoy that sheds load is one to look into.
+pub fn admin(settings: &Settings) -> listener_v3::Listener {
+    under_overload_too(of_admin(names::ADMIN, &READ_ONLY, &settings.listeners.admin, settings))
 }
 
 /// A listener that passes `paths` on to the admin interface. What the settings say of clients is not said of probes, so

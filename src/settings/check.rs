@@ -83,12 +83,13 @@ impl Checks<'_> {
     /// No two listeners have one port, unless each has an address of its own.
     fn ports(&mut self) {
         let listeners = &self.resolved.settings.listeners;
-        let all: [(&str, &str, &Listener); 5] = [
+        let all: [(&str, &str, &Listener); 6] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
             ("listeners.stats.port", "stats", &listeners.stats),
             ("listeners.stats.tls.port", "stats.tls", &listeners.stats_tls.at),
             ("listeners.overloadProbe.port", "overloadProbe", &listeners.overload_probe),
+            ("listeners.admin.port", "admin", &listeners.admin),
         ];
         for (i, (key, name, listener)) in all.iter().enumerate() {
             for (other_key, other, before) in &all[..i] {
@@ -120,6 +121,7 @@ impl Checks<'_> {
             ("listeners.stats.address", &listeners.stats),
             ("listeners.stats.tls.address", &listeners.stats_tls.at),
             ("listeners.overloadProbe.address", &listeners.overload_probe),
+            ("listeners.admin.address", &listeners.admin),
         ];
         for (key, listener) in all {
             if listener.address.is_some_and(|address| address.is_ipv6()) && !listeners.ipv6 {

@@ -1,6 +1,6 @@
 //! Settings of Envoy's side towards clients: listeners, HTTP, TLS, time limits. Defaults are those of an edge proxy.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::model::TlsVersion;
@@ -18,6 +18,8 @@ pub struct Listeners {
     pub stats_tls: StatsTls,
     /// Answers `/ready` unless Envoy is overloaded; port 0 is none.
     pub overload_probe: Listener,
+    /// Answers what of Envoy's admin interface only tells something; port 0 is none.
+    pub admin: Listener,
     /// Whether listeners without an address of their own take IPv6 too; false only for nodes whose kernel has none,
     /// where Envoy refuses the address.
     pub ipv6: bool,
@@ -281,6 +283,8 @@ impl Default for Listeners {
             stats: every_address(8002),
             stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
             overload_probe: every_address(0),
+            // Whoever reaches it learns all that Envoy was told.
+            admin: Listener { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
             ipv6: true,
             proxy_protocol: ProxyProtocol::Off,
             connection_balancer: ConnectionBalancer::Off,

@@ -2,6 +2,7 @@
 
 /// Keys of Contour, and what they are here. Compared by their last part, or parts, without case, `-` and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
+    ("adminport", "listeners.admin.port"),
     ("accesslog", "accessLog.httpFile or accessLog.httpsFile"),
     ("accesslogformat", "accessLog.format"),
     ("accesslogformatstring", "accessLog.text"),

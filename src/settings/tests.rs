@@ -74,6 +74,7 @@ fn every_field_has_a_key() {
                 stats: _,
                 stats_tls: StatsTls { at: _, secret: _, client_ca: _ },
                 overload_probe: _,
+                admin: _,
                 ipv6: _,
                 proxy_protocol: _,
                 connection_balancer: _,
@@ -189,7 +190,7 @@ fn every_field_has_a_key() {
     let fields = 3
         + 2
         + 2
-        + (5 * 2 + 2 + 6 + 2)
+        + (6 * 2 + 2 + 6 + 2)
         + (2 + 11)
         + 3
         + 2 * 2

@@ -110,3 +110,39 @@ async fn an_overloaded_envoy_is_ready_for_probes_but_not_for_load_balancers() {
     drop(held);
     wait_until("room again", async || ready(port).await).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_interface_can_be_read_and_nothing_else() {
+    let port = e2e::ports::free();
+    let site = Site::with(&format!("listeners: {{ admin: {{ port: {port} }} }}\n")).await;
+    let admin = Target::http(port, "localhost");
+    wait_until("the listener", async || admin.get("/ready").await.is_ok_and(|answer| answer.status == 200)).await;
+    for (path, part) in [
+        ("/certs", "certificates"),
+        ("/clusters?format=json", "cluster_statuses"),
+        ("/config_dump", "dynamic_listeners"),
+        ("/listeners", "http::"),
+        ("/memory", "heap_size"),
+        ("/runtime", "layers"),
+        ("/server_info", "LIVE"),
+        ("/stats", "server.uptime"),
+        ("/stats/prometheus", "# TYPE"),
+        ("/stats/recentlookups", "Lookup"),
+    ] {
+        let answer = admin.get(path).await.expect("an answer");
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.text().contains(part), "{path}: {}", answer.text());
+        assert!(!answer.text().contains("PRIVATE KEY"), "{path} has a private key");
+        let post = admin.send(hyper::Method::POST, path, "").await.expect("an answer");
+        assert_eq!(post.status, 404, "POST {path}");
+    }
+    for path in
+        ["/", "/quitquitquit", "/healthcheck/fail", "/logging", "/drain_listeners", "/reset_counters", "/config_dump/"]
+    {
+        assert_eq!(admin.get(path).await.expect("an answer").status, 404, "{path}");
+    }
+    // This machine's own address, and no other.
+    let other = admin.at("127.0.0.2".parse().expect("an address")).get("/ready").await;
+    assert!(other.is_err(), "{:?}", other.map(|answer| answer.status));
+    site.plain().get("/").await.expect("an answer");
+}

@@ -174,6 +174,8 @@ fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
 fn probes_are_answered_under_overload() {
     let listener = stats::listener(&Settings::default());
     assert!(listener.ignore_global_conn_limit && listener.bypass_overload_manager);
+    let admin = stats::admin(&Settings::default());
+    assert!(admin.ignore_global_conn_limit && admin.bypass_overload_manager);
     let other = stats::overload_probe(&Settings::default());
     assert!(!other.ignore_global_conn_limit && !other.bypass_overload_manager);
 }

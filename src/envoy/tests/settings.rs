@@ -28,6 +28,7 @@ const CASES: &[Case] = &[
         s.listeners.stats = Listener { address: Some("::1".parse().unwrap()), port: 82 };
     }),
     case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
+    case("the admin interface", &["admin"], |s| s.listeners.admin.port = 85),
     // The plain one answers no statistics any more.
     case("statistics by TLS", &["stats", "stats-tls"], |s| s.listeners.stats_tls.at.port = 84),
     case("no IPv6", &["http", "https", "stats"], |s| s.listeners.ipv6 = false),

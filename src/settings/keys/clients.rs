@@ -121,6 +121,21 @@ pub const CLIENTS: &[Key] = &[
          kubelet, which would restart an Envoy that is busy."
     ),
     key!(
+        "listeners.admin.address",
+        Maybe<Address>,
+        listeners.admin.address,
+        "Where Envoy's admin interface can be read. Whoever reaches it learns all that Envoy was told, but for private \
+         keys: by default, that is its own machine, in a pod the pod (`kubectl port-forward`)."
+    ),
+    key!(
+        "listeners.admin.port",
+        PortOrNone,
+        listeners.admin.port,
+        "Port of those paths of Envoy's admin interface that change nothing: `/certs`, `/clusters`, `/config_dump`, \
+         `/listeners`, `/memory`, `/ready`, `/runtime`, `/server_info`, `/stats`, `/stats/prometheus` and \
+         `/stats/recentlookups`, for `GET` alone; 0 for none."
+    ),
+    key!(
         "listeners.ipv6",
         Bool,
         listeners.ipv6,

@@ -179,6 +179,7 @@ fn keys_that_are_not_known() {
         ("xdsServer: {}", "1:1", &["here it is xds"]),
         ("watchNamespaces: [a]", "1:1", &["here it is watch.namespaces"]),
         ("health: {}", "1:1", &["here it is admin.address"]),
+        ("listeners: {adminPort: 9001}", "1:13", &["here it is listeners.admin.port"]),
         ("leader-election: {}", "1:1", &["here it is leaderElection"]),
         ("kubeconfig: /a", "1:1", &["not in this file: it is a flag, --kubeconfig"]),
         ("id: a", "1:1", &["not in this file: it is a flag, --id"]),
@@ -238,6 +239,8 @@ fn values_that_contradict_each_other() {
             "3:11",
             &["listeners.stats.port: 1 is also the port of"],
         ),
+        ("listeners: {admin: {port: 8080}}", "1:21", &["8080 is also the port of listeners.http"]),
+        ("listeners: {ipv6: false, admin: {address: '::1'}}", "1:34", &["listeners.ipv6 is false"]),
         ("listeners: {overloadProbe: {port: 8002}}", "1:29", &["8002 is also the port of listeners.stats"]),
         (
             "listeners: {stats: {tls: {port: 8002, secret: a/b}}}",
