@@ -5,6 +5,13 @@ use clap::Args;
 use super::settings_args::{scalar, texts};
 use crate::settings::{Node, Override};
 
+/// A flag is read where its directory is, so there a word is one; in the file, which may be checked elsewhere, it may be
+/// misspelt.
+fn certificates(text: &str) -> Result<String, String> {
+    let word = matches!(text, "auto" | "off") || text.contains('/') || text.is_empty();
+    scalar("xds.tls")(&if word { text.to_owned() } else { format!("./{text}") })
+}
+
 // No docstring on the struct: see `settings_args`.
 
 #[allow(missing_docs)]
@@ -17,7 +24,7 @@ pub struct ServerArgs {
     /// By which certificates Envoy and the controller know each other. `auto`: the controller has an authority of its own,
     /// and keeps it and the key pairs in Secrets; a directory: its files tls.crt, tls.key and ca.crt, taken up anew when
     /// they change; `off`: none, in clear text to everybody [default: auto in a pod, else clear text to this machine only]
-    #[arg(long, value_name = "auto|off|DIR", value_parser = scalar("xds.tls"), help_heading = "xDS")]
+    #[arg(long, value_name = "auto|off|DIR", value_parser = certificates, help_heading = "xDS")]
     xds_tls: Option<String>,
 
     /// With `--xds-tls auto`: the Secrets are PREFIX-ca, PREFIX-server and PREFIX-envoy, in the namespace of this pod

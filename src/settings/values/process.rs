@@ -20,7 +20,7 @@ impl Scalar for Certificates {
             "auto" => Ok(XdsTls::Auto),
             // As YAML has it, where somebody else has read and written the file before.
             "off" | "false" => Ok(XdsTls::Off),
-            // With a slash, so that a misspelt word is no directory.
+            // With a slash, so that a misspelt word is no directory; the flag has taken care of that.
             _ if text.contains('/') && !text.contains('\0') => Ok(XdsTls::Directory(PathBuf::from(text))),
             _ => {
                 Err("expected auto, off, or the path of a directory with a / in it, such as /etc/lockgate/xds"
