@@ -1,11 +1,13 @@
 //! The admin server: health, metrics, and what the process knows, for those who operate it.
 //!
-//! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. `/debug/` shows
+//! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. [`scraping`] is a
+//! server for `/metrics` alone, which then is not here. `/debug/` shows
 //! objects and resources and changes the log, so it answers loopback peers only, which `kubectl port-forward` makes of
 //! whoever may use it. Private keys are never shown, to nobody.
 
 mod debug;
 mod readiness;
+pub mod scraping;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -49,6 +51,8 @@ pub struct AdminState {
     pub readiness: Readiness,
     /// The metrics.
     pub metrics: Metrics,
+    /// Whether they are shown by [`scraping`], and not here.
+    pub scraped_elsewhere: bool,
     /// The log's level.
     pub log: LogControl,
     /// The newest snapshot of each view, by its name: `None` before the first, or if nobody wants it. The first view is
@@ -68,14 +72,18 @@ impl fmt::Debug for AdminState {
     }
 }
 
-/// Takes `address`.
+/// Takes `address`, without a word.
+pub async fn take(address: SocketAddr) -> Result<TcpListener, Error> {
+    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+}
+
+/// Takes `address` for the admin server.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
-    let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
+    let listener = take(address).await?;
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the admin address is open to the network: /healthz, /readyz and /metrics answer everybody, /debug/ only \
-             this machine"
+            "the admin address is open to the network: /debug/ answers this machine only, everything else everybody"
         );
     }
     Ok(listener)
@@ -93,12 +101,18 @@ pub async fn serve(
 
 fn router(state: Arc<AdminState>) -> Router {
     let debug = debug::router().layer(middleware::from_fn(loopback_only));
-    Router::new()
+    let (routes, fallback) = match state.scraped_elsewhere {
+        true => (Router::new(), "not found; there are /healthz, /readyz and /debug/; /metrics is at metrics.address\n"),
+        false => (
+            Router::new().route("/metrics", get(metrics)),
+            "not found; there are /healthz, /readyz, /metrics and /debug/\n",
+        ),
+    };
+    routes
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
         .merge(debug)
-        .fallback(async || (StatusCode::NOT_FOUND, "not found; there are /healthz, /readyz, /metrics and /debug/\n"))
+        .fallback(async move || (StatusCode::NOT_FOUND, fallback))
         .with_state(state)
 }
 
@@ -111,7 +125,12 @@ async fn readyz(State(state): State<Arc<AdminState>>) -> Response {
 }
 
 async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
+    encoded(&state.metrics)
+}
+
+/// The metrics, as Prometheus reads them.
+fn encoded(metrics: &Metrics) -> Response {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.encode()).into_response()
 }
 
 async fn loopback_only(ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {

@@ -9,6 +9,7 @@ mod export;
 mod object_args;
 mod pipeline;
 mod reload;
+mod scraping;
 pub mod serve;
 mod serve_args;
 mod server_args;

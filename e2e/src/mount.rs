@@ -18,13 +18,10 @@ impl Mount {
         let directory = tempfile::Builder::new().prefix("mount-").tempdir().expect("a temporary directory");
         let mut mount = Self { directory, number: 0 };
         mount.swap(files);
-        for (name, _) in files {
-            symlink(Path::new("..data").join(name), mount.path().join(name)).expect("a link");
-        }
         mount
     }
 
-    /// Exchanges the content of all files; they are the same ones.
+    /// Exchanges the content of all files; there may be others than before.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -41,6 +38,9 @@ impl Mount {
         std::fs::rename(at("..data_tmp"), at("..data")).expect("a link moved");
         if let Some(old) = old {
             std::fs::remove_dir_all(self.path().join(old)).expect("the old directory removed");
+        }
+        for name in files.iter().map(|(name, _)| at(name)).filter(|name| !name.is_symlink()) {
+            symlink(Path::new("..data").join(name.file_name().expect("a name")), &name).expect("a link");
         }
     }
 

@@ -26,6 +26,7 @@ fn admin() -> Admin {
     let state = AdminState {
         readiness: Readiness::awaiting(["Service", "Ingress"]),
         metrics: Metrics::default(),
+        scraped_elsewhere: false,
         log: crate::telemetry::detached("info"),
         snapshots: vec![
             ("envoy", store.subscribe()),
@@ -104,6 +105,15 @@ async fn metrics_are_served_to_everybody_and_debug_to_this_machine() {
     for path in ["objects", "problems", "resources", "xds", "log"] {
         assert_eq!(admin.ask("GET", &format!("/debug/{path}"), "", "10.0.0.9:5").await.0, StatusCode::FORBIDDEN);
     }
+}
+
+#[tokio::test]
+async fn metrics_are_in_one_place() {
+    let mut admin = admin();
+    Arc::get_mut(&mut admin.state).unwrap().scraped_elsewhere = true;
+    let (status, body) = admin.get("/metrics").await;
+    assert!(status == StatusCode::NOT_FOUND && body.contains("/metrics is at metrics.address"), "{body}");
+    assert_eq!(admin.get("/healthz").await.0, StatusCode::OK);
 }
 
 #[tokio::test]

@@ -8,9 +8,11 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use super::object_args::ObjectArgs;
 use super::pipeline::{self, Pipeline};
+use super::scraping::Scraping;
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
 use crate::controller::View;
@@ -160,6 +162,9 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     tracing::info!(version, commit = COMMIT, source = %pipeline::describe(&source), directory, "starting");
     let exporter = Exporter::open(options).context("--dir")?;
     let metrics = Metrics::new(COMMIT);
+    let (_stop, stopping) = watch::channel(false);
+    let mut scraping = Scraping::start(&settings, &metrics, stopping).await?;
+    let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
     let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole)?;
     let (store, readiness) = (pipeline.served.store(View::Whole).clone(), pipeline.readiness.clone());
     let mut first = store.subscribe();
@@ -168,6 +173,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics,
+        scraped_elsewhere,
         log,
         snapshots: pipeline.snapshots(),
         inspection: pipeline.inspected.clone(),
@@ -195,6 +201,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
+        error = scraping.failed() => return Err(error),
         ended = admin => return ended.context("the admin server ended"),
         () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
         ended = &mut export => {

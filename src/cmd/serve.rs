@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::pipeline::{self, Pipeline};
+use super::scraping::Scraping;
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
 use crate::controller::{Served, View};
@@ -41,10 +42,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
 
     let metrics = Metrics::new(COMMIT);
+    let (stop, stopping) = watch::channel(false);
+    let mut scraping = Scraping::start(&settings, &metrics, stopping.clone()).await?;
     let named = settings.named("xds.tls");
     let mut pipeline = Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy)?;
     let readiness = pipeline.readiness.clone();
-    let (stop, stopping) = watch::channel(false);
     let mut writing = Writing::elect(&source, &options, &metrics, stopping.clone()).await?;
     let mut certificates =
         Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await.context(named)?;
@@ -54,6 +56,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
+        scraped_elsewhere: options.process.metrics.address.is_some(),
         log,
         snapshots: pipeline.snapshots(),
         inspection: pipeline.inspected.clone(),
@@ -80,7 +83,8 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }));
     readiness.listening();
     tracing::info!(address = %xds_settings.address, "xDS listens");
-    tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz /metrics /debug/");
+    let metrics_too = if options.process.metrics.address.is_none() { " /metrics" } else { "" };
+    tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz{metrics_too} /debug/");
 
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
@@ -99,6 +103,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         error = pipeline.failed() => return Err(error),
         error = certificates.failed() => return Err(error),
         error = writing.failed() => return Err(error),
+        error = scraping.failed() => return Err(error),
         ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
         ended = &mut admin => return ended.context("the admin server panicked")?.context("the admin server ended"),
     }

@@ -96,6 +96,15 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("admin.address"), help_heading = "Operation")]
     admin_address: Option<String>,
 
+    /// Where /metrics is, instead of `--admin-address` [default: there]
+    #[arg(long, value_name = "ADDRESS", value_parser = scalar("metrics.address"), help_heading = "Operation")]
+    metrics_address: Option<String>,
+
+    /// With `--metrics-address`: served by TLS, with the files tls.crt and tls.key of this directory; with ca.crt, to clients
+    /// with a certificate of it alone. Taken up anew when they change [default: clear text]
+    #[arg(long, value_name = "DIR", value_parser = scalar("metrics.tls"), help_heading = "Operation")]
+    metrics_tls: Option<String>,
+
     #[command(flatten)]
     log: LogArgs,
 }
@@ -212,6 +221,8 @@ impl SettingsArgs {
             ("timeouts.response", "--response-timeout", &self.response_timeout),
             ("http.trustedHops", "--trusted-hops", &self.trusted_hops),
             ("admin.address", "--admin-address", &self.admin_address),
+            ("metrics.address", "--metrics-address", &self.metrics_address),
+            ("metrics.tls", "--metrics-tls", &self.metrics_tls),
         ];
         let lists = [
             ("ingress.classNames", "--ingress-class", &self.ingress_class),

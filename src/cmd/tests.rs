@@ -59,7 +59,7 @@ fn every_flag_arrives() {
          --watch-ingress-without-class --default-tls-secret ingress/wild --enable-external-name-services \
          --http-port 80 --https-port 443 --stats-port 0 --disable-ipv6 --access-log json --connect-timeout 500ms \
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
-         --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --log-format json --log-level debug \
+         --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --metrics-address 127.0.0.1:3 --metrics-tls ./metrics --log-format json --log-level debug \
          --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine \
          --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s --xds-ca-lifetime 24s --xds-rotation-pause 1s",
         kubeconfig.display(),
@@ -97,6 +97,8 @@ fn every_flag_arrives() {
     process.xds.authority_lifetime = Duration::from_secs(24);
     process.xds.rotation_pause = Duration::from_secs(1);
     process.admin.address = "127.0.0.1:2".parse().unwrap();
+    process.metrics.address = Some("127.0.0.1:3".parse().unwrap());
+    process.metrics.tls = Some("./metrics".into());
     process.log = Log { format: telemetry::Format::Json, level: "debug".into() };
     process.leader_election.enabled = Some(true);
     process.leader_election.lease = "mine".into();

@@ -21,20 +21,34 @@ const RESTLESS: Duration = Duration::from_secs(2);
 /// How often it is read in any case: links may lead to files elsewhere, of which nobody tells.
 const ANYWAY: Duration = Duration::from_secs(60);
 
+/// Whether there have to be authorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// They have to be there.
+    Needed,
+    /// Without the file there are none.
+    IfAny,
+}
+
 /// The files of `directory` as they are now.
 ///
 /// # Errors
 /// The file that cannot be read, and why.
-pub async fn read(directory: &Path) -> Result<Material, String> {
+pub async fn read(directory: &Path, trust: Trust) -> Result<Material, String> {
     let read = async |name: &str| {
         let file = directory.join(name);
-        tokio::fs::read(&file).await.map_err(|error: io::Error| format!("{}: {error}", file.display()))
+        match tokio::fs::read(&file).await {
+            Err(error) if name == AUTHORITIES && trust == Trust::IfAny && error.kind() == io::ErrorKind::NotFound => {
+                Ok(Vec::new())
+            }
+            read => read.map_err(|error| format!("{}: {error}", file.display())),
+        }
     };
     Ok(Material { certificate: read(CERTIFICATE).await?, key: read(KEY).await?, authorities: read(AUTHORITIES).await? })
 }
 
 /// Tells `supply` of the files of `directory` whenever they have changed, until nobody listens.
-pub async fn follow(directory: PathBuf, supply: watch::Sender<Option<Result<Material, String>>>) {
+pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Option<Result<Material, String>>>) {
     let (changed, mut changes) = mpsc::channel(1);
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let read = |kind: &EventKind| match kind {
@@ -57,7 +71,7 @@ pub async fn follow(directory: PathBuf, supply: watch::Sender<Option<Result<Mate
             }
             watched = result.is_ok();
         }
-        let current = Some(read(&directory).await);
+        let current = Some(read(&directory, trust).await);
         supply.send_if_modified(|known| {
             let changed = *known != current;
             *known = current;
@@ -105,7 +119,7 @@ mod tests {
 
     fn start(directory: &Path) -> Supplied {
         let (supply, supplied) = watch::channel(None);
-        tokio::spawn(follow(directory.to_owned(), supply));
+        tokio::spawn(follow(directory.to_owned(), Trust::Needed, supply));
         supplied
     }
 

@@ -13,7 +13,7 @@ use super::values::numbers::{
     Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
-use super::values::process::{Certificates, LogFilter};
+use super::values::process::{Certificates, Directory, LogFilter};
 use super::values::services::{Descriptors, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, Version};
@@ -144,6 +144,7 @@ pub static GROUPS: &[(&str, &str)] = &[
     ("watch", "What is watched of a Kubernetes cluster."),
     ("xds", "The controller's server for Envoys."),
     ("admin", "The controller's server for probes, for metrics, and for whoever looks into it."),
+    ("metrics", "The controller's metrics, at an address of their own. Those of Envoy are `listeners.stats`."),
     ("log", "The controller's log, on its standard error. Envoy's access log is `accessLog`."),
     (
         "leaderElection",

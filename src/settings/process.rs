@@ -14,6 +14,8 @@ pub struct Process {
     pub xds: Xds,
     /// Health, metrics, debug pages.
     pub admin: Admin,
+    /// Metrics at an address of their own.
+    pub metrics: Metrics,
     /// The log of this process.
     pub log: Log,
     /// Which of several replicas writes to the API server.
@@ -68,6 +70,15 @@ pub enum XdsTls {
 pub struct Admin {
     /// Where it listens.
     pub address: SocketAddr,
+}
+
+/// The server for metrics, if they are not for everybody who reaches [`Admin::address`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where it listens; `None`: there is none, and metrics are where the rest is.
+    pub address: Option<SocketAddr>,
+    /// A directory with `tls.crt` and `tls.key`, and `ca.crt` if clients have to show a certificate; `None` is clear text.
+    pub tls: Option<PathBuf>,
 }
 
 /// The log of this process.

@@ -181,6 +181,7 @@ fn every_field_has_a_key() {
                         peers: _,
                     },
                 admin: Admin { address: _ },
+                metrics: Metrics { address: _, tls: _ },
                 log: Log { format: _, level: _ },
                 leader_election:
                     LeaderElection { enabled: _, lease: _, lease_duration: _, renew_deadline: _, retry_period: _ },
@@ -204,7 +205,7 @@ fn every_field_has_a_key() {
         + 2
         + 1
         + 1
-        + (12 + 1 + 2 + 5 + 1);
+        + (12 + 1 + 2 + 2 + 5 + 1);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -10,7 +10,7 @@ metadata:
     # The only settings that Envoy reads at its start: with others come other pods.
     lockgate.dev/overload: {{ toJson . | sha256sum | trunc 16 }}
     {{- end }}
-    {{- with include "lockgate.envoyAnnotations" . }}
+    {{- with include "lockgate.scrapedAt" (list .Values.envoy.podAnnotations "8002" (include "lockgate.statsTlsPort" .)) }}
     {{- . | nindent 4 }}
     {{- end }}
 spec:

@@ -183,11 +183,19 @@ topologySpreadConstraints:
 {{- $port -}}
 {{- end -}}
 
-{{/* Annotations of Envoy's pods. The default ones lead those who go by them to where the statistics are. */}}
-{{- define "lockgate.envoyAnnotations" -}}
-{{- $annotations := deepCopy .Values.envoy.podAnnotations -}}
-{{- $port := include "lockgate.statsTlsPort" . -}}
-{{- if and $port (eq (get $annotations "prometheus.io/port") "8002") -}}
+{{/* The port of the controller's metrics by TLS, or nothing if they are in clear text. */}}
+{{- define "lockgate.metricsTlsPort" -}}
+{{- if .Values.controller.metrics.tlsSecret -}}
+18002
+{{- end -}}
+{{- end -}}
+
+{{/* Annotations of pods. Those by default lead whoever goes by them to where the numbers are by TLS:
+`(list .Values.envoy.podAnnotations "8002" "8004")`, the last one empty if they are in clear text. */}}
+{{- define "lockgate.scrapedAt" -}}
+{{- $annotations := deepCopy (index . 0) -}}
+{{- $port := index . 2 -}}
+{{- if and $port (eq (get $annotations "prometheus.io/port") (index . 1)) -}}
 {{- $annotations = merge (dict "prometheus.io/port" $port "prometheus.io/scheme" "https") $annotations -}}
 {{- end -}}
 {{- with $annotations -}}
@@ -226,6 +234,8 @@ topologySpreadConstraints:
   (list "xds" "service" "it is the Service of the chart, named after the release, see fullnameOverride")
   (list "xds" "peers" "it is the Service of the chart for this purpose")
   (list "admin" "address" "the probes and the Services of the chart lead to 0.0.0.0:18001")
+  (list "metrics" "address" "the Services of the chart lead there; use the value controller.metrics.tlsSecret")
+  (list "metrics" "tls" "the pods of the controller mount it; use the value controller.metrics.tlsSecret")
   (list "leaderElection" "lease" "it is the Lease of the chart, named after the release, see fullnameOverride") -}}
 {{- range $elsewhere -}}
 {{- $group := index . 0 -}}

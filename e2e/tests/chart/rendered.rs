@@ -61,8 +61,10 @@ const SETS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Envoy's statistics by TLS",
+        "numbers by TLS",
         &[
+            "controller.metrics.tlsSecret=metrics-tls",
+            "serviceMonitor.controllerTlsConfig.serverName=lockgate.example.com",
             "settings.listeners.stats.tls.port=8004",
             "settings.listeners.stats.tls.secret=lockgate/stats-tls",
             "settings.listeners.stats.tls.clientCa=lockgate/scrapers",

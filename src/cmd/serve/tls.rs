@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use crate::admin::Readiness;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
+use crate::pki::directory::Trust;
 use crate::pki::secrets::Secrets;
 use crate::pki::{self, Material, Wanted};
 use crate::replicas::{self, Client, Connector};
@@ -58,7 +59,7 @@ impl Certificates {
             }
             Some(XdsTls::Directory(directory)) => {
                 check_first(directory).await?;
-                tasks.push(tokio::spawn(pki::directory::follow(directory.clone(), supply)));
+                tasks.push(tokio::spawn(pki::directory::follow(directory.clone(), Trust::Needed, supply)));
                 format!("{}/", directory.display())
             }
             Some(XdsTls::Auto) => {
@@ -101,7 +102,7 @@ impl Drop for Certificates {
 
 /// At the start, files of no use are an error of whoever has named them.
 async fn check_first(directory: &Path) -> anyhow::Result<()> {
-    let material = pki::directory::read(directory).await.map_err(anyhow::Error::msg)?;
+    let material = pki::directory::read(directory, Trust::Needed).await.map_err(anyhow::Error::msg)?;
     let config = config(&material);
     config.map_err(|problem| anyhow::anyhow!("{}/{problem}", directory.display())).map(drop)
 }

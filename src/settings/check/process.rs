@@ -14,8 +14,19 @@ const LIVES: u32 = 4;
 impl Checks<'_> {
     /// All that can be said of the process without looking at the machine.
     pub(super) fn process(&mut self) {
-        let Process { xds, admin, leader_election: election, .. } = &self.resolved.settings.process;
-        let addresses = [("admin.address", admin.address), ("xds.address", xds.address)];
+        let Process { xds, admin, metrics, leader_election: election, .. } = &self.resolved.settings.process;
+        let addresses: Vec<(&'static str, SocketAddr)> = [
+            metrics.address.map(|address| ("metrics.address", address)),
+            Some(("admin.address", admin.address)),
+            Some(("xds.address", xds.address)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if metrics.tls.is_some() && metrics.address.is_none() {
+            let message = "nothing would be served by TLS: metrics.address says where, and is not set";
+            self.fault(&["metrics.tls"], message);
+        }
         for (i, (key, address)) in addresses.iter().enumerate() {
             for (other, taken) in &addresses[i + 1..] {
                 if overlap(*address, *taken) {

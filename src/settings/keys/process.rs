@@ -108,6 +108,22 @@ pub const PROCESS: &[Key] = &[
          export` listens there only if it is set.",
         Controller
     ),
+    key!(
+        "metrics.address",
+        Maybe<Socket>,
+        process.metrics.address,
+        "Where `/metrics` is, instead of `admin.address`.",
+        Controller
+    ),
+    key!(
+        "metrics.tls",
+        Maybe<Directory>,
+        process.metrics.tls,
+        "A directory with `tls.crt` and `tls.key`, by which `metrics.address` is served by TLS. If `ca.crt` is among them, \
+         clients have to show a certificate of an authority in it. New files are taken up when they appear. In clear text if \
+         not set.",
+        Controller
+    ),
     key!("log.format", Word<telemetry::Format>, process.log.format, "How log lines are written.", Controller),
     key!(
         "log.level",

@@ -241,6 +241,13 @@ fn values_that_contradict_each_other() {
         ),
         ("listeners: {admin: {port: 8080}}", "1:21", &["8080 is also the port of listeners.http"]),
         ("listeners: {ipv6: false, admin: {address: '::1'}}", "1:34", &["listeners.ipv6 is false"]),
+        (
+            "metrics: {tls: /etc/a}",
+            "1:11",
+            &["metrics.tls: nothing would be served by TLS: metrics.address says where"],
+        ),
+        ("metrics: {address: '127.0.0.1:18000'}", "1:11", &["127.0.0.1:18000 is taken by xds.address"]),
+        ("metrics: {address: '[::]:18001'}", "1:11", &["[::]:18001 is taken by admin.address"]),
         ("listeners: {overloadProbe: {port: 8002}}", "1:29", &["8002 is also the port of listeners.stats"]),
         (
             "listeners: {stats: {tls: {port: 8002, secret: a/b}}}",

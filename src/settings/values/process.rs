@@ -42,6 +42,29 @@ impl Scalar for Certificates {
     }
 }
 
+/// A directory with a key pair.
+pub struct Directory;
+
+impl Scalar for Directory {
+    type Value = PathBuf;
+    const NAME: &'static str = "directory";
+
+    fn parse(text: &str) -> Result<PathBuf, String> {
+        match text.is_empty() || text.contains('\0') {
+            true => Err("expected the path of a directory, such as /etc/lockgate/metrics".to_owned()),
+            false => Ok(PathBuf::from(text)),
+        }
+    }
+
+    fn show(value: &PathBuf) -> Json {
+        value.to_string_lossy().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "minLength": 1})
+    }
+}
+
 /// What is logged.
 pub struct LogFilter;
 
