@@ -203,8 +203,11 @@ topologySpreadConstraints:
 {{- end -}}
 {{- end -}}
 
-{{/* Refuses Secrets that the settings name and the controller may not read. */}}
-{{- define "lockgate.namedSecrets" -}}
+{{/* Refuses Secrets that the settings name and the controller may not read, and ports that are taken in the pods. */}}
+{{- define "lockgate.checkNamed" -}}
+{{- range $name := list "admin" "overloadProbe" -}}
+{{- $_ := include "lockgate.port" (list $ $name 0) -}}
+{{- end -}}
 {{- $watched := .Values.watchNamespaces -}}
 {{- if $watched -}}
 {{- $settings := .Values.settings -}}

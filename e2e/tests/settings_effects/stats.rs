@@ -58,6 +58,11 @@ async fn statistics_are_for_those_who_show_a_certificate() {
         .await;
     let answer = scraper.get("/stats/prometheus").await.expect("an answer");
     assert!(answer.status == 200 && answer.text().contains("\nenvoy_server_live"), "{}", answer.text());
+    let over_http2 =
+        Target::https_by(scraped.port, "stats.test", scraped.site.authority.der(), rustls::ALL_VERSIONS, &["h2"]);
+    let over_http2 = over_http2.over_http2().showing(&scraped.scrapers.issue(&["prometheus"]));
+    let answer = over_http2.get("/stats/prometheus").await.expect("an answer");
+    assert_eq!((answer.status, answer.version), (200, hyper::Version::HTTP_2));
     for path in ["/ready", "/config_dump", "/quitquitquit", "/"] {
         assert_eq!(scraper.get(path).await.expect("an answer").status, 404, "{path}");
     }
