@@ -29,5 +29,6 @@ pub mod status;
 pub mod telemetry;
 #[cfg(test)]
 mod tidy;
+mod tls;
 pub mod translate;
 pub mod xds;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answer::routes;
 pub use here::Here;
-pub use others::{Client, Connector, Others, client_config};
+pub use others::{Client, Connector, Others};
 
 /// An object that somebody waits for: of a generation, or a later one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("provenance", &[]),
     ("re2", &[]),
     ("telemetry", &[]),
+    ("tls", &[]),
     // What is to be served, and how it is said.
     ("model", &["provenance"]),
     ("settings", &["model", "re2", "telemetry"]),
@@ -29,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("pki", &["leader", "metrics", "source::cluster"]),
     ("translate", &["crd", "model", "parallel", "provenance", "re2", "settings", "source::objects"]),
     ("envoy", &["model", "parallel", "protobuf", "provenance", "settings", "snapshot"]),
-    ("xds", &["protobuf", "snapshot"]),
+    ("xds", &["protobuf", "snapshot", "tls"]),
     ("export", &["protobuf", "snapshot"]),
     ("inspection", &["source::objects", "translate::problem"]),
     ("replicas", &["inspection", "snapshot", "source::objects", "xds"]),
@@ -39,7 +40,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("drain", &["envoy::names"]),
     // Those who run it.
-    ("admin", &["inspection", "metrics", "protobuf", "snapshot", "source::objects", "telemetry", "translate::problem"]),
+    (
+        "admin",
+        &["inspection", "metrics", "protobuf", "snapshot", "source::objects", "telemetry", "tls", "translate::problem"],
+    ),
     (
         "controller",
         &[
@@ -76,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "source",
             "status",
             "telemetry",
+            "tls",
             "translate",
             "xds",
         ],

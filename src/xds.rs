@@ -86,6 +86,7 @@ mod tests;
 mod tls;
 mod v2;
 
+pub use crate::tls::TlsFault;
 pub use acceptance::Acceptance;
 pub use locators::Locator;
 pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
@@ -94,4 +95,4 @@ pub use order::Timing;
 pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
 pub use service::{Client, Service, Stores};
 pub use stream::{Refusal, Stream};
-pub use tls::{Tls, TlsFault, tls_config, tls_config_of};
+pub use tls::{Tls, tls_config, tls_config_of};

@@ -8,10 +8,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -20,6 +17,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::Error;
 use crate::metrics::Metrics;
+use crate::tls::{self, Clients, Pair, TlsFault};
 
 /// A handshake that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -60,37 +58,9 @@ pub async fn serve(
 ///
 /// # Errors
 /// Which file is of no use, and why.
-pub fn tls_config(certificate: &[u8], key: &[u8], authorities: &[u8]) -> Result<Arc<ServerConfig>, String> {
-    let of_certificate = |error: rustls::Error| format!("tls.crt: {error}");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(of_certificate)?;
-    let builder = if authorities.is_empty() {
-        builder.with_no_client_auth()
-    } else {
-        let mut roots = RootCertStore::empty();
-        for authority in certificates("ca.crt", authorities)? {
-            roots.add(authority).map_err(|error| format!("ca.crt: {error}"))?;
-        }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        builder.with_client_cert_verifier(verifier.map_err(|error| format!("ca.crt: {error}"))?)
-    };
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("tls.key: {error}"))?;
-    let mut config = builder.with_single_cert(certificates("tls.crt", certificate)?, key).map_err(of_certificate)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A session that is taken up again would outlive the certificate that it began with.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
-}
-
-fn certificates(file: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match parsed {
-        Ok(parsed) if parsed.is_empty() => Err(format!("{file}: no certificate in it")),
-        parsed => parsed.map_err(|error| format!("{file}: {error}")),
-    }
+pub fn tls_config(certificate: &[u8], key: &[u8], authorities: &[u8]) -> Result<Arc<ServerConfig>, TlsFault> {
+    let clients = if authorities.is_empty() { Clients::Anybody } else { Clients::Known(authorities) };
+    tls::server_config(Pair { certificate, key }, clients, &["http/1.1"])
 }
 
 /// Connections whose handshakes are done. They go on beside each other, so that a slow client holds up nobody.

@@ -80,7 +80,7 @@ impl Drop for Scraping {
 
 fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
     let Material { certificate, key, authorities } = material;
-    let config = scraping::tls_config(certificate, key, authorities)?;
+    let config = scraping::tls_config(certificate, key, authorities).map_err(|fault| fault.to_string())?;
     let (end, _) = pki::not_after(certificate).map_err(|problem| format!("tls.crt: {problem}"))?;
     if end < SystemTime::now() {
         tracing::error!(expired = %pki::timestamp(end), "the certificate of /metrics has expired; no scraper will accept it");

@@ -9,13 +9,12 @@ use http::{Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
 use super::answer::{HOLD, PATH};
 use super::{Reached, Wanted};
@@ -120,25 +119,4 @@ async fn exchange(
             Err(ended.map_or_else(|| "it closed the connection".to_owned(), |error| error.to_string()))
         }
     }
-}
-
-/// The TLS settings of a client that shows the pair `certificate` and `key`, and trusts servers that `roots` signed; all PEM.
-///
-/// # Errors
-/// What is wrong with which of them.
-pub fn client_config(certificate: &[u8], key: &[u8], roots: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    let certificates = |pem| CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let mut store = RootCertStore::empty();
-    for root in certificates(roots).map_err(|error| format!("ca.crt: {error}"))? {
-        store.add(root).map_err(|error| format!("ca.crt: {error}"))?;
-    }
-    let chain = certificates(certificate).map_err(|error| format!("tls.crt: {error}"))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| format!("tls.key: {error}"))?;
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(store)
-        .with_client_auth_cert(chain, key)
-        .map_err(|error| format!("tls.crt: {error}"))?;
-    Ok(Arc::new(config))
 }

@@ -3,23 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use super::ServerError;
-
-/// What is wrong with one of the three parts of a TLS configuration.
-#[derive(Debug, thiserror::Error)]
-#[error("{part}: {problem}")]
-pub struct TlsFault {
-    /// `tls.crt`, `tls.key` or `ca.crt`.
-    pub part: &'static str,
-    /// What is wrong with it.
-    pub problem: String,
-}
+use crate::tls::{Clients, Pair, TlsFault, server_config};
 
 /// The TLS configuration that the next connection gets. A clone sees the same changes.
 #[derive(Clone)]
@@ -62,34 +50,6 @@ pub fn tls_config(directory: &Path) -> Result<Arc<ServerConfig>, ServerError> {
 /// # Errors
 /// [`TlsFault`]
 pub fn tls_config_of(certificate: &[u8], key: &[u8], authorities: &[u8]) -> Result<Arc<ServerConfig>, TlsFault> {
-    let fault = |part, problem| TlsFault { part, problem };
-    let certificates = |part, pem: &[u8]| {
-        let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        match parsed {
-            Ok(parsed) if parsed.is_empty() => Err(fault(part, "no certificate in it".to_owned())),
-            parsed => parsed.map_err(|error| fault(part, error.to_string())),
-        }
-    };
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| fault("tls.key", error.to_string()))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates("ca.crt", authorities)? {
-        roots.add(certificate).map_err(|error| fault("ca.crt", error.to_string()))?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    // A client without a certificate is let in to be told so in gRPC's own words, which are easier to find in its log.
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| fault("ca.crt", error.to_string()))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| fault("tls.crt", error.to_string()))?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates("tls.crt", certificate)?, key)
-        .map_err(|error| fault("tls.crt", error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A session that is taken up again would outlive the certificate that it began with.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(Arc::new(config))
+    // A client without a certificate is told so in gRPC's own words, which are easier to find in its log.
+    server_config(Pair { certificate, key }, Clients::KnownOrTold(authorities), &["h2", "http/1.1"])
 }

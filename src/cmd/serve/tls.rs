@@ -15,9 +15,10 @@ use crate::metrics::Metrics;
 use crate::pki::directory::Trust;
 use crate::pki::secrets::Secrets;
 use crate::pki::{self, Material, Wanted};
-use crate::replicas::{self, Client, Connector};
+use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
+use crate::tls::{self, Pair};
 use crate::xds::{self, Access};
 
 /// What the process is not ready without.
@@ -181,7 +182,7 @@ impl Taker {
 /// This replica as a client of others, who have the same certificate: it is also good for clients, or they say so.
 fn client(material: &Material) -> Option<Client> {
     let Material { certificate, key, authorities } = material;
-    let config = replicas::client_config(certificate, key, authorities).ok()?;
+    let config = tls::client_config(Pair { certificate, key }, authorities).ok()?;
     let name = pki::first_name(certificate)?;
     Some((config, name.try_into().ok()?))
 }
