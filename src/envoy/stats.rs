@@ -31,8 +31,9 @@ const READ_ONLY: [&str; 11] = [
     "/stats/recentlookups",
 ];
 
-/// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface; of the former alone if the settings want
-/// the others by TLS, even where that cannot be. `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says so: what load balancers learn first.
+/// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface; of the first alone if the settings want
+/// the others by TLS, even where that cannot be. `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says
+/// so: what load balancers learn first.
 ///
 /// It answers under overload too: an Envoy that sheds load is not one to restart.
 pub fn listener(settings: &Settings) -> listener_v3::Listener {

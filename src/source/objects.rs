@@ -334,8 +334,9 @@ impl Objects {
 
     /// Takes an object away. Returns whether anything changed.
     ///
-    /// A Secret that ever had a usable key pair, or authorities, is not forgotten: it keeps the last good ones and bears the fault
-    /// [`SECRET_DELETED`], since people delete Secrets to have them issued anew, and hosts must not go dark meanwhile.
+    /// A Secret that ever had a usable key pair, or authorities, is not forgotten: it keeps the last good ones and bears
+    /// the fault [`SECRET_DELETED`], since people delete Secrets to have them issued anew, and hosts must not go dark
+    /// meanwhile.
     /// That lasts until the Secret is back, until 1024 other Secrets are deleted after it, or until the process ends;
     /// a Secret that was gone before the process started is unknown to it.
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {

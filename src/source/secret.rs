@@ -1,5 +1,5 @@
-//! Key pairs and certificate authorities of Secrets, checked as they come in: what Envoy would refuse never gets further than this, for Envoy
-//! refuses the whole listener with it, and every other host on it.
+//! Key pairs and certificate authorities of Secrets, checked as they come in: what Envoy would refuse never gets further
+//! than this, for Envoy refuses the whole listener with it, and every other host on it.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
