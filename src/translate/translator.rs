@@ -46,6 +46,16 @@ struct Ground {
     client_certificate: Option<Option<SecretName>>,
 }
 
+/// What is said of no Ingress by itself: what comes of classes, and of the Secrets that the settings name.
+#[derive(Debug, Default)]
+struct General {
+    ground: Ground,
+    /// How statistics are to be served: no host depends on it.
+    stats_tls: Option<StatsTls>,
+    /// What is wrong with them.
+    problems: Vec<Arc<Problem>>,
+}
+
 /// What one update changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Update {
@@ -60,11 +70,7 @@ pub struct Update {
 pub struct Translator {
     model: Model,
     ledger: Ledger,
-    ground: Ground,
-    /// How statistics are to be served: no host depends on it.
-    stats_tls: Option<StatsTls>,
-    /// What is wrong with classes, and with Secrets that the settings name.
-    general: Vec<Arc<Problem>>,
+    general: General,
     classes: Classes,
     /// The Ingresses that are ours.
     ingresses: BTreeMap<ObjectKey, Arc<Parsed>>,
@@ -114,28 +120,21 @@ impl Translator {
         if !dirty.everything && !dirty.classes && dirty.secrets.is_empty() {
             return self.follow(objects, settings, dirty);
         }
-        let (ground, stats_tls, general) = ground(objects, settings);
-        if dirty.everything || dirty.classes || ground != self.ground {
-            return self.begin_anew(objects, settings, ground, stats_tls, general);
+        let general = General::new(objects, settings);
+        if dirty.everything || dirty.classes || general.ground != self.general.ground {
+            return self.begin_anew(objects, settings, general);
         }
-        self.ledger.replace(&self.general, &general);
-        (self.stats_tls, self.general) = (stats_tls, general);
+        self.ledger.replace(&self.general.problems, &general.problems);
+        self.general = general;
         self.follow(objects, settings, dirty)
     }
 
     /// Translates everything.
-    fn begin_anew(
-        &mut self,
-        objects: &Objects,
-        settings: &Settings,
-        ground: Ground,
-        stats_tls: Option<StatsTls>,
-        general: Vec<Arc<Problem>>,
-    ) -> Update {
+    fn begin_anew(&mut self, objects: &Objects, settings: &Settings, general: General) -> Update {
         let before = std::mem::take(self);
         self.classes = Classes::new(objects, settings);
-        self.ledger.add(&general);
-        (self.ground, self.stats_tls, self.general) = (ground, stats_tls, general);
+        self.ledger.add(&general.problems);
+        self.general = general;
         let ingresses = objects.ingresses.keys().cloned().collect();
         let mut update = self.follow(objects, settings, &Dirty { ingresses, ..Dirty::everything() });
         update.touched.extend(Touched::all(&before.model));
@@ -197,7 +196,7 @@ impl Translator {
             }
         }
         // The default certificate is presented for every host, whoever names it.
-        if self.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
+        if self.general.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
         self.outcomes.tell(&mut self.ledger);
@@ -211,10 +210,11 @@ impl Translator {
     /// known yet.
     fn read(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
         let ingress = objects.ingresses.get(key).filter(|ingress| self.classes.serve(ingress))?;
-        let context = Context { objects, settings, client_certificate: self.ground.client_certificate.as_ref() };
+        let context =
+            Context { objects, settings, client_certificate: self.general.ground.client_certificate.as_ref() };
         let mut made = NewClusters::new();
         let fault_of = |located: &Located<'_>| self.clusters.fault_of(located, context, &mut made);
-        let default_secret = self.ground.default_secret.as_ref();
+        let default_secret = self.general.ground.default_secret.as_ref();
         let parsed = ingress::parse(ingress, Reading { context, default_secret, fault_of });
         Some((parsed, made))
     }
@@ -255,13 +255,15 @@ impl Translator {
     }
 }
 
-/// What everything depends on, how statistics are served, and what is wrong with either.
-fn ground(objects: &Objects, settings: &Settings) -> (Ground, Option<StatsTls>, Vec<Arc<Problem>>) {
-    let mut problems = class::problems(objects, settings);
-    let client_certificate = tls::client_certificate(objects, settings, &mut problems);
-    let default_secret = tls::default_secret(objects, settings, &mut problems);
-    let stats_tls = tls::stats(objects, settings, &mut problems);
-    (Ground { default_secret, client_certificate }, stats_tls, problems.into_iter().map(Arc::new).collect())
+impl General {
+    fn new(objects: &Objects, settings: &Settings) -> Self {
+        let mut problems = class::problems(objects, settings);
+        let client_certificate = tls::client_certificate(objects, settings, &mut problems);
+        let default_secret = tls::default_secret(objects, settings, &mut problems);
+        let stats_tls = tls::stats(objects, settings, &mut problems);
+        let problems = problems.into_iter().map(Arc::new).collect();
+        Self { ground: Ground { default_secret, client_certificate }, stats_tls, problems }
+    }
 }
 
 /// Notes that `reader`, which read `before`, now reads `now`.

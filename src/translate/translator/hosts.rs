@@ -88,7 +88,7 @@ impl Translator {
         }
         let above = parent.as_ref().and_then(|parent| self.sites.get(parent)).and_then(|site| site.chain.as_ref());
         let (naming, beside) = asking(host, &naming);
-        let found = tls::chain(host, &naming, &beside, above, self.ground.default_secret.as_ref());
+        let found = tls::chain(host, &naming, &beside, above, self.general.ground.default_secret.as_ref());
         problems.extend(found.problems);
         let https = found.chain.as_ref().map(|chain| {
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
@@ -102,7 +102,7 @@ impl Translator {
 
     /// What clients without a known server name are served, if there is a default certificate.
     fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
-        let name = self.ground.default_secret.clone()?;
+        let name = self.general.ground.default_secret.clone()?;
         let secret = tls::secret(objects, &name)?;
         let virtual_host = around.virtual_host(&Host::Any, Side::Tls, &secret.origin);
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);

@@ -11,10 +11,10 @@ use crate::translate::tls;
 impl Translator {
     /// Takes in how statistics are to be served.
     pub(super) fn update_stats(&mut self, touched: &mut Touched) {
-        if self.model.stats_tls == self.stats_tls {
+        if self.model.stats_tls == self.general.stats_tls {
             return;
         }
-        let now = self.stats_tls.clone();
+        let now = self.general.stats_tls.clone();
         let before = std::mem::replace(&mut self.model.stats_tls, now.clone());
         touched.stats_tls = true;
         let parts = |stats: Option<StatsTls>| stats.map_or((None, None), |stats| (Some(stats.secret), stats.clients));
