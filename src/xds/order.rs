@@ -21,7 +21,8 @@ pub(super) enum Side {
 }
 
 /// The order within one flush. Endpoints right after their cluster: Envoy keeps a changed cluster warming, and its ACK
-/// back, until it gets them. Virtual hosts and scopes after the route configurations that they belong to.
+/// back, until it gets them. Virtual hosts and scopes after the route configurations that they belong to; scopes that have
+/// their routes in them go ahead of the listeners (`Stream::push_scopes_ahead`).
 const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::CLUSTER, Side::Behind),
     (ResourceType::ENDPOINTS, Side::Behind),

@@ -3,7 +3,7 @@
 //! A route configuration of 10,000 hosts keeps Envoy busy for 80 ms, however little of it has changed, and a large
 //! listener longer. What a response costs its client is the time from sending it to its answer, which comes when the
 //! client has worked it in. The first change goes at once, then the newest when its time has come; other resources do
-//! not wait for it. First answers are no measure: a client that starts has much to do.
+//! not wait for it. First answers, and what is sent beside them, are no measure: a client that starts has much to do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

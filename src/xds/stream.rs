@@ -286,8 +286,10 @@ impl Stream {
             self.gates.raise(&self.types);
         }
         for kind in order::flush(&self.types) {
-            if kind == ResourceType::VIRTUAL_HOST {
-                self.follow_with_virtual_hosts();
+            match kind {
+                ResourceType::LISTENER => self.push_scopes_ahead(now),
+                ResourceType::VIRTUAL_HOST => self.follow_with_virtual_hosts(),
+                _ => {}
             }
             match order::place(kind).1 {
                 _ if !self.aggregated => self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name)),
@@ -337,6 +339,21 @@ impl Stream {
         if self.nonces != before {
             self.follow_with_endpoints();
         }
+    }
+
+    /// Scopes that have their routes in them go ahead of the listeners: one that takes connections for a new server name
+    /// would answer the first of them 404. Those that go stay behind: until then connections are taken for their names.
+    fn push_scopes_ahead(&mut self, now: Instant) {
+        let (listeners, kind) = (self.types.get(&ResourceType::LISTENER), ResourceType::SCOPED_ROUTES);
+        let ready = self.types.get(&kind).is_some_and(|scopes| !scopes.fresh && !scopes.answer_owed);
+        if !self.aggregated || !ready || listeners.is_none_or(|listeners| listeners.dirty.is_empty()) {
+            return;
+        }
+        self.push(kind, now, |stream, name| match stream.before_the_gate(kind, name) {
+            Look::Send(scope) | Look::ForNow(scope) if !scope.references().routes.is_empty() => Look::Wait,
+            Look::Nothing => Look::Wait,
+            look => look,
+        });
     }
 
     /// What the client has of a cluster that is kept for its routes, if newer content of it was rejected: going back to

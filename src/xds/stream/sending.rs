@@ -114,12 +114,14 @@ impl Stream {
         // A domain moves from one virtual host to another in one response, or it would be in both, or in none.
         let together = kind == ResourceType::VIRTUAL_HOST;
         let everything = !under_way || ((full || together) && answer);
+        let later = together && self.is_at_large_listeners();
         let mut push = Push::default();
         for (name, need) in &subscription.dirty {
             if !everything && *need != Need::Asked {
                 continue;
             }
             let look = match look(self, name) {
+                _ if later && *need == Need::Changed => Look::Wait,
                 Look::Send(_) | Look::ForNow(_) if *need == Need::Changed && subscription.pace.holds(name, now) => {
                     Look::Wait
                 }
@@ -152,7 +154,9 @@ impl Stream {
             missing: std::mem::take(&mut push.missing),
         });
         let paced = match &response {
-            Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
+            Some(response) if !(full && answer || self.is_starting()) => {
+                Pace::of(kind, &push, &response.resources, full, self.timing.large)
+            }
             _ => Vec::new(),
         };
         let nonce = response.is_some().then(|| self.next_nonce());
@@ -190,6 +194,18 @@ impl Stream {
         let more = subscription.has(unsaid);
         push.done.iter().for_each(|name| subscription.settle(name));
         more
+    }
+
+    /// Whether the client has not answered all that it started with: what it takes for a change now says nothing.
+    fn is_starting(&self) -> bool {
+        self.types.values().flat_map(|types| &types.in_flight).any(|response| !response.first.is_empty())
+    }
+
+    /// Whether the client works on large listeners. It does one thing after the other, and answers when all that it had
+    /// has been done: with virtual hosts right after them, the listeners would seem to take as long as both.
+    fn is_at_large_listeners(&self) -> bool {
+        let listeners = self.types.get(&ResourceType::LISTENER);
+        listeners.is_some_and(|listeners| listeners.in_flight.iter().any(|response| !response.paced.is_empty()))
     }
 
     /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.

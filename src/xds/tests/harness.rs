@@ -26,6 +26,7 @@ pub const LISTENER: ResourceType = ResourceType::LISTENER;
 pub const ROUTES: ResourceType = ResourceType::ROUTES;
 pub const SCOPED_ROUTES: ResourceType = ResourceType::SCOPED_ROUTES;
 pub const SECRET: ResourceType = ResourceType::SECRET;
+pub const VIRTUAL_HOST: ResourceType = ResourceType::VIRTUAL_HOST;
 /// The types that the issue at hand serves.
 pub const KINDS: [ResourceType; 5] = [CLUSTER, ENDPOINTS, LISTENER, ROUTES, SECRET];
 

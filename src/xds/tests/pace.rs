@@ -96,3 +96,42 @@ fn o26_the_full_state_of_listeners_waits_as_a_whole_and_single_ones_each_for_its
         assert_eq!(bench.wait(ms(400)), all, "{variant:?}");
     }
 }
+
+#[test]
+fn o26_virtual_hosts_wait_for_the_answer_to_large_listeners_so_that_it_tells_what_these_cost() {
+    let store = Arc::new(Store::default());
+    store.replace(vec![routes("r", []), listener("l", "r"), virtual_host("r/a", "a")]);
+    let mut bench = Bench::pacing(store, Variant::Delta, None, 0);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(VIRTUAL_HOST, []);
+    let sent = bench.set([listener_at("l", "r", "1"), virtual_host("r/b", "b")]);
+    assert_eq!(sent, "LDS{l}");
+    bench.store.update(Update::removing(vec![(VIRTUAL_HOST, "r/a".into())]));
+    assert_eq!(bench.catch_up(), "", "nor do they go");
+    let answer = bench.subscribe(VIRTUAL_HOST, ["r/c"]);
+    assert_eq!(answer, "VirtualHost?{r/c}", "who asks is answered");
+    assert_eq!(bench.ack(answer.one()), "");
+    assert_eq!(bench.ack(sent.one()), "VirtualHost{r/b}-{r/a}");
+}
+
+#[test]
+fn o26_what_a_client_takes_while_it_starts_is_no_measure() {
+    let store = Arc::new(Store::default());
+    store.replace(vec![routes("r", []), listener("l", "r"), secret("s")]);
+    let mut bench = Bench::pacing(store, Variant::Delta, None, 0);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r"]);
+    let starting = bench.start(SECRET, ["s"]);
+    let sent = bench.set([listener_at("l", "r", "1")]);
+    assert_eq!(sent, "LDS{l}");
+    bench.wait(ms(700));
+    bench.ack_all(&starting);
+    bench.ack_all(&sent);
+    let sent = bench.set([listener_at("l", "r", "2")]);
+    assert_eq!(sent, "LDS{l}", "at once");
+    bench.wait(ms(100));
+    bench.ack_all(&sent);
+    assert_eq!(bench.set([listener_at("l", "r", "3")]), "", "that was one");
+    assert_eq!(bench.wait(ms(400)), "LDS{l}");
+}

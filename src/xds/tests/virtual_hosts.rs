@@ -12,24 +12,15 @@ use super::harness::*;
 use crate::snapshot::{Resource, ResourceType, Update};
 use crate::xds::{Variant, encode};
 
-const HOSTS: ResourceType = ResourceType::VIRTUAL_HOST;
+const HOSTS: ResourceType = VIRTUAL_HOST;
 const ROUTES: ResourceType = ResourceType::ROUTES;
-
-fn host(name: &str, domain: &str) -> Resource {
-    let message = route_v3::VirtualHost {
-        name: name.to_owned(),
-        domains: vec![domain.to_owned()],
-        ..route_v3::VirtualHost::default()
-    };
-    Resource::new(name, &message, Vec::new())
-}
 
 #[test]
 fn d27_the_wildcard_gets_every_host_and_then_what_changes() {
-    let mut bench = Bench::delta([routes("r", []), host("r/a", "a"), host("r/b", "b")]);
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
     bench.settled(ROUTES, ["r"]);
     assert_eq!(bench.settled(HOSTS, []), "VirtualHost{r/a,r/b}");
-    let changed = bench.set([host("r/a", "a.example")]);
+    let changed = bench.set([virtual_host("r/a", "a.example")]);
     assert_eq!(changed, "VirtualHost{r/a}");
     bench.ack(changed.one());
     assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}");
@@ -45,14 +36,15 @@ fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
 #[test]
 fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_none() {
     // It does not say whose hosts it waits for, and without a word about these its listener warms for 15 s.
-    let mut bench = Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), host("r2/b", "b")]);
+    let mut bench =
+        Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), virtual_host("r2/b", "b")]);
     assert_eq!(bench.start(HOSTS, []), "VirtualHost{r2/b}-{r/none}");
 }
 
 #[tokio::test]
 async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
     use envoy_types::pb::envoy::service::route::v3::virtual_host_discovery_service_client::VirtualHostDiscoveryServiceClient;
-    let server = Server::start([routes("r", []), host("r/a", "a")]).await;
+    let server = Server::start([routes("r", []), virtual_host("r/a", "a")]).await;
     let (requests, outgoing) = mpsc::channel(8);
     let mut client = VirtualHostDiscoveryServiceClient::new(server.channel());
     let mut responses = soon(client.delta_virtual_hosts(ReceiverStream::new(outgoing))).await.unwrap().into_inner();
@@ -70,8 +62,13 @@ async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
 
 #[test]
 fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
-    let mut bench =
-        Bench::delta([routes("r", []), routes("r2", []), routes("r3", []), host("r/a", "a"), host("r2/b", "b")]);
+    let mut bench = Bench::delta([
+        routes("r", []),
+        routes("r2", []),
+        routes("r3", []),
+        virtual_host("r/a", "a"),
+        virtual_host("r2/b", "b"),
+    ]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
     assert_eq!(bench.subscribe(ROUTES, ["r2"]), "RDS{r2} VirtualHost{r2/b}");
@@ -80,7 +77,7 @@ fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
 
 #[test]
 fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked_for_again() {
-    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
     assert_eq!(bench.unsubscribe(ROUTES, ["r"]), "");
@@ -89,7 +86,7 @@ fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked
 
 #[test]
 fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
-    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
     let unknown = bench.subscribe(HOSTS, ["r/b", "r/a"]);
@@ -99,7 +96,7 @@ fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
     let told = decoded.resources.iter().find(|resource| resource.name == "r/b").unwrap();
     assert_eq!((told.resource.is_none(), &*told.aliases), (true, &["r/b".to_owned()][..]));
     bench.ack(unknown.one());
-    let created = bench.set([host("r/b", "b")]);
+    let created = bench.set([virtual_host("r/b", "b")]);
     assert_eq!(created, "VirtualHost{r/b}");
     bench.ack(created.one());
     assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}", "one that was there is removed");
@@ -107,7 +104,7 @@ fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
 
 #[test]
 fn d27_an_update_of_the_route_configuration_keeps_its_hosts() {
-    let mut bench = Bench::delta([routes("r", []), host("r/a", "a")]);
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
     assert_eq!(bench.set([routes_for("r", "other", &[])]), "RDS{r}");
@@ -115,7 +112,7 @@ fn d27_an_update_of_the_route_configuration_keeps_its_hosts() {
 
 #[test]
 fn d27_a_client_that_comes_back_is_told_what_is_gone() {
-    let mut bench = Bench::delta([routes("r", []), host("r/a", "a"), host("r/b", "b")]);
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
     bench.settled(ROUTES, ["r"]);
     bench.settled(HOSTS, []);
     let (r, a, b) = (bench.version(ROUTES, "r"), bench.version(HOSTS, "r/a"), bench.version(HOSTS, "r/b"));
@@ -216,5 +213,5 @@ fn o15_virtual_hosts_go_after_their_route_configuration() {
     let mut bench = Bench::delta([routes("r", [])]);
     bench.settled(ROUTES, ["r", "r2"]);
     bench.settled(HOSTS, []);
-    assert_eq!(bench.set([host("r2/a", "a"), routes("r2", [])]), "RDS{r2} VirtualHost{r2/a}");
+    assert_eq!(bench.set([virtual_host("r2/a", "a"), routes("r2", [])]), "RDS{r2} VirtualHost{r2/a}");
 }

@@ -169,6 +169,25 @@ pub fn scope(name: &str, routes: &str) -> Resource {
     Resource::new(name, &message, Vec::new())
 }
 
+/// A scope that has its routes in it, to these clusters.
+pub fn scope_to<const N: usize>(name: &str, clusters: [&str; N]) -> Resource {
+    let routes = routes(name, clusters);
+    let routes = route_v3::RouteConfiguration::decode(routes.message()).unwrap();
+    let message = route_v3::ScopedRouteConfiguration {
+        name: name.into(),
+        route_configuration: Some(routes),
+        ..Default::default()
+    };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// The virtual host `name`.
+pub fn virtual_host(name: &str, domain: &str) -> Resource {
+    let message =
+        route_v3::VirtualHost { name: name.to_owned(), domains: vec![domain.to_owned()], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
 /// The secret `name`.
 pub fn secret(name: &str) -> Resource {
     secret_at(name, "first")

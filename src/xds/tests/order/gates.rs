@@ -1,6 +1,7 @@
 //! Listeners and routes wait for what lies behind them.
 
 use super::*;
+use crate::snapshot::Update;
 
 #[test]
 fn o7_a_route_waits_until_its_new_cluster_is_acked() {
@@ -130,11 +131,53 @@ fn o11_a_listener_with_the_same_routes_brings_no_routes() {
 fn o15_scopes_come_after_routes() {
     for variant in VARIANTS {
         let mut bench = settled(variant, [routes("r", [])]);
-        bench.store.update(crate::snapshot::Update { set: vec![scope("s", "r")], remove: Vec::new() });
+        bench.store.update(Update { set: vec![scope("s", "r")], remove: Vec::new() });
         bench.catch_up();
         bench.settled(SCOPED_ROUTES, []);
         let sent = bench.set([scope("s", "other"), routes_for("r", "new", &[])]);
         assert_eq!(sent, "RDS{r} ScopedRouteConfiguration{s}");
+    }
+}
+
+#[test]
+fn o27_scopes_with_routes_in_them_come_before_the_listener_that_leads_there_and_go_after_it() {
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
+        bench.set([scope_to("s1", ["a"]), scope("by-name", "r")]);
+        bench.settled(SCOPED_ROUTES, []);
+        let sent = bench.set([scope_to("s2", ["a"]), listener_at("l", "r", "for s2 too")]);
+        let all = "ScopedRouteConfiguration{by-name,s1,s2} LDS{l}";
+        assert_eq!(sent, either(variant, all, "ScopedRouteConfiguration{s2} LDS{l}"));
+        bench.ack_all(&sent);
+
+        bench.store.update(Update {
+            set: vec![listener_at("l", "r", "without s2")],
+            remove: vec![(SCOPED_ROUTES, "s2".into())],
+        });
+        let sent = bench.catch_up();
+        let rest = "LDS{l} ScopedRouteConfiguration{by-name,s1}";
+        assert_eq!(sent, either(variant, rest, "LDS{l} ScopedRouteConfiguration-{s2}"));
+        bench.ack_all(&sent);
+
+        let sent = bench.set([scope("by-name", "other"), listener_at("l", "r", "third")]);
+        let named = "LDS{l} ScopedRouteConfiguration{by-name,s1}";
+        assert_eq!(sent, either(variant, named, "LDS{l} ScopedRouteConfiguration{by-name}"), "its routes come first");
+    }
+}
+
+#[test]
+fn o27_of_a_host_that_takes_the_place_of_another_the_scope_comes_first_and_the_other_goes_last() {
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
+        bench.set([scope_to("s1", ["a"])]);
+        bench.settled(SCOPED_ROUTES, []);
+        let set = vec![scope_to("s2", ["a"]), listener_at("l", "r", "for s2 alone")];
+        bench.store.update(Update { set, remove: vec![(SCOPED_ROUTES, "s1".into())] });
+        let sent = bench.catch_up();
+        let both = "ScopedRouteConfiguration{s1,s2} LDS{l}";
+        assert_eq!(sent, either(variant, both, "ScopedRouteConfiguration{s2} LDS{l}"));
+        let gone = bench.ack_all(&sent);
+        assert_eq!(gone, either(variant, "ScopedRouteConfiguration{s2}", "ScopedRouteConfiguration-{s1}"));
     }
 }
 
