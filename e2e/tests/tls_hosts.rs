@@ -2,6 +2,7 @@
 //! notices when others come, go, or get another certificate.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use e2e::certificates::Pair;
 use e2e::load::Plan;
@@ -15,6 +16,8 @@ use hyper::body::Bytes;
 /// How many hosts join a chain, and how often one moves.
 const JOINS: usize = 20;
 const MOVES: usize = 10;
+/// How long a host is waited for.
+const LIMIT: Duration = Duration::from_secs(20);
 /// Secrets, each with a certificate of its own for all hosts.
 const SECRETS: [&str; 3] = ["one", "other", "default"];
 
@@ -78,6 +81,19 @@ impl Site {
         wait_until(host, async || target.get("/").await.is_ok_and(|answer| answer.status == 200)).await;
     }
 
+    /// Waits for a connection to a new host. The first that is taken is answered by its service.
+    async fn joined(&self, host: &str) {
+        let (target, deadline) = (self.target(host), Instant::now() + LIMIT);
+        loop {
+            if let Ok(mut connection) = target.connect().await {
+                return ok(&mut connection).await;
+            }
+            assert!(Instant::now() < deadline, "no connection to {host}");
+            // At once: it is a matter of less than a millisecond.
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What a request for `host` is answered over a connection for `server_name`.
     async fn status(&self, server_name: &str, host: &str) -> u16 {
         let target = self.target(host).opened_for(server_name);
@@ -125,7 +141,7 @@ async fn hosts_come_go_and_move(mode: Mode) {
         let host = format!("h{i}.shop.test");
         site.hosts.insert(host.clone(), "one");
         site.publish();
-        site.served(&host).await;
+        site.joined(&host).await;
         for stream in &mut streams {
             ok(stream).await;
         }

@@ -99,6 +99,8 @@ impl Views {
         if self.is_foreign {
             return Arc::default();
         }
+        let adapted = self.for_files(settings);
+        let settings = adapted.as_ref().unwrap_or(settings);
         let everything = self.newest().is_none() || settings_changed;
         self.generation += u64::from(everything || !touched.is_empty());
         let [envoy, whole, grpc] = View::ALL.map(|view| self.served.is_wanted(view));
@@ -133,6 +135,17 @@ impl Views {
             self.update_grpc(&shared, model, &changes, start);
         }
         changes
+    }
+
+    /// The settings for files, where they have to be others: a bucket is a scope that names its routes, and Envoy takes
+    /// such routes from no file.
+    fn for_files(&self, settings: &Settings) -> Option<Settings> {
+        let files = self.served.primary() == View::Whole;
+        (files && settings.routes.discovery == Discovery::Buckets).then(|| {
+            let mut settings = settings.clone();
+            settings.routes.discovery = Discovery::Rds;
+            settings
+        })
     }
 
     /// Brings views with whole route configurations up to date, with `rds` if these are made. While they are too

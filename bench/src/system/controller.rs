@@ -148,6 +148,17 @@ impl Controller {
         Ok(time.into())
     }
 
+    /// How many pages of memory it has taken up since its start.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn faults(&mut self) -> anyhow::Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id()))?;
+        // The tenth field; the second, its name, is in brackets and may have blanks.
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        Ok(after_name.split_whitespace().nth(7).context("no minflt")?.parse()?)
+    }
+
     /// Resident memory in bytes: now, and the most that it ever was.
     ///
     /// # Errors

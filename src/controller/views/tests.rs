@@ -140,6 +140,20 @@ fn what_is_made_for_files_has_whole_route_configurations_alone() {
 }
 
 #[test]
+fn files_have_routes_in_one_piece_also_where_envoys_have_buckets() {
+    let settings = Settings { routes: Routes { discovery: Discovery::Buckets }, ..Settings::default() };
+    let mut views = Views::new(View::Whole, Box::new(|| ()));
+    for changed in [false, true] {
+        views.update(&model(), &Touched::all(&model()), &settings, changed, Instant::now());
+        assert!(one(&views, View::Whole, ResourceType::ROUTES, "http").references().names_cluster("shop/cart/http"));
+        let scopes = names(&views, View::Whole, ResourceType::SCOPED_ROUTES);
+        assert!(scopes.iter().all(|scope| scope.starts_with("https/")), "{scopes:?}");
+        let listener = one(&views, View::Whole, ResourceType::LISTENER, "http");
+        assert_eq!(listener.references().routes.iter().map(|name| &**name).collect::<Vec<_>>(), ["http"]);
+    }
+}
+
+#[test]
 fn the_settings_say_in_which_form_delta_envoys_get_routes() {
     let mut views = published(&model());
     for discovery in

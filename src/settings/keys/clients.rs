@@ -286,7 +286,8 @@ pub const CLIENTS: &[Key] = &[
         "`rds`: all in one piece. `vhds`: each virtual host by itself, so that a change is a few hundred bytes; for Envoys on \
          an aggregated delta stream, others have one piece. `auto`: now as `vhds`. `buckets`: in 64 pieces, which Envoy takes \
          up many times faster where there are thousands of hosts, but it computes for each request the piece that the host is \
-         in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections."
+         in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections. \
+         Files (`lockgate export`) have one piece always."
     ),
     key!("timeouts.request", Limit, timeouts.request, "A request has to arrive as a whole."),
     key!("timeouts.requestHeaders", Limit, timeouts.request_headers, "The headers of a request have to arrive."),

@@ -68,8 +68,8 @@ pub(super) struct Series {
     idle: f64,
     started: Instant,
     cpu: Duration,
-    /// When the last change was done: the controller's CPU time.
-    last: Duration,
+    /// When the last change was done: the controller's CPU time, and its faults of pages.
+    last: (Duration, u64),
     /// When one of Lockgate's takes more, with what else was done since the last one, it is told.
     striking: Duration,
     bytes: u64,
@@ -86,7 +86,7 @@ impl Series {
             idle,
             started: Instant::now(),
             cpu,
-            last: cpu,
+            last: (cpu, session.controller.faults()?),
             striking: STRIKING,
             bytes: session.clients.shared.bytes.get(),
             latencies: Vec::new(),
@@ -106,12 +106,15 @@ impl Series {
             |from: Instant| u64::try_from(at.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX);
         self.latencies.push(nanoseconds(written.sent));
         self.after.push(nanoseconds(written.answered));
-        let cpu = session.controller.cpu()?;
-        let cost = cpu - std::mem::replace(&mut self.last, cpu);
+        let now = (session.controller.cpu()?, session.controller.faults()?);
+        let before = std::mem::replace(&mut self.last, now);
+        let (cost, pages) = (now.0 - before.0, now.1 - before.1);
         if cost > self.striking && session.controller.which != Which::Contour {
             self.striking = cost;
             let (count, elapsed) = (self.latencies.len(), self.started.elapsed());
-            eprintln!("== change {count}, {elapsed:.1?} after the first: {cost:.1?} of CPU since the one before it");
+            eprintln!(
+                "== change {count}, {elapsed:.1?} after the first: since the one before it {cost:.1?} of CPU, {pages} pages"
+            );
         }
         Ok(())
     }
