@@ -159,6 +159,13 @@ impl Controller {
         Ok(after_name.split_whitespace().nth(7).context("no minflt")?.parse()?)
     }
 
+    /// How often it has taken in each kind as a whole, if it tells.
+    pub async fn lists(&self) -> Vec<(String, f64)> {
+        let Program::Lockgate(lockgate, _) = &self.program else { return Vec::new() };
+        let all = lockgate.metrics().await.into_iter();
+        all.filter(|(name, _)| name.starts_with("lockgate_source_lists_total")).collect()
+    }
+
     /// Resident memory in bytes: now, and the most that it ever was.
     ///
     /// # Errors

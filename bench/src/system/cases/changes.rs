@@ -125,6 +125,9 @@ impl Series {
         let cpu = (session.controller.cpu()? - self.cpu).as_secs_f64();
         // Before the series it may still have been busy with what came before.
         let cpu = cpu - self.idle.min(session.idle().await?) * elapsed;
+        if self.striking > STRIKING {
+            eprintln!("== lists so far: {:?}", session.controller.lists().await);
+        }
         let count = self.latencies.len() as f64;
         let bytes = session.clients.shared.bytes.get() - self.bytes;
         let ms = crate::stats::ms;
