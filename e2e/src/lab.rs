@@ -112,6 +112,22 @@ impl Lab {
         self.kubectl(&["apply", "-f", "-"], yaml).await;
     }
 
+    /// Has all pods leave a node but those of namespaces that are going: the API server lets nobody evict these, and they may
+    /// stay as long as the longest of them drains.
+    ///
+    /// # Panics
+    /// They do not leave.
+    pub async fn drain(&self, node: &str) {
+        let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
+        let namespaces = self.kubectl(&["get", "namespaces", "-o", phases], "").await;
+        for namespace in namespaces.split_whitespace().filter_map(|one| one.strip_suffix("=Terminating")) {
+            // It may have gone meanwhile, or have no pods.
+            let _ = self.try_kubectl(&["label", "pods", "--all", "--namespace", namespace, "going=true"], "").await;
+        }
+        let all = ["--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=!going", "--timeout=120s"];
+        self.kubectl(&[["drain", node].as_slice(), &all].concat(), "").await;
+    }
+
     /// Runs helm; what it wrote.
     ///
     /// # Panics

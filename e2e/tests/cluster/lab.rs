@@ -115,7 +115,7 @@ async fn a_drained_node_is_left() {
     let mut nodes: Vec<String> = space.pods("app=echo").await.into_iter().map(|pod| pod.node).collect();
     nodes.sort();
     assert_eq!(nodes, ["node-1", "node-2"], "pods of a Deployment are spread");
-    lab.kubectl(&["drain", "node-2", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s"], "").await;
+    lab.drain("node-2").await;
     let moved = async || {
         let pods = space.pods("app=echo").await;
         (pods.len() == 2 && pods.iter().all(|pod| pod.node == "node-1" && pod.ready)).then_some(())

@@ -298,7 +298,7 @@ async fn a_drained_node() {
     let lab = Lab::alone().await;
     let shop = Shop::open(&lab, "drain of a node").await;
     let node = "node-2";
-    lab.kubectl(&["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s"], "").await;
+    lab.drain(node).await;
     let moved = async || {
         let (envoys, controllers) = (shop.lockgate.envoys().await, shop.lockgate.controllers().await);
         let settled = |pods: &[Pod]| pods.len() == 2 && pods.iter().all(|pod| pod.ready && pod.node != node);
