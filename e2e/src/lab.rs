@@ -112,17 +112,23 @@ impl Lab {
         self.kubectl(&["apply", "-f", "-"], yaml).await;
     }
 
+    /// The namespaces in this phase.
+    pub async fn namespaces(&self, phase: &str) -> Vec<String> {
+        let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
+        let all = self.kubectl(&["get", "namespaces", "-o", phases], "").await;
+        let with_phase = all.split_whitespace().filter_map(|one| one.split_once('='));
+        with_phase.filter(|(_, its)| *its == phase).map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// Has all pods leave a node but those of namespaces that are going: the API server lets nobody evict these, and they may
     /// stay as long as the longest of them drains.
     ///
     /// # Panics
     /// They do not leave.
     pub async fn drain(&self, node: &str) {
-        let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
-        let namespaces = self.kubectl(&["get", "namespaces", "-o", phases], "").await;
-        for namespace in namespaces.split_whitespace().filter_map(|one| one.strip_suffix("=Terminating")) {
+        for namespace in self.namespaces("Terminating").await {
             // It may have gone meanwhile, or have no pods.
-            let _ = self.try_kubectl(&["label", "pods", "--all", "--namespace", namespace, "going=true"], "").await;
+            let _ = self.try_kubectl(&["label", "pods", "--all", "--namespace", &namespace, "going=true"], "").await;
         }
         let all = ["--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=!going", "--timeout=120s"];
         self.kubectl(&[["drain", node].as_slice(), &all].concat(), "").await;

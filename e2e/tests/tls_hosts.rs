@@ -2,13 +2,14 @@
 //! notices when others come, go, or get another certificate.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use e2e::certificates::Pair;
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{
-    Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, client, http3, ports, wait_until,
+    Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, PATIENCE, Source, Target, client, http3, ports,
+    wait_until,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -16,8 +17,6 @@ use hyper::body::Bytes;
 /// How many hosts join a chain, and how often one moves.
 const JOINS: usize = 20;
 const MOVES: usize = 10;
-/// How long a host is waited for.
-const LIMIT: Duration = Duration::from_secs(20);
 /// Secrets, each with a certificate of its own for all hosts.
 const SECRETS: [&str; 3] = ["one", "other", "default"];
 
@@ -83,13 +82,13 @@ impl Site {
 
     /// Waits for a connection to a new host. The first that is taken is answered by its service.
     async fn joined(&self, host: &str) {
-        let (target, deadline) = (self.target(host), Instant::now() + LIMIT);
+        let (target, deadline) = (self.target(host), Instant::now() + PATIENCE);
         loop {
             if let Ok(mut connection) = target.connect().await {
                 return ok(&mut connection).await;
             }
             assert!(Instant::now() < deadline, "no connection to {host}");
-            // At once: it is a matter of less than a millisecond.
+            // No pause as in `wait_until`: it is a matter of less than a millisecond.
             tokio::task::yield_now().await;
         }
     }

@@ -344,9 +344,11 @@ impl Stream {
     /// Scopes that have their routes in them go ahead of the listeners: one that takes connections for a new server name
     /// would answer the first of them 404. Those that go stay behind: until then connections are taken for their names.
     fn push_scopes_ahead(&mut self, now: Instant) {
-        let (listeners, kind) = (self.types.get(&ResourceType::LISTENER), ResourceType::SCOPED_ROUTES);
-        let ready = self.types.get(&kind).is_some_and(|scopes| !scopes.fresh && !scopes.answer_owed);
-        if !self.aggregated || !ready || listeners.is_none_or(|listeners| listeners.dirty.is_empty()) {
+        let kind = ResourceType::SCOPED_ROUTES;
+        let listeners = self.types.get(&ResourceType::LISTENER);
+        let follow = self.aggregated && listeners.is_some_and(|listeners| !listeners.dirty.is_empty());
+        // A first answer, or one that is owed, is whole, and in its place.
+        if !follow || self.types.get(&kind).is_none_or(|scopes| scopes.fresh || scopes.answer_owed) {
             return;
         }
         self.push(kind, now, |stream, name| match stream.before_the_gate(kind, name) {

@@ -103,12 +103,8 @@ impl<'a> Shop<'a> {
         let target = Target::http(8002, "localhost").at(envoy.ip.expect("the address of an Envoy"));
         self.lab
             .until("an Envoy without clusters of earlier specs", async || {
-                let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
-                let namespaces = self.lab.kubectl(&["get", "namespaces", "-o", phases], "").await;
-                let active = |name: &str| {
-                    let mut active = namespaces.split_whitespace().filter_map(|one| one.strip_suffix("=Active"));
-                    active.any(|namespace| name.starts_with(&format!("{namespace}_")))
-                };
+                let namespaces = self.lab.namespaces("Active").await;
+                let active = |name: &str| namespaces.iter().any(|namespace| name.starts_with(&format!("{namespace}_")));
                 let stats = target.get("/stats?filter=%5Ecluster%5C..*%5C.membership_total").await.ok()?.text();
                 let names = stats.lines().filter_map(|line| line.strip_prefix("cluster.")?.split('.').next());
                 // Those of the bootstrap have no namespace.

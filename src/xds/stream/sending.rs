@@ -154,11 +154,11 @@ impl Stream {
             missing: std::mem::take(&mut push.missing),
         });
         let paced = match &response {
-            Some(response) if !(full && answer || self.is_starting()) => {
-                Pace::of(kind, &push, &response.resources, full, self.timing.large)
-            }
+            Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
             _ => Vec::new(),
         };
+        // Asked of what is large alone: nearly all responses are not.
+        let paced = if !paced.is_empty() && self.is_starting() { Vec::new() } else { paced };
         let nonce = response.is_some().then(|| self.next_nonce());
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
             self.asked_routes.extend(std::mem::take(&mut push.asked));

@@ -211,6 +211,7 @@ pub fn any_kind(kind: ResourceType, name: &str, variation: u32) -> Resource {
         ENDPOINTS => endpoints_at(name, variation + 1),
         LISTENER => listener_at(name, "routes", &format!("{variation}")),
         ROUTES => routes_for(name, &format!("host-{variation}"), &["somewhere"]),
+        SCOPED_ROUTES if variation.is_multiple_of(2) => scope_to(name, [&*format!("somewhere-{variation}")]),
         SCOPED_ROUTES => scope(name, &format!("routes-{variation}")),
         _ => secret_at(name, &format!("{variation}")),
     }

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3 as route_v3;
-
 use super::super::client::Client;
 use super::super::harness::*;
 use super::*;
@@ -44,22 +42,7 @@ fn resource(kind: ResourceType, name: &'static str, content: usize) -> Resource 
     }
     let make = || {
         let plain = match kind {
-            HOSTS => {
-                let host = route_v3::VirtualHost {
-                    name: name.into(),
-                    domains: vec![format!("host-{content}")],
-                    ..Default::default()
-                };
-                Resource::new(name, &host, Vec::new())
-            }
-            SCOPES => {
-                let scope = route_v3::ScopedRouteConfiguration {
-                    name: name.into(),
-                    route_configuration_name: format!("routes-{content}"),
-                    ..Default::default()
-                };
-                Resource::new(name, &scope, Vec::new())
-            }
+            HOSTS => virtual_host(name, &format!("host-{content}")),
             _ => any_kind(kind, name, content as u32),
         };
         let aliases = if has_alias(kind) && name == "d" { vec![Arc::from("also-d")] } else { Vec::new() };
