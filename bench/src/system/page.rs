@@ -50,7 +50,8 @@ impl Page {
         }
     }
 
-    /// The table of a case, in Markdown; empty if it was not run.
+    /// The table of a case, in Markdown; empty if it was not run. Why something was not measured is told by
+    /// [`Page::failures`]: a cell cannot hold it.
     pub fn table(&self, case: Case) -> String {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case).collect();
         let (mut lines, mut parties) = (Vec::new(), vec![LOCKGATE.name, CONTOUR.name]);
@@ -75,11 +76,10 @@ impl Page {
         let mut last = "";
         for (setting, metric) in lines {
             let mut line = vec![if setting == last { String::new() } else { setting.to_owned() }, metric.to_owned()];
-            line.extend(
-                parties
-                    .iter()
-                    .map(|party| self.value(case, setting, party, metric).map_or("–".into(), Value::to_string)),
-            );
+            line.extend(parties.iter().map(|party| match self.value(case, setting, party, metric) {
+                Some(Value::Note(_)) => "not measured".to_owned(),
+                value => value.map_or("–".into(), Value::to_string),
+            }));
             let of = |party: &str| self.number(case, setting, party, metric);
             line.push(ratio(of(LOCKGATE.name), of(CONTOUR.name)));
             table.push(line);
