@@ -26,6 +26,7 @@
 //! One writer at a time may publish to a store; [`Groups`] sees to that itself. To serve one, see [`crate::xds`].
 
 mod asked;
+mod bell;
 mod body;
 mod groups;
 mod names;
@@ -35,6 +36,7 @@ mod store;
 mod watch;
 
 pub use asked::Asked;
+pub(crate) use bell::Bell;
 pub use body::Body;
 pub use groups::Groups;
 pub use names::{Glob, canonical, split_variant, variant_name};

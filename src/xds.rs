@@ -85,6 +85,7 @@ mod subscription;
 mod tests;
 mod tls;
 mod v2;
+mod waits;
 
 pub use crate::tls::TlsFault;
 pub use acceptance::Acceptance;

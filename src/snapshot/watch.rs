@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use futures::task::AtomicWaker;
 use tokio::sync::watch;
 
-use super::{Changes, ResourceType, Snapshot, Store};
+use super::{Bell, Changes, ResourceType, Snapshot, Store};
 
 /// Everybody is woken once in so many publications, whether concerned or not: who sleeps keeps an old snapshot alive,
 /// and with it all that has changed since.
@@ -32,19 +30,21 @@ pub struct Watch {
     watchers: Arc<Watchers>,
     newest: watch::Receiver<Option<Arc<Snapshot>>>,
     id: u32,
-    wake: Arc<Wake>,
+    bell: Arc<Bell>,
     interests: BTreeMap<ResourceType, Interest>,
 }
 
 impl Watch {
     /// A watch on `store` that is for nothing yet.
     pub fn new(store: &Store) -> Self {
-        let (watchers, wake) = (store.watchers.clone(), Arc::new(Wake::default()));
-        let id = watchers.lock().add(wake.clone());
-        Self { watchers, newest: store.subscribe(), id, wake, interests: BTreeMap::new() }
+        let (watchers, bell) = (store.watchers.clone(), Arc::new(Bell::default()));
+        let id = watchers.lock().add(bell.clone());
+        let mut newest = store.subscribe();
+        newest.mark_changed();
+        Self { watchers, newest, id, bell, interests: BTreeMap::new() }
     }
 
-    /// What it is for, of type `kind`. To be followed by a look at [`Watch::newest`]: of what was published before, it
+    /// What it is for, of type `kind`. To be followed by a look at [`Watch::news`]: of what was published before, it
     /// does not wake.
     pub fn set_interest(&mut self, kind: ResourceType, interest: Interest) {
         let old = self.interests.insert(kind, interest.clone()).unwrap_or_default();
@@ -56,15 +56,16 @@ impl Watch {
         index.insert(kind, interest, self.id);
     }
 
-    /// The newest snapshot of the store.
-    pub fn newest(&self) -> Option<Arc<Snapshot>> {
-        self.newest.borrow().clone()
+    /// The newest snapshot of the store, unless it was there when this was last asked. To ask in vain takes no lock.
+    pub fn news(&mut self) -> Option<Arc<Snapshot>> {
+        // Of a store that is gone, the last.
+        if matches!(self.newest.has_changed(), Ok(false)) { None } else { self.newest.borrow_and_update().clone() }
     }
 
     /// Waits for a publication that concerns this watch, or that is a while after the last one that it was woken for.
     /// May be dropped and called again without missing one. Returns whether the store is still there.
     pub async fn changed(&self) -> bool {
-        std::future::poll_fn(|cx| self.wake.poll(cx)).await;
+        std::future::poll_fn(|cx| self.bell.poll(cx)).await;
         !self.watchers.closed.load(Ordering::Acquire)
     }
 }
@@ -75,30 +76,7 @@ impl Drop for Watch {
         for (kind, interest) in std::mem::take(&mut self.interests) {
             index.remove(kind, &interest, self.id);
         }
-        index.wakes.remove(&self.id);
-    }
-}
-
-/// What wakes one watch. A publication wakes hundreds, and each of them is looked at several times: a `Notify` takes a
-/// lock each time.
-#[derive(Debug, Default)]
-struct Wake {
-    woken: AtomicBool,
-    waker: AtomicWaker,
-}
-
-impl Wake {
-    fn wake(&self) {
-        self.woken.store(true, Ordering::Release);
-        self.waker.wake();
-    }
-
-    /// Whether it was woken since it was last asked.
-    fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        // Before the look: who wakes in between wakes this waker.
-        self.waker.register(cx.waker());
-        let woken = self.woken.load(Ordering::Acquire) && self.woken.swap(false, Ordering::AcqRel);
-        if woken { Poll::Ready(()) } else { Poll::Pending }
+        index.bells.remove(&self.id);
     }
 }
 
@@ -113,14 +91,14 @@ impl Watchers {
     /// Wakes everybody: there is no store any more.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.lock().wakes.values().for_each(|wake| wake.wake());
+        self.lock().bells.values().for_each(|bell| bell.ring());
     }
 
     /// Wakes those whom `changes` concern, which made the snapshot of this `serial`.
     pub fn wake(&self, changes: &Changes, serial: u64) {
         let index = self.lock();
         if serial.is_multiple_of(REFRESH) {
-            index.wakes.values().for_each(|wake| wake.wake());
+            index.bells.values().for_each(|bell| bell.ring());
             return;
         }
         let mut concerned = BTreeSet::new();
@@ -131,7 +109,7 @@ impl Watchers {
                 concerned.extend(kind.names.get(name).into_iter().flatten());
             }
         }
-        concerned.iter().filter_map(|id| index.wakes.get(id)).for_each(|wake| wake.wake());
+        concerned.iter().filter_map(|id| index.bells.get(id)).for_each(|bell| bell.ring());
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
@@ -143,7 +121,7 @@ impl Watchers {
 #[derive(Debug, Default)]
 struct Index {
     next: u32,
-    wakes: HashMap<u32, Arc<Wake>>,
+    bells: HashMap<u32, Arc<Bell>>,
     kinds: HashMap<ResourceType, Concerned>,
 }
 
@@ -156,13 +134,13 @@ struct Concerned {
 }
 
 impl Index {
-    fn add(&mut self, wake: Arc<Wake>) -> u32 {
-        while self.wakes.contains_key(&self.next) {
+    fn add(&mut self, bell: Arc<Bell>) -> u32 {
+        while self.bells.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
         }
         let id = self.next;
         self.next = id.wrapping_add(1);
-        self.wakes.insert(id, wake);
+        self.bells.insert(id, bell);
         id
     }
 
@@ -205,9 +183,6 @@ impl Index {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::sync::atomic::AtomicU32;
-    use std::time::{Duration, Instant};
 
     use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
     use futures::FutureExt;
@@ -253,33 +228,20 @@ mod tests {
         assert!(woken(&one));
     }
 
-    #[tokio::test]
-    async fn who_is_woken_while_going_to_sleep_does_not_sleep() {
-        const ROUNDS: u32 = 100_000;
-        const LIMIT: Duration = Duration::from_secs(10);
-        let wake = Arc::new(Wake::default());
-        let asleep_soon = Arc::new(AtomicU32::new(0));
-        let waking = std::thread::spawn({
-            let (wake, asleep_soon) = (wake.clone(), asleep_soon.clone());
-            move || {
-                for round in 1..=ROUNDS {
-                    while asleep_soon.load(Ordering::Acquire) < round {
-                        std::hint::spin_loop();
-                    }
-                    wake.wake();
-                }
-            }
-        });
-        for round in 1..=ROUNDS {
-            asleep_soon.store(round, Ordering::Release);
-            // A little later each time, so that every moment has its turn.
-            (0..round % 64).for_each(|_| std::hint::spin_loop());
-            let (woken, since) = (std::future::poll_fn(|cx| wake.poll(cx)), Instant::now());
-            // Whose time is over is asked once more, and would answer then.
-            tokio::time::timeout(LIMIT, woken).await.unwrap();
-            assert!(since.elapsed() < LIMIT, "slept through call {round}");
-        }
-        waking.join().unwrap();
+    #[test]
+    fn news_is_told_once() {
+        let store = Arc::new(Store::default());
+        set(&store, "a", "1");
+        let mut watch = Watch::new(&store);
+        let mut news = || watch.news().map(|snapshot| snapshot.serial());
+        let serial = || store.newest().map(|snapshot| snapshot.serial());
+        assert_eq!((news(), news()), (serial(), None));
+        set(&store, "a", "2");
+        set(&store, "b", "1");
+        assert_eq!((news(), news()), (serial(), None));
+        let last = serial();
+        drop(store);
+        assert_eq!(news(), last, "of a store that is gone, the last");
     }
 
     #[test]
@@ -296,6 +258,6 @@ mod tests {
         assert_eq!(last.changed().now_or_never(), Some(false), "there is nothing to wait for");
         drop(last);
         let index = watchers.lock();
-        assert!(index.wakes.is_empty() && index.kinds[&ENDPOINTS].names.is_empty());
+        assert!(index.bells.is_empty() && index.kinds[&ENDPOINTS].names.is_empty());
     }
 }

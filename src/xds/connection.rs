@@ -30,6 +30,8 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 use tower_service::Service as _;
 
+use super::waits::Rarely;
+
 pub(super) use io::Io;
 pub use limits::Limits;
 pub(super) use places::Places;
@@ -110,25 +112,35 @@ impl Shared {
         let mut used = false;
         loop {
             let told = *leave.borrow();
-            tokio::select! {
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(peer = %address, %error, "an xDS connection broke");
+            let turn = {
+                let mut turn = Rarely::wait(async {
+                    tokio::select! {
+                        _ = under_way.changed() => Turn::Requests,
+                        () = tokio::time::sleep_until(end.min(idle)) => Turn::Time,
+                        _ = stopping.wait_for(|stopping| *stopping), if !told => Turn::Stop,
                     }
-                    return;
+                });
+                tokio::select! {
+                    biased;
+                    ended = connection.as_mut() => Turn::Over(ended),
+                    turn = &mut turn => turn,
                 }
-                _ = under_way.changed() => {
+            };
+            match turn {
+                Turn::Requests => {
                     used = true;
                     let patience = if *under_way.borrow_and_update() > 0 { FOREVER } else { self.limits.idle };
                     idle = Instant::now() + patience;
                     continue;
                 }
-                () = tokio::time::sleep_until(end.min(idle)) => {
-                    if told || !used {
-                        return;
+                Turn::Over(ended) => {
+                    if let Err(error) = ended {
+                        tracing::debug!(peer = %address, %error, "an xDS connection broke");
                     }
+                    return;
                 }
-                _ = stopping.wait_for(|stopping| *stopping), if !told => {}
+                Turn::Time if told || !used => return,
+                Turn::Time | Turn::Stop => {}
             }
             // GOAWAY, then the ends of the streams.
             connection.as_mut().graceful_shutdown();
@@ -157,6 +169,18 @@ impl Shared {
             Ok(response.map(|body| Counted { body, _under_way: counted }))
         }
     }
+}
+
+/// What a connection comes to.
+enum Turn {
+    /// Its end.
+    Over(Result<(), Box<dyn std::error::Error + Send + Sync>>),
+    /// There are more requests under way, or fewer.
+    Requests,
+    /// It is too old, or idle for too long.
+    Time,
+    /// The server stops.
+    Stop,
 }
 
 /// Some number for each connection.

@@ -3,13 +3,15 @@
 //! Resources were encoded when they were made; a response is a few small fields around shared bytes, with what differs
 //! from stream to stream, the nonce, at the end.
 
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::{Stream, StreamExt, stream};
+use futures::Stream;
 use http::{HeaderMap, HeaderValue, header};
 use http_body::Frame;
-use http_body_util::StreamBody;
 use prost::encoding::{encode_varint, encoded_len_varint};
 use tonic::{Code, Status};
 
@@ -23,38 +25,47 @@ const NOT_FOUND: u64 = 5;
 /// with the rest: a piece of its own costs more than that.
 const WORTH_SHARING: usize = 16 << 10;
 
+/// Before each gRPC message: whether it is compressed, and its length.
+pub(super) const PREFIX: usize = 5;
+
 /// An encoded response: a little of its own around a body that may be shared.
 pub(super) struct Encoded {
-    head: Bytes,
+    own: Vec<u8>,
+    /// How much of its own stands before the body.
+    head: usize,
     body: Bytes,
-    tail: Bytes,
 }
 
 impl Encoded {
     /// Its size in bytes.
     pub fn len(&self) -> usize {
-        self.head.len() + self.body.len() + self.tail.len()
+        self.own.len() + self.body.len()
     }
 
     /// The whole in one piece.
     pub fn into_bytes(self) -> Bytes {
-        let mut buffer = BytesMut::with_capacity(self.len());
-        [self.head, self.body, self.tail].into_iter().for_each(|part| buffer.put(part));
-        buffer.freeze()
+        let mut buffer = Vec::with_capacity(self.len());
+        self.put(&mut buffer);
+        buffer.into()
     }
 
     /// As a gRPC message, in pieces.
-    fn pieces(self) -> Vec<Bytes> {
-        let mut first = BytesMut::with_capacity(5 + if self.is_large() { self.head.len() } else { self.len() });
+    fn pieces(mut self) -> [Bytes; 3] {
+        let mut first = Vec::with_capacity(PREFIX + if self.is_large() { self.head } else { self.len() });
         first.put_u8(0); // Not compressed.
         first.put_u32(u32::try_from(self.len()).unwrap_or(u32::MAX));
-        first.put(self.head.clone());
-        if self.is_large() {
-            return vec![first.freeze(), self.body, self.tail];
+        if !self.is_large() {
+            self.put(&mut first);
+            return [first.into(), Bytes::new(), Bytes::new()];
         }
-        first.put(self.body);
-        first.put(self.tail);
-        vec![first.freeze()]
+        let tail = self.own.split_off(self.head);
+        first.put_slice(&self.own);
+        [first.into(), self.body, tail.into()]
+    }
+
+    fn put(&self, buffer: &mut Vec<u8>) {
+        let (head, tail) = self.own.split_at(self.head);
+        [head, &self.body, tail].into_iter().for_each(|part| buffer.put_slice(part));
     }
 
     fn is_large(&self) -> bool {
@@ -64,26 +75,27 @@ impl Encoded {
 
 /// The encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`; `identifier` names this control plane.
 pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Encoded {
-    let mut head = BytesMut::new();
-    put(&mut head, 1, response.version.as_bytes());
-    let mut tail = BytesMut::with_capacity(response.type_url.len() + identifier.len() + 64);
-    put(&mut tail, 4, response.type_url.as_bytes());
+    let size = response.version.len() + response.type_url.len() + identifier.len() + response.nonce.len();
+    let mut own = Vec::with_capacity(size + 32);
+    put(&mut own, 1, response.version.as_bytes());
+    let head = own.len();
+    put(&mut own, 4, response.type_url.as_bytes());
     match variant {
         Variant::Sotw => {
-            put_message(&mut tail, 6, |inner| put(inner, 1, identifier.as_bytes()));
-            response.missing.iter().for_each(|name| put_missing(&mut tail, name));
+            put_message(&mut own, 6, |inner| put(inner, 1, identifier.as_bytes()));
+            response.missing.iter().for_each(|name| put_missing(&mut own, name));
         }
         Variant::Delta => {
-            response.missing.iter().for_each(|name| put_unknown_host(&mut tail, name));
+            response.missing.iter().for_each(|name| put_unknown_host(&mut own, name));
             response.removed.iter().for_each(|name| match resource_name(name) {
-                None => put(&mut tail, 6, name.as_bytes()),
-                Some(variant) => put(&mut tail, 8, &variant),
+                None => put(&mut own, 6, name.as_bytes()),
+                Some(variant) => put(&mut own, 8, &variant),
             });
-            put_message(&mut tail, 7, |inner| put(inner, 1, identifier.as_bytes()));
+            put_message(&mut own, 7, |inner| put(inner, 1, identifier.as_bytes()));
         }
     }
-    put(&mut tail, 5, response.nonce.as_bytes());
-    Encoded { head: head.freeze(), body: body(response, variant), tail: tail.freeze() }
+    put(&mut own, 5, response.nonce.as_bytes());
+    Encoded { own, head, body: body(response, variant) }
 }
 
 /// The repeated field `resources`.
@@ -113,7 +125,7 @@ fn body(response: &Response, variant: Variant) -> Bytes {
 /// Field `resources`: a virtual host that was asked for and does not exist, as a `Resource` of that alias without content.
 /// Envoy's `on_demand` filter holds the request until it is told so; a removal it does not take as an answer.
 /// Source: Envoy's documentation of VHDS, "On-demand".
-fn put_unknown_host(buffer: &mut BytesMut, name: &str) {
+fn put_unknown_host(buffer: &mut Vec<u8>, name: &str) {
     put_message(buffer, 2, |resource| {
         put(resource, 3, name.as_bytes());
         put(resource, 4, name.as_bytes());
@@ -121,7 +133,7 @@ fn put_unknown_host(buffer: &mut BytesMut, name: &str) {
 }
 
 /// Field `resource_errors`: `{resource_name {name}, error_detail {code, message}}`. Source: xRFC TP3.
-fn put_missing(buffer: &mut BytesMut, name: &Arc<str>) {
+fn put_missing(buffer: &mut Vec<u8>, name: &Arc<str>) {
     put_message(buffer, 7, |error| {
         put_message(error, 1, |resource_name| put(resource_name, 1, name.as_bytes()));
         put_message(error, 2, |status| {
@@ -132,7 +144,7 @@ fn put_missing(buffer: &mut BytesMut, name: &Arc<str>) {
     });
 }
 
-fn put(buffer: &mut BytesMut, field: u8, content: &[u8]) {
+fn put(buffer: &mut Vec<u8>, field: u8, content: &[u8]) {
     if content.is_empty() {
         return;
     }
@@ -142,8 +154,8 @@ fn put(buffer: &mut BytesMut, field: u8, content: &[u8]) {
     buffer.put_slice(content);
 }
 
-fn put_message(buffer: &mut BytesMut, field: u8, fill: impl FnOnce(&mut BytesMut)) {
-    let mut inner = BytesMut::new();
+fn put_message(buffer: &mut Vec<u8>, field: u8, fill: impl FnOnce(&mut Vec<u8>)) {
+    let mut inner = Vec::new();
     fill(&mut inner);
     put(buffer, field, &inner);
 }
@@ -152,20 +164,43 @@ fn put_message(buffer: &mut BytesMut, field: u8, fill: impl FnOnce(&mut BytesMut
 pub(super) fn grpc(
     messages: impl Stream<Item = Result<Encoded, Status>> + Send + 'static,
 ) -> http::Response<axum::body::Body> {
-    let outcomes = messages.map(Some).chain(stream::iter([None]));
-    let frames = outcomes.scan(false, |ended, outcome| {
-        let frames = match outcome {
-            _ if *ended => return std::future::ready(None),
-            Some(Ok(message)) => message.pieces().into_iter().map(Frame::data).collect(),
-            Some(Err(status)) => vec![Frame::trailers(trailers(&status))],
-            None => vec![Frame::trailers(trailers(&Status::new(Code::Ok, "")))],
-        };
-        *ended = frames.iter().any(Frame::is_trailers);
-        std::future::ready(Some(stream::iter(frames.into_iter().map(Ok::<_, std::convert::Infallible>))))
-    });
-    let mut response = http::Response::new(axum::body::Body::new(StreamBody::new(frames.flatten())));
+    let answer = Answer { messages: Box::pin(messages), rest: Default::default(), ended: false };
+    let mut response = http::Response::new(axum::body::Body::new(answer));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     response
+}
+
+/// Messages as the body of an answer.
+struct Answer<S> {
+    messages: Pin<Box<S>>,
+    /// What is left of a message that goes out in pieces.
+    rest: [Bytes; 2],
+    ended: bool,
+}
+
+impl<S: Stream<Item = Result<Encoded, Status>>> http_body::Body for Answer<S> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(piece) = self.rest.iter_mut().find(|piece| !piece.is_empty()) {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(piece)))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let end = match ready!(self.messages.as_mut().poll_next(cx)) {
+            Some(Ok(message)) => {
+                let [first, second, third] = message.pieces();
+                self.rest = [second, third];
+                return Poll::Ready(Some(Ok(Frame::data(first))));
+            }
+            Some(Err(status)) => status,
+            None => Status::new(Code::Ok, ""),
+        };
+        self.ended = true;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers(&end)))))
+    }
 }
 
 /// The end of a call, as gRPC says it.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::message::{Node, Request};
 use super::order::{self, Timing};
+use super::stream::View;
 use super::subscription::{InFlight, State, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
@@ -15,9 +16,9 @@ type Types = BTreeMap<ResourceType, Subscription>;
 #[derive(Debug)]
 pub(super) struct Gates {
     /// The snapshot whose clusters were sent last.
-    clusters: Arc<Snapshot>,
+    clusters: View,
     /// The last snapshot whose clusters the client has accepted: the level that routes may rise to.
-    routes: Option<Arc<Snapshot>>,
+    routes: Option<View>,
     /// Whether the client came with resources of an earlier stream.
     reconnected: bool,
     /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
@@ -47,7 +48,7 @@ struct Replaced {
 }
 
 impl Gates {
-    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+    pub fn new(snapshot: View) -> Self {
         Self {
             clusters: snapshot,
             routes: None,
@@ -78,12 +79,12 @@ impl Gates {
     }
 
     /// The snapshot that listeners and routes come from; `None` while a client that came back is not yet level.
-    pub fn routes_view(&self) -> Option<&Arc<Snapshot>> {
+    pub fn routes_view(&self) -> Option<&View> {
         self.routes.as_ref()
     }
 
     /// All clusters of `snapshot` are on their way.
-    pub fn clusters_sent(&mut self, snapshot: &Arc<Snapshot>) {
+    pub fn clusters_sent(&mut self, snapshot: &View) {
         if !Arc::ptr_eq(&self.clusters, snapshot) {
             self.clusters = snapshot.clone();
         }

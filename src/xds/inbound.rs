@@ -6,21 +6,24 @@
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
-use http_body_util::BodyExt;
+use http_body::{Body as _, Frame};
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
+use super::encode::PREFIX;
 use super::locators::Locator;
 use super::message::Request;
 use super::service::LARGEST_REQUEST;
+use super::waits::Rarely;
 
 /// A request of up to this size is taken without asking how much else is on its way.
 const SMALL: usize = 256 << 10;
@@ -38,8 +41,6 @@ const LONGEST_NAME: usize = 16 << 10;
 const LONGEST_FIELD: usize = 1 << 20;
 /// Bytes that are kept of the reason for a rejection.
 const LONGEST_REASON: usize = 4 << 10;
-/// Before each gRPC message: whether it is compressed, and its length.
-const PREFIX: usize = 5;
 
 /// One allowance for the process, in KiB.
 static LARGE_ONES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(ALLOWANCE >> 10)));
@@ -47,6 +48,8 @@ static LARGE_ONES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphor
 /// The requests of one stream, of type `R` on the wire.
 pub(super) struct Requests<R> {
     body: Body,
+    /// When to look at the body: half of what wakes a stream is not for it.
+    rarely: Rarely,
     arrived: Chunks,
     /// Of a message whose length is known: the length.
     coming: Option<usize>,
@@ -59,7 +62,15 @@ pub(super) struct Requests<R> {
 impl<R: Message + Default + Into<Request>> Requests<R> {
     /// The requests in `body`.
     pub fn new(body: Body) -> Self {
-        Self { body, arrived: Chunks::default(), coming: None, since: None, permit: None, request: PhantomData }
+        Self {
+            body,
+            rarely: Rarely::new(),
+            arrived: Chunks::default(),
+            coming: None,
+            since: None,
+            permit: None,
+            request: PhantomData,
+        }
     }
 
     /// The next request; `None` when the client has closed its side. May be dropped and called again at any time.
@@ -116,17 +127,21 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
         turn.map_err(|closed| Status::internal(closed.to_string()))
     }
 
+    /// What the body has next.
+    fn arriving(&mut self) -> impl Future<Output = Option<Result<Frame<Bytes>, axum::Error>>> {
+        let (body, rarely) = (&mut self.body, &mut self.rarely);
+        std::future::poll_fn(move |cx| rarely.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx)))
+    }
+
     /// What comes next on the wire; `None` at the end.
     async fn frame(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             let frame = match self.since {
-                None => self.body.frame().await,
-                Some(since) => {
-                    tokio::time::timeout_at(since + ARRIVAL_LIMIT, self.body.frame()).await.map_err(|_| {
-                        let seconds = ARRIVAL_LIMIT.as_secs();
-                        Status::deadline_exceeded(format!("the request did not arrive within {seconds} s"))
-                    })?
-                }
+                None => self.arriving().await,
+                Some(since) => tokio::time::timeout_at(since + ARRIVAL_LIMIT, self.arriving()).await.map_err(|_| {
+                    let seconds = ARRIVAL_LIMIT.as_secs();
+                    Status::deadline_exceeded(format!("the request did not arrive within {seconds} s"))
+                })?,
             };
             match frame {
                 None => return Ok(None),

@@ -17,6 +17,7 @@ use super::server::Peer;
 use super::service::{Client, Service};
 use super::stream::{Refusal, Stream};
 use super::v2;
+use super::waits::{Alarm, Rarely};
 use crate::snapshot::{ApiVersion, ResourceType, Watch};
 
 /// A streaming method.
@@ -46,12 +47,12 @@ impl Method {
     /// Waits for the server, or the connection of `peer`, to end; says which.
     fn ending(&self, peer: &Peer) -> BoxFuture<'static, &'static str> {
         let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
-        Box::pin(async move {
+        Box::pin(Rarely::wait(async move {
             tokio::select! {
                 _ = stopping.wait_for(|stopping| *stopping) => "the server stops",
                 () = peer.going_away() => "its connection is to be closed",
             }
-        })
+        }))
     }
 
     /// Opens a stream whose requests are of type `R` on the wire.
@@ -68,6 +69,7 @@ impl Method {
         self.service.observer.opened(&info);
         let session = Session {
             ending: self.ending(&peer),
+            alarm: Alarm::new(),
             watch: None,
             node: Arc::default(),
             requests: Requests::<R>::new(body),
@@ -77,7 +79,7 @@ impl Method {
             outputs: VecDeque::new(),
             reason: "the client went away",
         };
-        encode::grpc(session.run())
+        encode::grpc(Box::new(session).run())
     }
 }
 
@@ -89,6 +91,8 @@ struct Session<R> {
     /// Why it is to end, once it is. Waited for from first to last, since to begin anew at each step costs more than the
     /// step.
     ending: BoxFuture<'static, &'static str>,
+    /// For what the stream is to do at some time.
+    alarm: Alarm,
     requests: Requests<R>,
     /// On the store that its first request's node chooses.
     watch: Option<Watch>,
@@ -114,7 +118,8 @@ enum Step {
 }
 
 impl<R: Message + Default + Into<Request> + 'static> Session<R> {
-    fn run(self) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
+    /// In a box, since it is handed on at each message.
+    fn run(self: Box<Self>) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
         futures::stream::unfold(Some(self), |session| async move {
             let mut session = session?;
             loop {
@@ -155,22 +160,16 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     /// Waits for the next thing that happens.
     async fn step(&mut self) -> Step {
-        let (Some(stream), Some(watch)) = (self.stream.clone(), &self.watch) else {
+        let (Some(stream), Some(watch)) = (self.stream.clone(), &mut self.watch) else {
             return self.begin().await;
         };
         let deadline = lock(&stream).deadline();
-        let due = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                None => std::future::pending().await,
-            }
-        };
         let event = tokio::select! {
             // First what wakes it most: each look at something else is one at memory that no cache holds any more.
             biased;
             request = self.requests.message() => Event::Request(request),
             there = watch.changed() => if there { Event::Snapshot } else { Event::Ending("nothing is served to it any more") },
-            () = due => Event::Due,
+            () = self.alarm.until(deadline) => Event::Due,
             reason = &mut self.ending => Event::Ending(reason),
         };
         match event {
@@ -297,8 +296,8 @@ impl<R> Drop for Session<R> {
 }
 
 /// Shows `stream` the newest snapshot, if it has not seen it.
-fn catch_up(stream: &mut Stream, watch: &Watch) -> Vec<Output> {
-    let newest = watch.newest().filter(|newest| newest.serial() != stream.newest().serial());
+fn catch_up(stream: &mut Stream, watch: &mut Watch) -> Vec<Output> {
+    let newest = watch.news().filter(|newest| newest.serial() != stream.newest().serial());
     newest.map(|newest| stream.on_snapshot(newest, Instant::now())).unwrap_or_default()
 }
 

@@ -19,6 +19,10 @@ use super::subscription::{Held, InFlight, Need, Subscription};
 use super::v2;
 use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 
+/// A snapshot in the hands of one stream, which counts by itself how often it holds it: the snapshot's own count is one
+/// place in memory, to which all cores would write a dozen times for each stream and change.
+pub(super) type View = Arc<Arc<Snapshot>>;
+
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Stream {
@@ -27,7 +31,7 @@ pub struct Stream {
     aggregated: bool,
     timing: Timing,
     node: Option<Node>,
-    newest: Arc<Snapshot>,
+    newest: View,
     pub(super) types: BTreeMap<ResourceType, Subscription>,
     gates: Gates,
     /// Load assignments of clusters that were sent before the client asked for any endpoints.
@@ -74,13 +78,14 @@ pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<Str
 impl Stream {
     /// A stream of `variant` for a client that will be served from `snapshot` on.
     pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
+        let newest = View::new(snapshot);
         Self {
             variant,
             aggregated,
             timing,
             node: None,
-            gates: Gates::new(snapshot.clone()),
-            newest: snapshot,
+            gates: Gates::new(newest.clone()),
+            newest,
             types: BTreeMap::new(),
             unfollowed: HashSet::new(),
             asked_routes: BTreeSet::new(),
@@ -124,18 +129,18 @@ impl Stream {
 
     /// Takes a newer snapshot.
     pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
+        let newest = View::new(snapshot);
+        let changes = newest.changes_since(self.newest.serial());
         for (kind, subscription) in &mut self.types {
-            match snapshot.changes_since(self.newest.serial()) {
+            match &changes {
                 Some(changes) => {
-                    subscription.advance(&snapshot, changes.filter(|key| key.0 == *kind).map(|key| &key.1))
+                    let of_kind = changes.clone().filter(|key| key.0 == *kind).map(|key| &key.1);
+                    subscription.advance(&newest, of_kind);
                 }
-                None => {
-                    let changed = snapshot.difference(&self.newest, *kind);
-                    subscription.advance(&snapshot, changed.iter());
-                }
+                None => subscription.advance(&newest, newest.difference(&self.newest, *kind).iter()),
             }
         }
-        self.newest = snapshot;
+        self.newest = newest.clone();
         self.advance(now)
     }
 

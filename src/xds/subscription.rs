@@ -16,6 +16,7 @@ use self::client::Level;
 pub(super) use self::client::{InFlight, Known, Shared, State};
 use super::message::{Request, Variant};
 use super::pace::Pace;
+use super::stream::View;
 use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
@@ -28,58 +29,62 @@ const MOST_INDEXED: usize = 256;
 const LONG_LIST: usize = 64;
 
 /// The subscription to one type.
+///
+/// In memory its fields lie in this order: a stream looks at the first ones of each of its types whenever it is woken, and
+/// at the others of the type alone that it is woken for.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Subscription {
     pub kind: ResourceType,
-    /// The type URL as the client spells it.
-    pub type_url: Arc<str>,
+    /// The first request that asks for anything is to be answered, best as a whole.
+    pub fresh: bool,
+    /// An answer is owed even if there is nothing to tell.
+    pub answer_owed: bool,
+    /// Whether what is asked for has changed since [`Subscription::interest`] was asked.
+    interest_changed: bool,
     /// Whether everything is asked for.
     wildcard: bool,
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
-    /// Shared with other streams that asked for the same, but for what each has added or dropped since.
-    names: OrdSet<Arc<str>>,
-    /// What these are in `base`, as long as nothing has changed since the first request.
-    asked: Option<Arc<AskedNames>>,
-    /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
-    aliases: HashMap<Arc<str>, Arc<str>>,
-    /// State of the world: names that a stale request left out. Should the next one have them again, then the client
-    /// has dropped and wants them anew.
-    let_go: HashSet<Arc<str>>,
-    /// The same of the wildcard.
+    /// State of the world: whether a stale request left the wildcard out (see `let_go`).
     let_go_all: bool,
-    /// Collections asked for by what their names begin with.
-    globs: HashSet<Glob>,
-    /// State of the world: a hash of the names of the last request, for a client repeats them in each.
-    last_names: Option<u64>,
-    /// Whether what is asked for has changed since [`Subscription::interest`] was asked.
-    interest_changed: bool,
     /// The newest snapshot.
-    base: Arc<Snapshot>,
+    base: View,
+    /// What `names` are in `base`, as long as nothing has changed since the first request.
+    asked: Option<Arc<AskedNames>>,
+    /// Names whose wanted state may differ from what was sent.
+    pub dirty: BTreeMap<Arc<str>, Need>,
+    pub in_flight: Vec<InFlight>,
+    /// When the client must be told that a resource with a time to live lives on.
+    renewals: BTreeMap<Arc<str>, Instant>,
+    /// What is large has to wait after it was sent.
+    pub pace: Pace,
     /// What the client has of `base`, of all that it asked for but the names that stand apart.
     level: Level,
     apart: HashMap<Arc<str>, Known>,
-    /// The first request that asks for anything is to be answered, best as a whole.
-    pub fresh: bool,
+    /// Shared with other streams that asked for the same, but for what each has added or dropped since.
+    names: OrdSet<Arc<str>>,
+    /// State of the world: a hash of the names of the last request, for a client repeats them in each.
+    last_names: Option<u64>,
+    /// The type URL as the client spells it.
+    pub type_url: Arc<str>,
+    /// The nonce of the newest response, empty before the first.
+    pub last_nonce: String,
+    pub sent_version: String,
+    /// Of a publication with which the client was level, by its answers, the number.
+    pub reached: u64,
+    /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
+    aliases: HashMap<Arc<str>, Arc<str>>,
+    /// Collections asked for by what their names begin with.
+    globs: HashSet<Glob>,
+    /// State of the world: names that a stale request left out. Should the next one have them again, then the client
+    /// has dropped and wants them anew.
+    let_go: HashSet<Arc<str>>,
     /// Names whose newest content was rejected, and the response that it was in: one of its names is at fault, and a
     /// client may have thrown away the others with it.
     rejected: HashMap<Arc<str>, String>,
-    /// Names whose wanted state may differ from what was sent.
-    pub dirty: BTreeMap<Arc<str>, Need>,
-    /// An answer is owed even if there is nothing to tell.
-    pub answer_owed: bool,
-    pub in_flight: Vec<InFlight>,
-    /// Of a publication with which the client was level, by its answers, the number.
-    pub reached: u64,
-    /// The nonce of the newest response, empty before the first.
-    pub last_nonce: String,
     /// The newest NACK, until an ACK clears it.
     pub rejection: Option<String>,
-    pub sent_version: String,
-    /// What is large has to wait after it was sent.
-    pub pace: Pace,
-    /// When the client must be told that a resource with a time to live lives on.
-    renewals: BTreeMap<Arc<str>, Instant>,
 }
 
 /// Why a name is dirty.
@@ -94,7 +99,7 @@ pub(super) enum Need {
 }
 
 impl Subscription {
-    pub fn new(kind: ResourceType, type_url: &str, base: Arc<Snapshot>) -> Self {
+    pub fn new(kind: ResourceType, type_url: &str, base: View) -> Self {
         Self {
             kind,
             type_url: type_url.into(),
@@ -197,7 +202,7 @@ impl Subscription {
     }
 
     /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
-    pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
+    pub fn advance<'a>(&mut self, newest: &View, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
         self.asked = None;
         changed.clone().for_each(|name| self.keep(name));
         self.base = newest.clone();
