@@ -16,3 +16,4 @@ pub mod objects;
 pub mod page;
 pub mod plot;
 pub mod sight;
+pub mod yardstick;

@@ -9,11 +9,14 @@ use crate::stats::percentile;
 use crate::system::clients::Sight;
 use crate::system::cluster::Written;
 use crate::system::controller::Which;
+use crate::system::yardstick::Yardstick;
 
 pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to which nothing has led yet. Latency counts \
     from before the request to the API server is sent until the host is at the client among its routes; \"from the answer\" \
-    counts from when the API server has answered. CPU is the controller's, less what it takes when idle; bytes are those \
-    that the client has received. Contour waits 100 ms for more when its last change was less than 500 ms ago; changes are \
+    counts from when the API server has answered. CPU is the controller's, less what it takes when idle, and \"CPU p50\" what half of the \
+    changes took at most, with what the idle controller took meanwhile; bytes are those that the client has received. The \
+    yardstick is the CPU time of a piece of work that is always the same, a walk through 256 KiB of memory, done by the \
+    benchmark after each change: where it is greater, the machine was slower. Contour waits 100 ms for more when its last change was less than 500 ms ago; changes are \
     far enough apart that it does not.";
 
 pub const ABOUT_ENDPOINT: &str =
@@ -76,6 +79,10 @@ pub(super) struct Series {
     /// From the request, and from the answer.
     latencies: Vec<u64>,
     after: Vec<u64>,
+    /// CPU time since the change before.
+    costs: Vec<u64>,
+    yardstick: Yardstick,
+    yards: Vec<u64>,
 }
 
 impl Series {
@@ -91,6 +98,9 @@ impl Series {
             bytes: session.clients.shared.bytes.get(),
             latencies: Vec::new(),
             after: Vec::new(),
+            costs: Vec::new(),
+            yardstick: Yardstick::default(),
+            yards: Vec::new(),
         })
     }
 
@@ -102,13 +112,13 @@ impl Series {
 
     /// One change is done.
     pub fn took(&mut self, session: &mut Session, written: &Written, at: Instant) -> anyhow::Result<()> {
-        let nanoseconds =
-            |from: Instant| u64::try_from(at.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX);
-        self.latencies.push(nanoseconds(written.sent));
-        self.after.push(nanoseconds(written.answered));
+        self.latencies.push(nanoseconds(at.saturating_duration_since(written.sent)));
+        self.after.push(nanoseconds(at.saturating_duration_since(written.answered)));
         let now = (session.controller.cpu()?, session.controller.faults()?);
         let before = std::mem::replace(&mut self.last, now);
         let (cost, pages) = (now.0 - before.0, now.1 - before.1);
+        self.costs.push(nanoseconds(cost));
+        self.yards.push(nanoseconds(self.yardstick.measure()?));
         if cost > self.striking && session.controller.which != Which::Contour {
             self.striking = cost;
             let (count, elapsed) = (self.latencies.len(), self.started.elapsed());
@@ -136,8 +146,14 @@ impl Series {
             ("p99", Unit::Ms, ms(percentile(&mut self.latencies, 0.99))),
             ("p50 from the answer", Unit::Ms, ms(percentile(&mut self.after, 0.5))),
             ("CPU", Unit::Ms, cpu.max(0.0) * 1e3 / count),
+            ("CPU p50", Unit::Ms, ms(percentile(&mut self.costs, 0.5))),
+            ("yardstick", Unit::Ms, ms(self.yards.iter().sum::<u64>() / self.yards.len().max(1) as u64)),
             ("bytes", Unit::KiB, bytes as f64 / 1024.0 / count),
             ("changes", Unit::Count, count),
         ])
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
