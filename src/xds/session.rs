@@ -47,12 +47,12 @@ impl Method {
     /// Waits for the server, or the connection of `peer`, to end; says which.
     fn ending(&self, peer: &Peer) -> BoxFuture<'static, &'static str> {
         let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
-        Box::pin(Rarely::wait(async move {
+        Rarely::wait(async move {
             tokio::select! {
                 _ = stopping.wait_for(|stopping| *stopping) => "the server stops",
                 () = peer.going_away() => "its connection is to be closed",
             }
-        }))
+        })
     }
 
     /// Opens a stream whose requests are of type `R` on the wire.

@@ -140,7 +140,8 @@ impl Stream {
                 None => subscription.advance(&newest, newest.difference(&self.newest, *kind).iter()),
             }
         }
-        self.newest = newest.clone();
+        drop(changes);
+        self.newest = newest;
         self.advance(now)
     }
 

@@ -4,11 +4,12 @@
 //! no cache holds any more: so it does not look at what did not wake it, and sets no timer anew that may as well stay.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
+use futures::future::BoxFuture;
 use tokio::time::Sleep;
 
 use crate::snapshot::Bell;
@@ -40,9 +41,11 @@ impl Rarely {
     }
 
     /// `future`, looked at rarely.
-    pub fn wait<'a, T>(future: impl Future<Output = T> + Send + 'a) -> impl Future<Output = T> + Send + Unpin + 'a {
-        let (mut rarely, mut future) = (Self::new(), Box::pin(future));
-        std::future::poll_fn(move |cx| rarely.poll(cx, |cx| future.as_mut().poll(cx)))
+    pub fn wait<'a, T>(future: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
+        Box::pin(async move {
+            let (mut rarely, mut future) = (Self::new(), pin!(future));
+            std::future::poll_fn(|cx| rarely.poll(cx, |cx| future.as_mut().poll(cx))).await
+        })
     }
 }
 

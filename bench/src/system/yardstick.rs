@@ -1,4 +1,5 @@
-//! How fast the machine is now: others have a part of it, and what they take is counted as CPU time of whoever runs.
+//! How fast the machine's memory is now: others have a part of it, and what they take is counted as CPU time of whoever
+//! runs. Of what else slows a machine, as waking threads, it tells nothing.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use nix::time::{ClockId, clock_gettime};
 
-/// Cache lines of the walk: more than a core keeps for a program that is looked at ten times a second.
+/// Cache lines of the walk: more than a core has in its first cache.
 const LINES: usize = 4096;
 
 /// A piece of work that is always the same: a walk through 256 KiB of memory, each place found in the one before.

@@ -13,11 +13,11 @@ use crate::system::yardstick::Yardstick;
 
 pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to which nothing has led yet. Latency counts \
     from before the request to the API server is sent until the host is at the client among its routes; \"from the answer\" \
-    counts from when the API server has answered. CPU is the controller's, less what it takes when idle, and \"CPU p50\" what half of the \
-    changes took at most, with what the idle controller took meanwhile; bytes are those that the client has received. The \
-    yardstick is the CPU time of a piece of work that is always the same, a walk through 256 KiB of memory, done by the \
-    benchmark after each change: where it is greater, the machine was slower. Contour waits 100 ms for more when its last change was less than 500 ms ago; changes are \
-    far enough apart that it does not.";
+    counts from when the API server has answered. CPU is the controller's, less what it takes when idle, and \"CPU p50\" what \
+    half of the changes took at most, with what the idle controller took meanwhile; bytes are those that the client has \
+    received. The yardstick is the CPU time of a piece of work that is always the same, a walk through 256 KiB of memory, \
+    done by the benchmark after each change: where it is greater, memory was slower. Contour waits 100 ms for more when its \
+    last change was less than 500 ms ago; changes are far enough apart that it does not.";
 
 pub const ABOUT_ENDPOINT: &str =
     "One EndpointSlice gets another address. As above; until the address is at the client.";
