@@ -1,0 +1,4 @@
+//! Attacks by a tenant, a pod, and an xDS client on the real program, a real Envoy, and a real API server.
+//!
+//! One module per attack. Each test plays the attack and asserts that the victim notices nothing, and that the attacker's
+//! object states what was rejected.
