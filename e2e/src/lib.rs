@@ -49,4 +49,4 @@ pub use manifests::Manifests;
 pub use mount::Mount;
 pub use relay::Relay;
 pub use resources::Fetch;
-pub use wait::{PATIENCE, wait_for, wait_until};
+pub use wait::{PATIENCE, wait_everywhere, wait_for, wait_until};

@@ -45,3 +45,24 @@ pub async fn wait_at_most<T>(
 pub async fn wait_until(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
     wait_for(what, async || check().await.then_some(())).await.1
 }
+
+/// How many requests in a row must agree: each worker of Envoy sees a new connection with equal chance, so that one of two
+/// is missed once in 2^11 times.
+const IN_A_ROW: usize = 12;
+
+/// How long it took until `check`, which opens a connection each time, held for all of Envoy's workers: each of them takes
+/// up new routes and listeners at a time of its own, shortly after Envoy's ACK.
+///
+/// # Panics
+/// With `what` if [`PATIENCE`] is over.
+pub async fn wait_everywhere(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
+    wait_until(what, async || {
+        for _ in 0..IN_A_ROW {
+            if !check().await {
+                return false;
+            }
+        }
+        true
+    })
+    .await
+}

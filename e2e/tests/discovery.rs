@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_until};
+use e2e::{
+    Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, Source, Target, wait_everywhere, wait_until,
+};
 
 const RENAMES: usize = 15;
 const MOVES: usize = 10;
@@ -61,13 +63,14 @@ impl Site {
     /// Waits until a host is answered by a backend.
     async fn served(&self, host: &str, by: &str) -> Duration {
         let target = self.target(host);
-        wait_until(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await
+        wait_everywhere(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await
     }
 
     /// Waits until a host is answered so.
     async fn answered(&self, host: &str, status: u16) -> Duration {
         let what = format!("{status} for {host}");
-        wait_until(&what, async || self.target(host).get("/").await.is_ok_and(|answer| answer.status == status)).await
+        wait_everywhere(&what, async || self.target(host).get("/").await.is_ok_and(|answer| answer.status == status))
+            .await
     }
 
     async fn load(&self, host: &str) -> Load {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Backend, Envoy, Export, Load, Manifests, Source, Target, ports, wait_until};
+use e2e::{Backend, Envoy, Export, Load, Manifests, Source, Target, ports, wait_everywhere, wait_until};
 
 const HOST: &str = "shop.test";
 
@@ -29,7 +29,8 @@ async fn envoy_at(export: &Export, directory: &Path) -> Envoy {
 }
 
 async fn served_by(target: &Target, name: &str) {
-    wait_until(&format!("an answer from {name}"), async || target.backend("/").await.as_deref() == Some(name)).await;
+    wait_everywhere(&format!("an answer from {name}"), async || target.backend("/").await.as_deref() == Some(name))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

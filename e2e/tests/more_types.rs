@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use e2e::load::Plan;
 use e2e::resources::{cluster, endpoints, listener, rds, router, routes, typed, virtual_host};
-use e2e::{Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, wait_until};
+use e2e::{Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, wait_everywhere, wait_until};
 use serde_json::{Value, json};
 
 const FLIPS: usize = 10;
@@ -51,7 +51,7 @@ impl Site {
 
     async fn served(&self, host: &str, by: &str) {
         let target = self.target(host);
-        wait_until(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await;
+        wait_everywhere(&format!("{host} by {by}"), async || target.backend("/").await.as_deref() == Some(by)).await;
     }
 
     async fn load(&self, host: &str) -> Load {

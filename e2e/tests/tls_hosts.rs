@@ -9,7 +9,7 @@ use e2e::load::Plan;
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{
     Authority, Backend, Echo, Envoy, Load, Lockgate, Manifests, Mode, PATIENCE, Source, Target, client, http3, ports,
-    wait_until,
+    wait_everywhere, wait_until,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -77,7 +77,7 @@ impl Site {
 
     async fn served(&self, host: &str) {
         let target = self.target(host);
-        wait_until(host, async || target.get("/").await.is_ok_and(|answer| answer.status == 200)).await;
+        wait_everywhere(host, async || target.get("/").await.is_ok_and(|answer| answer.status == 200)).await;
     }
 
     /// Waits for a connection to a new host. The first that is taken is answered by its service.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use e2e::load::Plan;
-use e2e::{Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, resources, wait_until};
+use e2e::{
+    Backend, Envoy, Fetch, Load, Lockgate, Manifests, Source, Target, ports, resources, wait_everywhere, wait_until,
+};
 use serde_json::{Value, json};
 
 /// Without an answer of the right form, a listener warms this long.
@@ -120,7 +122,7 @@ impl Site {
     async fn served_at(&self, routes: &str, host: &str, by: &str) -> Duration {
         let target = self.target(routes, host);
         let what = format!("{host} of {routes} to be served by {by}");
-        wait_until(&what, async || target.backend("/").await.as_deref() == Some(by)).await
+        wait_everywhere(&what, async || target.backend("/").await.as_deref() == Some(by)).await
     }
 
     async fn status(&self, host: &str) -> u16 {
@@ -129,7 +131,7 @@ impl Site {
 
     /// Waits until a host of `r` is answered so.
     async fn answered(&self, host: &str, status: u16) {
-        wait_until(&format!("{status} for {host}"), async || self.status(host).await == status).await;
+        wait_everywhere(&format!("{status} for {host}"), async || self.status(host).await == status).await;
     }
 
     async fn load(&self, host: &str) -> Load {
