@@ -24,7 +24,7 @@ names() {
 # --nocapture: the figures are a part of the result.
 ordinary() {
   # shellcheck disable=SC2046 # words are wanted
-  cargo test --workspace $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
+  cargo test --workspace --no-fail-fast $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
 }
 
 # spec ARGUMENT...: specs in the lab.
@@ -55,14 +55,17 @@ cluster() {
   e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
   say "the lab is up after $((SECONDS - start)) s"
   # What the controller was refused shows at the end, when all specs have been run.
-  spec --skip audit:: ${filter:+"$filter"} 8>&-
-  [[ -n $filter ]] || spec audit:: 8>&-
+  local status=0
+  spec --skip audit:: ${filter:+"$filter"} 8>&- || status=$?
+  [[ -n $filter ]] || spec audit:: 8>&- || status=$?
+  exit "$status"
 }
 
 # finish STATUS: takes the lab down, whatever happened; keeps the logs of a failed run.
 finish() {
   trap '' INT TERM HUP
   trap - EXIT
+  local status=$1
   if [[ $1 != 0 && -d $DIR ]]; then
     rm -rf "$kept"
     mkdir -p "$kept/pods"
@@ -78,12 +81,16 @@ finish() {
     say "the specs in the lab failed; logs of programs and pods: $kept"
     if [[ -n ${KEEP:-} ]]; then
       say "KEEP: the lab is left up: LAB=$LAB DIR=$DIR BIN=$BIN e2e/lab/cluster.sh exec bash; ... cluster.sh down"
-      exit "$1"
+      exit "$status"
     fi
   fi
   e2e/lab/cluster.sh down || true
-  exit "$1"
+  [[ $failed == 0 ]] || say "tests outside of the lab failed too: see \"targets failed\" above"
+  exit "$((status > failed ? status : failed))"
 }
 
-[[ $file == cluster ]] || ordinary
+# A failure hides no other: the specs in the lab run all the same, and the exit code tells of both.
+failed=0
+[[ $file == cluster ]] || ordinary || failed=$?
 [[ -n $file && $file != cluster ]] || cluster
+exit "$failed"

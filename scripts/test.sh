@@ -26,7 +26,13 @@ tools() {
 }
 # First what is compiled once and used by all: the program and every test.
 compile() { cargo build --workspace --bin lockgate --example xds_server && cargo test --workspace --no-run; }
-unit() { cargo test --workspace --lib --bins && cargo test --workspace --doc && cargo test --workspace --test smoke --test system; }
+unit() {
+  local failed=0
+  cargo test --workspace --no-fail-fast --lib --bins || failed=$?
+  cargo test --workspace --no-fail-fast --doc || failed=$?
+  cargo test --workspace --no-fail-fast --test smoke --test system || failed=$?
+  return "$failed"
+}
 
 stage "tools" tools
 stage "real Envoy" scripts/envoy.sh
