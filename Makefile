@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test fuzz lint golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -16,6 +16,9 @@ run: ## the controller on examples/, a demo backend and a real Envoy; Ctrl-C end
 
 test: ## everything: lint, unit, golden and protocol tests, then real Envoy and API server
 	@scripts/test.sh
+
+fuzz: ## every fuzz target with a million inputs, in a release build; N=1000 for fewer, T=yaml for one target, SECONDS=600 for a time limit
+	FUZZ_INPUTS=$(or $(N),1000000) $(if $(SECONDS),FUZZ_SECONDS=$(SECONDS)) $(CARGO) test --profile fuzz --workspace --lib -- --nocapture --test-threads 1 $(or $(T),fuzz)
 
 lint: ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check

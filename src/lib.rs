@@ -11,6 +11,8 @@ pub mod drain;
 pub mod envoy;
 pub mod export;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 pub mod inspection;
 pub mod leader;

@@ -127,7 +127,7 @@ impl Source {
             || self
                 .path
                 .iter()
-                .any(|part| ["tests.rs", "tests", "golden.rs", "golden"].iter().any(|test| part == *test))
+                .any(|part| ["tests.rs", "tests", "golden.rs", "golden", "fuzz.rs"].iter().any(|test| part == *test))
     }
 
     /// Its text without the test module at its end.

@@ -4,6 +4,8 @@
 //! Plain scalars mean what YAML 1.1 says (`yes` is a boolean, `0644` is octal), for kubectl and Envoy read them so.
 //! A broken document costs itself only. What aliases and merge keys multiply is bounded.
 
+#[cfg(test)]
+mod fuzz;
 mod scalar;
 mod tree;
 
