@@ -98,7 +98,14 @@ fn any_object() -> impl Strategy<Value = Object> {
     let secret = (select(vec!["one", "two"]), select(vec![["x.com"], ["y.com"]]));
     let namespace = select(vec!["shop", "other"]).prop_map(|name| {
         let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
-        Object::Namespace(Arc::new(Meta { key, uid: "".into(), generation: 0, created: 0, annotations }))
+        Object::Namespace(Arc::new(Meta {
+            key,
+            uid: "".into(),
+            generation: 0,
+            created: 0,
+            terminating: false,
+            annotations,
+        }))
     });
     let object = prop_oneof![
         3 => any_ingress(),

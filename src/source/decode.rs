@@ -270,6 +270,7 @@ pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
         uid: metadata.uid.unwrap_or_default().into(),
         generation: metadata.generation.unwrap_or(0),
         created: metadata.creation_timestamp.map_or(i64::MAX, |time| time.0.as_second()),
+        terminating: metadata.deletion_timestamp.is_some(),
         annotations,
     }
 }

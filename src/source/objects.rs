@@ -3,6 +3,8 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
+mod precedence;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,6 +13,8 @@ use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 
 use crate::model::KeyPair;
 use crate::provenance::ObjectRef;
+
+pub use precedence::Precedence;
 
 /// The kinds that are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +89,8 @@ pub struct Meta {
     /// `metadata.creationTimestamp` in seconds since the Unix epoch; `i64::MAX` if absent, so that an object of
     /// unknown age is the youngest.
     pub created: i64,
+    /// Whether `metadata.deletionTimestamp` is set: the object is being deleted, and finalizers may hold it for any time.
+    pub terminating: bool,
     /// Annotations under the prefixes that translation reads.
     pub annotations: BTreeMap<String, String>,
 }
@@ -98,11 +104,6 @@ impl Meta {
             name: self.key.name.clone(),
             generation: self.generation,
         }
-    }
-
-    /// The order in which conflicts are decided: the older object first, then the lower namespace/name.
-    pub fn precedence(&self) -> (i64, &ObjectKey) {
-        (self.created, &self.key)
     }
 }
 
@@ -247,7 +248,7 @@ pub enum Object {
     Secret(Arc<Secret>),
     /// A ConfigMap: nothing of it is read yet.
     ConfigMap(Arc<Meta>),
-    /// A Namespace: only that it exists is read.
+    /// A Namespace: whether it exists and whether it is being deleted is read.
     Namespace(Arc<Meta>),
 }
 

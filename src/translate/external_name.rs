@@ -114,8 +114,14 @@ mod tests {
         let settings = Settings { external_names: ExternalNames { allow: true, cluster_local }, ..Settings::default() };
         let mut objects = Objects::default();
         let key = ObjectKey::new("", "shop");
-        let meta =
-            Meta { key: key.clone(), uid: "".into(), generation: 0, created: 0, annotations: Default::default() };
+        let meta = Meta {
+            key: key.clone(),
+            uid: "".into(),
+            generation: 0,
+            created: 0,
+            terminating: false,
+            annotations: Default::default(),
+        };
         objects.namespaces.insert(key, Arc::new(meta));
         target(name, &objects, &settings)
     }

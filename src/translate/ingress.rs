@@ -7,7 +7,7 @@ use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 
 use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
 use crate::provenance::ObjectRef;
-use crate::source::objects::{Ingress, Kind, ObjectKey};
+use crate::source::objects::{Ingress, Kind, ObjectKey, Precedence};
 
 use super::annotations::{self, Annotations, PlainText};
 use super::backend::{self, Context, Fault, Located};
@@ -18,8 +18,8 @@ use super::{host, path, tls};
 /// An Ingress, read.
 #[derive(Debug, PartialEq)]
 pub struct Parsed {
-    /// When it was made, as [`Meta::created`](crate::source::objects::Meta::created): the older wins a conflict.
-    pub created: i64,
+    /// Its rank in every conflict.
+    pub precedence: Precedence,
     /// A reference to it.
     pub origin: ObjectRef,
     /// Whether its spec has no rules, so that its default backend is meant for every host.
@@ -157,9 +157,9 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
     problems.extend(own);
     let problems = problems.into_iter().map(Arc::new).collect();
     let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
-    let created = ingress.meta.created;
+    let precedence = context.objects.precedence(&ingress.meta);
     let (rules, entries) = (rules.into(), entries.into());
-    Parsed { created, origin, rule_less, annotations, rules, entries, default_backend, hosts, reads, problems }
+    Parsed { precedence, origin, rule_less, annotations, rules, entries, default_backend, hosts, reads, problems }
 }
 
 /// Where each host occurs.

@@ -8,4 +8,5 @@ mod fuzz;
 mod incremental;
 mod rules;
 mod services;
+mod terminating;
 mod tls;

@@ -24,6 +24,8 @@ pub struct Chain {
     pub minimum: TlsVersion,
     /// Highest TLS version.
     pub maximum: TlsVersion,
+    /// Whether the object whose Secret or setting this is is being deleted.
+    pub terminating: bool,
     /// The objects that ask for it.
     pub origins: Vec<ObjectRef>,
 }
@@ -205,6 +207,8 @@ pub struct Missed {
 /// an Ingress that has the name in a rule, and whose certificate covers it; the default certificate. A name under a served
 /// wildcard is always served: else its clients would reach the wildcard's routes.
 ///
+/// Entries and wildcards of objects that are being deleted count only if no other object has an entry for the host.
+///
 /// `naming`: the entries that name the host. `beside`: all entries of those Ingresses that name it in a rule. Both are in
 /// the order of precedence. `above`: what the wildcard above is served with.
 pub fn chain(
@@ -215,28 +219,10 @@ pub fn chain(
     default: Option<&SecretName>,
 ) -> Found {
     let mut found = Found::default();
-    // Entries without hosts whose certificate cannot say what they are for ask for all hosts of their Ingress.
-    let is_blind = |asking: &&Asking| asking.entry.hostless && asking.entry.material.pair().is_none();
-    let asking: Vec<Asking> = naming.iter().chain(beside.iter().filter(is_blind)).copied().collect();
-    let mut usable = naming.iter().filter_map(|asking| Some((asking, asking.entry.material.pair()?)));
-    let mut covering = beside.iter().filter_map(|asking| {
-        let (secret, pair) = asking.entry.material.pair()?;
-        host::covered(host, &pair.names).then_some((asking, secret))
-    });
-    let mut chain = if let Some((asking, (secret, pair))) = usable.next() {
-        if !host::covered(host, &pair.names) {
-            found.problems.push(asking.uncovered(secret, host));
-        }
-        Some(asking.chain(secret))
-    } else if let Some(above) = above.filter(|above| Some(&above.secret) != default) {
-        Some(above.clone())
-    } else if let Some((asking, secret)) = covering.next() {
-        Some(asking.chain(secret))
-    } else if let (Some(asking), Some(secret)) = (asking.first(), default) {
-        Some(asking.chain(secret))
-    } else {
-        above.cloned()
-    };
+    let asking: Vec<Asking> = naming.iter().chain(beside.iter().filter(|asking| asking.is_blind())).copied().collect();
+    let mut chain = lasting(naming, beside, above)
+        .and_then(|(naming, beside, above)| choose(host, &naming, &beside, above, default, &mut found.problems))
+        .or_else(|| choose(host, naming, beside, above, default, &mut found.problems));
     if let Some(chain) = &mut chain {
         chain.origins.extend(asking.iter().map(|asking| asking.parsed.origin.clone()));
         chain.origins.sort();
@@ -249,13 +235,69 @@ pub fn chain(
     found
 }
 
+/// Entries that name a host, those beside it, and what the wildcard above it is served with.
+type Candidates<'a, 'c> = (Vec<Asking<'a>>, Vec<Asking<'a>>, Option<&'c Chain>);
+
+/// Returns the candidates of objects that are not being deleted, if these have an entry, and others compete with it.
+fn lasting<'a, 'c>(
+    naming: &[Asking<'a>],
+    beside: &[Asking<'a>],
+    above: Option<&'c Chain>,
+) -> Option<Candidates<'a, 'c>> {
+    let is_lasting = |asking: &&Asking| !asking.parsed.precedence.terminating;
+    let lasting = |entries: &[Asking<'a>]| -> Vec<_> { entries.iter().filter(is_lasting).copied().collect() };
+    let lasting_above = above.filter(|above| !above.terminating);
+    if naming.iter().chain(beside).all(|asking| is_lasting(&asking)) && lasting_above.is_some() == above.is_some() {
+        return None;
+    }
+    let (naming, beside) = (lasting(naming), lasting(beside));
+    (!naming.is_empty() || !beside.is_empty()).then_some((naming, beside, lasting_above))
+}
+
+/// Chooses what `host` is served with, by the order that [`chain`] describes.
+fn choose(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
+    problems: &mut Vec<Problem>,
+) -> Option<Chain> {
+    let mut usable = naming.iter().filter_map(|asking| Some((asking, asking.entry.material.pair()?)));
+    let mut covering = beside.iter().filter_map(|asking| {
+        let (secret, pair) = asking.entry.material.pair()?;
+        host::covered(host, &pair.names).then_some((asking, secret))
+    });
+    let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.is_blind()));
+    if let Some((asking, (secret, pair))) = usable.next() {
+        if !host::covered(host, &pair.names) {
+            problems.push(asking.uncovered(secret, host));
+        }
+        Some(asking.chain(secret))
+    } else if let Some(above) = above.filter(|above| Some(&above.secret) != default) {
+        Some(above.clone())
+    } else if let Some((asking, secret)) = covering.next() {
+        Some(asking.chain(secret))
+    } else if let (Some(asking), Some(secret)) = (asking, default) {
+        Some(asking.chain(secret))
+    } else {
+        above.cloned()
+    }
+}
+
 impl Asking<'_> {
+    /// Whether the entry lists no hosts and has no certificate to take them from: it asks for all hosts of its Ingress.
+    fn is_blind(&self) -> bool {
+        self.entry.hostless && self.entry.material.pair().is_none()
+    }
+
     /// The chain that the entry gives with `secret`.
     fn chain(&self, secret: &SecretName) -> Chain {
         Chain {
             secret: secret.clone(),
             minimum: self.parsed.annotations.tls_minimum,
             maximum: self.parsed.annotations.tls_maximum,
+            terminating: self.parsed.precedence.terminating,
             origins: vec![self.parsed.origin.clone()],
         }
     }
@@ -271,7 +313,9 @@ impl Asking<'_> {
                         object: self.parsed.origin.clone(),
                         field: format!("{}.secretName", self.entry.field()),
                         reason: Reason::Conflicted,
-                        message: format!("host \"{host}\" is served with Secret \"{other}\" of an older TLS entry"),
+                        message: format!(
+                            "host \"{host}\" is served with Secret \"{other}\" of a TLS entry that takes precedence"
+                        ),
                         consequence: format!("Secret \"{wanted}\" not used for \"{host}\""),
                     });
                 }

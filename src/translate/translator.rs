@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::model::{ClusterName, Host, Model, SecretName, StatsTls, Touched};
 use crate::parallel;
 use crate::settings::Settings;
-use crate::source::objects::{ObjectKey, Objects};
+use crate::source::objects::{Kind, ObjectKey, Objects, Precedence};
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
@@ -33,7 +33,7 @@ use clusters::{Clusters, NewClusters};
 pub use dirty::Dirty;
 use ledger::Ledger;
 use missed::Outcomes;
-use sites::{Precedence, Sites, precedence};
+use sites::Sites;
 
 /// So many Ingresses are read, and hosts made, before they are put where they belong: all at once would be a second copy
 /// of them. Tests have small worlds, and go through them in several turns too.
@@ -145,11 +145,12 @@ impl Translator {
     /// Follows changes that leave the ground as it is.
     fn follow(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
         let mut services = dirty.services.clone();
-        if dirty.namespaces {
+        if !dirty.namespaces.is_empty() {
             services.extend(self.clusters.readers_of_namespaces());
         }
         services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
         let mut ingresses = dirty.ingresses.clone();
+        ingresses.extend(dirty.namespaces.iter().flat_map(|namespace| self.outranked(namespace, objects)).cloned());
         let readers = services.iter().filter_map(|key| self.readers_of_services.get(key));
         let readers = readers.chain(dirty.secrets.iter().filter_map(|key| self.readers_of_secrets.get(key)));
         ingresses.extend(readers.flat_map(Few::iter).cloned());
@@ -206,6 +207,18 @@ impl Translator {
         update
     }
 
+    /// Returns the Ingresses of a namespace whose rank in conflicts has changed: the namespace is being deleted, or another
+    /// of its name has been created.
+    fn outranked(&self, namespace: &ObjectKey, objects: &Objects) -> impl Iterator<Item = &ObjectKey> {
+        let name = namespace.name.clone();
+        let first = ObjectKey { namespace: name.clone(), name: "".into() };
+        let inside = self.ingresses.range(first..).take_while(move |(key, _)| key.namespace == name);
+        inside.filter_map(|(key, parsed)| {
+            let meta = objects.meta(Kind::Ingress, key)?;
+            (objects.precedence(meta) != parsed.precedence).then_some(key)
+        })
+    }
+
     /// Reads an Ingress, if there is one and it is ours. With it come the clusters that it looks at and that are not
     /// known yet.
     fn read(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
@@ -230,12 +243,12 @@ impl Translator {
         let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
         if let Some(parsed) = before {
-            self.with_default.remove(&precedence(parsed));
+            self.with_default.remove(&parsed.precedence);
             self.sites.leave(parsed);
         }
         let Some(parsed) = now else { return drop(self.ingresses.remove(key)) };
         if parsed.default_backend.is_some() {
-            self.with_default.insert(precedence(&parsed));
+            self.with_default.insert(parsed.precedence.clone());
         }
         self.sites.enter(&parsed);
         self.ingresses.insert(key.clone(), parsed);
@@ -243,7 +256,8 @@ impl Translator {
 
     /// Finds the default backend of all hosts; whether it is another one.
     fn find_catch_all(&mut self) -> bool {
-        let ingresses = self.with_default.iter().filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed);
+        let ingresses =
+            self.with_default.iter().filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed);
         let (found, problems) = catch_all(ingresses);
         let found = found.cloned();
         let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();

@@ -18,7 +18,7 @@ pub struct HostRules<'a> {
     paths: BTreeMap<&'a PathMatch, &'a PathRule>,
     /// The Ingresses that name the host in a rule, in the order of precedence.
     ingresses: Vec<&'a ObjectRef>,
-    /// Whether any of them is served in plain text.
+    /// Whether any of them is served in plain text. An Ingress that is being deleted counts only if all of them are.
     open: bool,
     /// Where requests go that no path takes, if an Ingress with a default backend names the host in a rule or for TLS.
     fallback: Option<&'a Target>,
@@ -49,12 +49,16 @@ impl<'a> HostRules<'a> {
     /// and the owner of another is told.
     pub fn merge(host: &Host, ingresses: &[&'a Parsed], problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
+        let mut terminating = true;
         for parsed in ingresses {
             let Some(places) = parsed.places(host) else { continue };
             let rules: Vec<_> = places.rules.iter().filter_map(|at| parsed.rules.get(*at as usize)).collect();
             if !rules.is_empty() {
                 merged.ingresses.push(&parsed.origin);
-                merged.open |= parsed.annotations.plain_text != PlainText::Closed;
+                terminating &= parsed.precedence.terminating;
+                if terminating == parsed.precedence.terminating {
+                    merged.open |= parsed.annotations.plain_text != PlainText::Closed;
+                }
             }
             for rule in rules.iter().flat_map(|(_, paths)| paths) {
                 match merged.paths.entry(&rule.path) {
@@ -137,18 +141,19 @@ fn action(target: &Target, side: Side) -> Action {
 }
 
 /// The default backend of all hosts that have none of their own, of those `ingresses` that have one, in the order of
-/// precedence: of an Ingress without rules if there is one, else of the oldest. And what is wrong with the others that
-/// mean every host.
+/// precedence: of an Ingress without rules if there is one, else of the first. Ingresses that are being deleted come
+/// last. And what is wrong with the others that mean every host.
 pub fn catch_all<'a>(ingresses: impl Iterator<Item = &'a Parsed> + Clone) -> (Option<&'a Target>, Vec<Problem>) {
     let with = ingresses.filter_map(|parsed| Some((parsed, parsed.default_backend.as_deref()?)));
-    let rule_less = with.clone().find(|(parsed, _)| parsed.rule_less);
-    let Some((_, winner)) = rule_less.or_else(|| with.clone().next()) else { return (None, Vec::new()) };
+    // Of equals, the first is the least.
+    let least = with.clone().min_by_key(|(parsed, _)| (parsed.precedence.terminating, !parsed.rule_less));
+    let Some((_, winner)) = least else { return (None, Vec::new()) };
     let mean_any = with.filter(|(parsed, _)| parsed.rule_less || parsed.places(&Host::Any).is_some());
     let problems = mean_any.filter_map(|(parsed, target)| second_default(parsed, target, &Host::Any, winner));
     (Some(winner), problems.collect())
 }
 
-/// That the default backend of an older Ingress holds for `host`.
+/// That the default backend of another Ingress takes precedence for `host`.
 fn second_default(parsed: &Parsed, target: &Target, host: &Host, winner: &Target) -> Option<Problem> {
     (winner.origin != target.origin).then(|| Problem {
         object: parsed.origin.clone(),

@@ -80,6 +80,8 @@ pub struct ObjectMeta {
     generation: i64,
     #[prost(message, optional, tag = "8")]
     created: Option<Time>,
+    #[prost(message, optional, tag = "9")]
+    deleted: Option<Time>,
     #[prost(bytes = "bytes", repeated, tag = "11")]
     labels: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "12")]
@@ -97,6 +99,10 @@ impl From<ObjectMeta> for meta::ObjectMeta {
             uid: some(from.uid),
             resource_version: some(from.version),
             generation: Some(from.generation).filter(|generation| *generation != 0),
+            // Whether it is set is read, and not when: one out of range counts too.
+            deletion_timestamp: from
+                .deleted
+                .map(|time| meta::Time(Timestamp::from_second(time.seconds).unwrap_or(Timestamp::UNIX_EPOCH))),
             creation_timestamp: created.and_then(|time| Timestamp::from_second(time.seconds).ok()).map(meta::Time),
             annotations: Some(entries(from.annotations, is_read)),
             ..Default::default()

@@ -16,7 +16,14 @@ use watcher::Event as Told;
 
 fn object(name: &str) -> (ObjectKey, Option<Object>) {
     let key = ObjectKey::new("shop", name);
-    let meta = Meta { key: key.clone(), uid: "".into(), generation: 0, created: 0, annotations: BTreeMap::new() };
+    let meta = Meta {
+        key: key.clone(),
+        uid: "".into(),
+        generation: 0,
+        created: 0,
+        terminating: false,
+        annotations: BTreeMap::new(),
+    };
     (key, Some(Object::ConfigMap(Arc::new(meta))))
 }
 

@@ -3,7 +3,14 @@
 use super::*;
 
 fn meta(name: &str) -> Meta {
-    Meta { key: ObjectKey::new("shop", name), uid: "".into(), generation: 1, created: 0, annotations: BTreeMap::new() }
+    Meta {
+        key: ObjectKey::new("shop", name),
+        uid: "".into(),
+        generation: 1,
+        created: 0,
+        terminating: false,
+        annotations: BTreeMap::new(),
+    }
 }
 
 fn service(name: &str, port: u16) -> Object {

@@ -30,7 +30,14 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
         let key = ObjectKey::new("shop", name);
         let published = Published { uid: (*uid).into(), generation: 3, since: 1 };
         inspection.ingresses.insert(key.clone(), published);
-        let meta = Meta { key, uid: (*uid).into(), generation: 3, created: 0, annotations: BTreeMap::new() };
+        let meta = Meta {
+            key,
+            uid: (*uid).into(),
+            generation: 3,
+            created: 0,
+            terminating: false,
+            annotations: BTreeMap::new(),
+        };
         let (spec, status) = (IngressSpec::default(), IngressStatus::default());
         inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec, status })));
     }

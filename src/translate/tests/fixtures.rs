@@ -25,6 +25,7 @@ pub fn meta(name: &str) -> Meta {
         uid: "".into(),
         generation: 1,
         created: 0,
+        terminating: false,
         annotations: BTreeMap::new(),
     }
 }
@@ -45,11 +46,19 @@ macro_rules! with_meta {
                 self.0.meta.created = created;
                 self
             }
+
+            /// Being deleted.
+            #[allow(dead_code)]
+            pub fn terminating(mut self) -> Self {
+                self.0.meta.terminating = true;
+                self
+            }
         }
     };
 }
 
 /// An Ingress of class `ours`.
+#[derive(Clone)]
 pub struct IngressBuilder(Ingress);
 with_meta!(IngressBuilder);
 
@@ -60,6 +69,12 @@ pub fn ingress(name: &str) -> IngressBuilder {
 }
 
 impl IngressBuilder {
+    /// In another namespace.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.0.meta.key.namespace = namespace.into();
+        self
+    }
+
     pub fn class(mut self, class: Option<&str>) -> Self {
         self.0.spec.ingress_class_name = class.map(str::to_owned);
         self
@@ -110,6 +125,12 @@ pub fn backend(to: &str) -> IngressBackend {
         Err(_) => ServiceBackendPort { number: None, name: Some(port.to_owned()) },
     };
     IngressBackend { resource: None, service: Some(IngressServiceBackend { name: name.to_owned(), port: Some(port) }) }
+}
+
+/// A Namespace, being deleted or not.
+pub fn namespace(name: &str, terminating: bool) -> Object {
+    let key = ObjectKey::new("", name);
+    Object::Namespace(Arc::new(Meta { key, terminating, ..meta(name) }))
 }
 
 /// A Service.

@@ -39,6 +39,7 @@ prop_compose! {
     pub fn any_ingress()(
         name in select(vec!["i1", "i2", "i3", "other/i1"]),
         created in 0i64..3,
+        terminating in prop::bool::weighted(0.3),
         class in select(vec![Some("ours"), Some("ours"), Some("foreign"), None]),
         rules in prop::collection::vec(
             (select(&HOSTS[..]), prop::collection::vec((select(&TYPES[..]), select(&PATHS[..]), select(&BACKENDS[..])), 0..4)),
@@ -51,6 +52,9 @@ prop_compose! {
         annotations in annotations(),
     ) -> Object {
         let mut builder = ingress(name).created(created).class(class);
+        if terminating {
+            builder = builder.terminating();
+        }
         for (host, paths) in rules {
             builder = builder.host(host);
             for (path_type, path, to) in paths {

@@ -10,7 +10,7 @@ use super::fixtures::*;
 use super::fuzz::{SECRETS, annotations, any_ingress, any_slice, fixed};
 use crate::model::{Model, Touched};
 use crate::settings::{ExternalNames, Settings, Tls};
-use crate::source::objects::{Kind, Meta, Object, ObjectKey, Objects};
+use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::translate::{Dirty, Translator, translate};
 
 #[derive(Debug, Clone)]
@@ -63,11 +63,7 @@ fn any_class() -> impl Strategy<Value = Object> {
 }
 
 fn any_namespace() -> impl Strategy<Value = Object> {
-    select(vec!["shop", "new"]).prop_map(|name| {
-        let key = ObjectKey::new("", name);
-        let meta = Meta { key, uid: "".into(), generation: 0, created: 0, annotations: Default::default() };
-        Object::Namespace(Arc::new(meta))
-    })
+    (select(vec!["shop", "other", "new"]), any::<bool>()).prop_map(|(name, terminating)| namespace(name, terminating))
 }
 
 fn any_object() -> impl Strategy<Value = Object> {
@@ -77,7 +73,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         4 => any_slice(),
         3 => any_secret(),
         1 => any_class(),
-        1 => any_namespace(),
+        2 => any_namespace(),
     ];
     (object, 1i64..3).prop_map(|(mut object, generation)| {
         match &mut object {

@@ -130,8 +130,8 @@ fn of_two_secrets_the_oldest_usable_holds() {
     );
     assert_eq!(
         problems[1],
-        "Ingress shop/young: spec.tls[0].secretName: host \"x.com\" is served with Secret \"shop/one\" of an older TLS \
-         entry; Secret \"shop/two\" not used for \"x.com\""
+        "Ingress shop/young: spec.tls[0].secretName: host \"x.com\" is served with Secret \"shop/one\" of a TLS entry \
+         that takes precedence; Secret \"shop/two\" not used for \"x.com\""
     );
     let model = world.model();
     let origins: Vec<_> = model.https.values().next().unwrap().origins.iter().map(|o| &*o.name).collect::<Vec<_>>();

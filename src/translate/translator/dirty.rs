@@ -15,7 +15,7 @@ pub struct Dirty {
     /// Services whose EndpointSlices have changed.
     pub(super) endpoints: BTreeSet<ObjectKey>,
     pub(super) classes: bool,
-    pub(super) namespaces: bool,
+    pub(super) namespaces: BTreeSet<ObjectKey>,
 }
 
 impl Dirty {
@@ -33,7 +33,7 @@ impl Dirty {
             Kind::Secret => drop(self.secrets.insert(key)),
             Kind::EndpointSlice => drop(self.endpoints.insert(key)),
             Kind::IngressClass => self.classes = true,
-            Kind::Namespace => self.namespaces = true,
+            Kind::Namespace => drop(self.namespaces.insert(key)),
             // Nothing of these is read yet.
             Kind::ConfigMap => {}
         }
@@ -48,13 +48,13 @@ impl Dirty {
         self.secrets.extend(secrets);
         self.endpoints.extend(endpoints);
         self.classes |= classes;
-        self.namespaces |= namespaces;
+        self.namespaces.extend(namespaces);
     }
 
     /// Whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         let Self { everything, ingresses, services, secrets, endpoints, classes, namespaces } = self;
-        let sets = [ingresses, services, secrets, endpoints];
-        !(*everything || *classes || *namespaces) && sets.into_iter().all(BTreeSet::is_empty)
+        let sets = [ingresses, services, secrets, endpoints, namespaces];
+        !(*everything || *classes) && sets.into_iter().all(BTreeSet::is_empty)
     }
 }

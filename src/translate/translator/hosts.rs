@@ -29,7 +29,7 @@ impl Translator {
     /// The Ingresses that name a host, in the order of precedence.
     fn naming(&self, host: &Host) -> Vec<&Parsed> {
         let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
-        ingresses.filter_map(|(_, key)| self.ingresses.get(key)).map(|parsed| &**parsed).collect()
+        ingresses.filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed).collect()
     }
 
     /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
@@ -93,7 +93,7 @@ impl Translator {
         let https = found.chain.as_ref().map(|chain| {
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
             let virtual_host = around.virtual_host(host, Side::Tls, &origin);
-            let Chain { secret, minimum, maximum, origins } = chain.clone();
+            let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
             TlsHost { secret, minimum, maximum, virtual_host, origins }
         });
         let problems = problems.into_iter().map(Arc::new).collect();

@@ -4,27 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::Host;
-use crate::provenance::ObjectRef;
-use crate::source::objects::ObjectKey;
+use crate::source::objects::Precedence;
 use crate::translate::few::Few;
 use crate::translate::host::parent;
 use crate::translate::ingress::Parsed;
 use crate::translate::problem::Problem;
 use crate::translate::tls::{Chain, Missed};
 
-/// The order in which conflicts are decided: the older object first, then the lower namespace/name.
-pub type Precedence = (i64, ObjectKey);
-
-/// The place of an Ingress in that order.
-pub fn precedence(parsed: &Parsed) -> Precedence {
-    let ObjectRef { namespace, name, .. } = &parsed.origin;
-    (parsed.created, ObjectKey { namespace: namespace.clone(), name: name.clone() })
-}
-
 /// A host that an Ingress names, in a rule or for TLS.
 #[derive(Debug, Default)]
 pub struct Site {
-    /// The Ingresses that name it.
+    /// The Ingresses that name it, in the order of precedence.
     pub ingresses: Few<Precedence>,
     /// Whether any of them does in a rule.
     pub in_rules: bool,
@@ -68,7 +58,7 @@ impl Sites {
             if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
                 self.below.entry(above).or_default().insert(host.clone());
             }
-            self.sites.entry(host.clone()).or_default().ingresses.insert(precedence(parsed));
+            self.sites.entry(host.clone()).or_default().ingresses.insert(parsed.precedence.clone());
         }
     }
 
@@ -76,7 +66,7 @@ impl Sites {
     pub fn leave(&mut self, parsed: &Parsed) {
         for host in parsed.hosts() {
             if let Some(site) = self.sites.get_mut(host) {
-                site.ingresses.remove(&precedence(parsed));
+                site.ingresses.remove(&parsed.precedence);
             }
         }
     }

@@ -81,3 +81,21 @@ fn an_object_without_anything_is_decoded_too() {
         assert!((form.proto)(Bytes::from_static(b"\x0a\xff")).is_err(), "{name}");
     }
 }
+
+#[test]
+fn whether_an_object_is_being_deleted_is_read_in_both_forms() {
+    let terminating = |item: Item| item.object.map(|object| object.meta().terminating);
+    for form in [Form::whole::<networking::Ingress>(), Form::namespaces()] {
+        let json = |deletion: &str| {
+            let text = format!("{{\"metadata\":{{\"name\":\"old\"{deletion}}}}}");
+            terminating((form.json)(text.as_bytes()).unwrap())
+        };
+        assert_eq!(json(",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), Some(true));
+        assert_eq!((json(",\"deletionTimestamp\":null"), json("")), (Some(false), Some(false)));
+        // Field 9 of the metadata: one second after the epoch, and a time that no calendar has.
+        let one = b"\x0a\x09\x0a\x03old\x4a\x02\x08\x01";
+        let beyond = b"\x0a\x11\x0a\x03old\x4a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
+        let proto = |bytes: &'static [u8]| terminating((form.proto)(Bytes::from_static(bytes)).unwrap());
+        assert_eq!((proto(one), proto(beyond), proto(b"\x0a\x05\x0a\x03old")), (Some(true), Some(true), Some(false)));
+    }
+}

@@ -50,6 +50,7 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
             uid: given.name.into(),
             generation: given.generation,
             created: 0,
+            terminating: false,
             annotations: BTreeMap::new(),
         };
         let status = IngressStatus {

@@ -1,0 +1,35 @@
+//! The order in which conflicts between objects are decided.
+
+use super::{Meta, ObjectKey, Objects};
+
+/// The rank of an object in every conflict: the lesser one wins.
+///
+/// An object that is being deleted loses to every object that is not. Its Service and pods may be gone already, and a
+/// finalizer can hold the object for any time. Between two objects of the same state the older one wins, then the lower
+/// namespace/name. An object that is being deleted and conflicts with nobody is served until it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Precedence {
+    /// Whether the object or its namespace is being deleted.
+    pub terminating: bool,
+    /// [`Meta::created`].
+    pub created: i64,
+    /// [`Meta::key`].
+    pub key: ObjectKey,
+}
+
+impl Objects {
+    /// Returns the rank in conflicts of the object with this metadata.
+    pub fn precedence(&self, meta: &Meta) -> Precedence {
+        let terminating = meta.terminating || self.is_terminating(&meta.key.namespace);
+        Precedence { terminating, created: meta.created, key: meta.key.clone() }
+    }
+
+    /// Whether the namespace of this name is being deleted.
+    ///
+    /// The API server sets `metadata.deletionTimestamp` and `status.phase: Terminating` in one write and rejects one
+    /// without the other, so the metadata is enough.
+    pub fn is_terminating(&self, namespace: &str) -> bool {
+        !namespace.is_empty()
+            && self.namespaces.get(&ObjectKey::new("", namespace)).is_some_and(|namespace| namespace.terminating)
+    }
+}
