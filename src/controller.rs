@@ -23,7 +23,7 @@ use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
 use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::source::resources::FILE;
-use crate::translate::problem::Problems;
+use crate::translate::problem::{Problems, shorten};
 use crate::translate::{Dirty, Translator};
 
 pub use views::{Served, View, Views};
@@ -101,7 +101,7 @@ impl Controller {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
             let mut pass = Pass::default();
-            let event = match self.views.due() {
+            let event = match self.views.due().into_iter().chain(self.views.quota.get_mut().due()).min() {
                 None => events.blocking_recv(),
                 Some(due) => match timer.block_on(async { tokio::time::timeout_at(due.into(), events.recv()).await }) {
                     Ok(event) => event,
@@ -109,6 +109,7 @@ impl Controller {
                 },
             };
             let Some(event) = event else { return Ok(()) };
+            report::suppressed(self.views.quota.get_mut());
             self.take(event, &mut pass);
             for _ in 1..EVENTS_A_PASS {
                 let Ok(event) = events.try_recv() else { break };
@@ -183,7 +184,7 @@ impl Controller {
             }
             Event::Fault { origin, message } => {
                 let file = if origin.kind == FILE { format!("{}: ", origin.name) } else { String::new() };
-                tracing::error!(kind = origin.kind, name = %origin.name, "{file}{message}");
+                tracing::error!(kind = origin.kind, name = %origin.name, "{file}{}", shorten(&message));
                 self.metrics.source_fault();
                 self.faults.insert(origin);
                 self.metrics.set_source_faulty(self.faults.len());
@@ -211,7 +212,7 @@ impl Controller {
 
     /// Brings what is published up to date.
     fn pass(&mut self, pass: Pass) {
-        report::changed(&pass.changed);
+        report::changed(&pass.changed, self.views.quota.get_mut());
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
@@ -261,7 +262,7 @@ impl Controller {
     /// Tells the log and the metrics what is newly wrong, and what no longer is.
     fn note_problems(&mut self) {
         let now = self.translator.problems().clone();
-        report::problems(&self.problems, &now, &self.metrics);
+        report::problems(&self.problems, &now, &self.metrics, self.views.quota.get_mut());
         self.problems = now;
     }
 

@@ -169,14 +169,14 @@ impl Metrics {
         self.0.lists.get_or_create(&Kind { kind }).inc();
     }
 
-    /// A problem with this reason was found.
-    pub fn problem_found(&self, reason: &'static str) {
-        self.0.problems.get_or_create(&Reason { reason }).inc();
+    /// `count` problems with this reason were found.
+    pub fn problems_found(&self, reason: &'static str, count: usize) {
+        self.0.problems.get_or_create(&Reason { reason }).inc_by(gauge(count));
     }
 
-    /// One that was found before is no more. A reason without problems has no series.
-    pub fn problem_healed(&self, reason: &'static str) {
-        let left = self.0.problems.get_or_create(&Reason { reason }).dec() - 1;
+    /// `count` problems that were found before are no more. A reason without problems has no series.
+    pub fn problems_healed(&self, reason: &'static str, count: usize) {
+        let left = self.0.problems.get_or_create(&Reason { reason }).dec_by(gauge(count)) - gauge(count);
         if left <= 0 {
             self.0.problems.remove(&Reason { reason });
         }
@@ -334,7 +334,11 @@ impl Inner {
             "New contents of the settings file, by what became of them",
             self.settings_reads.clone(),
         );
-        registry.register("problems", "What is wrong with objects, by reason", self.problems.clone());
+        registry.register(
+            "problems",
+            "Problems of objects by reason, with those that are counted and not listed",
+            self.problems.clone(),
+        );
         registry.register_with_unit(
             "translation",
             "Time from objects to published resources",
@@ -409,7 +413,7 @@ mod tests {
         metrics.set_objects("Ingress", 3);
         metrics.set_listed("Ingress", true);
         metrics.list_taken("Ingress");
-        ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problem_found(reason));
+        metrics.problems_found("Conflicted", 2);
         metrics.source_fault();
         metrics.set_source_faulty(1);
         metrics.translated(Duration::from_millis(1));
@@ -463,9 +467,9 @@ mod tests {
     #[test]
     fn a_problem_that_is_gone_is_no_longer_counted() {
         let metrics = Metrics::default();
-        ["Conflicted", "Conflicted", "HostNotValid"].into_iter().for_each(|reason| metrics.problem_found(reason));
+        ["Conflicted", "Conflicted", "HostNotValid"].into_iter().for_each(|reason| metrics.problems_found(reason, 1));
         assert_has(&metrics.encode(), &["lockgate_problems{reason=\"Conflicted\"} 2"]);
-        ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problem_healed(reason));
+        ["Conflicted"; 2].into_iter().for_each(|reason| metrics.problems_healed(reason, 1));
         let text = metrics.encode();
         assert_has(&text, &["lockgate_problems{reason=\"HostNotValid\"} 1"]);
         assert!(!text.contains("Conflicted"), "{text}");

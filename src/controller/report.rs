@@ -1,9 +1,13 @@
 //! What the loop tells the log: which objects changed, what is wrong with them, what was published.
 
+mod quota;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use imbl::ordset::DiffItem;
+
+pub(super) use quota::Quota;
 
 use super::View;
 use crate::metrics::Metrics;
@@ -14,19 +18,22 @@ use crate::translate::problem::{Problem, Problems};
 /// More objects or resources than this in one pass are counted, not named.
 const NAMED: usize = 10;
 
-/// The objects that changed, one line each.
-pub(super) fn changed(objects: &[ObjectRef]) {
+/// Logs the objects that changed, one line each.
+pub(super) fn changed(objects: &[ObjectRef], quota: &mut Quota) {
+    let now = Instant::now();
     for object in objects.iter().take(NAMED) {
         let ObjectRef { kind, namespace, name, generation } = object;
-        tracing::info!(kind, %namespace, %name, generation, "object changed");
+        if quota.take(namespace, now) {
+            tracing::info!(kind, %namespace, %name, generation, "object changed");
+        }
     }
     if let Some(more) = objects.len().checked_sub(NAMED).filter(|more| *more > 0) {
         tracing::info!(more, "more objects changed");
     }
 }
 
-/// The problems that are new, and those that are healed.
-pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics) {
+/// Logs and counts the problems that are new, and those that are healed.
+pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quota: &mut Quota) {
     let (mut new, mut healed) = (Vec::new(), Vec::new());
     for item in before.diff(now) {
         match item {
@@ -34,23 +41,41 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics) {
             DiffItem::Remove(problem) => healed.push(problem),
         }
     }
+    let now = Instant::now();
     for problem in new {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
         let Problem { field, message, consequence, .. } = &**problem;
         let reason = problem.reason.as_str();
         let separator = if field.is_empty() { "" } else { ": " };
-        tracing::warn!(kind, %namespace, %name, reason, "{field}{separator}{message}; {consequence}");
-        metrics.problem_found(reason);
+        if quota.take(namespace, now) {
+            tracing::warn!(kind, %namespace, %name, reason, "{field}{separator}{message}; {consequence}");
+        }
+        metrics.problems_found(reason, problem.others().unwrap_or(1));
     }
     for problem in healed {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
-        tracing::info!(kind, %namespace, %name, reason = problem.reason.as_str(), "healed: {}", problem.message);
-        metrics.problem_healed(problem.reason.as_str());
+        let reason = problem.reason.as_str();
+        if quota.take(namespace, now) {
+            tracing::info!(kind, %namespace, %name, reason, "healed: {}", problem.message);
+        }
+        metrics.problems_healed(reason, problem.others().unwrap_or(1));
     }
 }
 
-/// What was published: the resources by name if they are few.
-pub(super) fn published(view: View, changes: &Changes, took: Duration) {
+/// Logs the namespaces whose lines were suppressed in a window that is over.
+pub(super) fn suppressed(quota: &mut Quota) {
+    for (namespace, lines) in quota.end_window(Instant::now()) {
+        tracing::warn!(
+            %namespace,
+            lines,
+            "log lines about objects of this namespace suppressed in the last minute; /debug/problems lists its problems"
+        );
+    }
+}
+
+/// Logs what was published: the resources by name if they are few. A line counts for the namespace of the first object
+/// that its resource was made from.
+pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &mut Quota) {
     let message = match view {
         View::Envoy => "published",
         View::Whole => "published with whole route configurations",
@@ -59,6 +84,7 @@ pub(super) fn published(view: View, changes: &Changes, took: Duration) {
     if changes.is_empty() {
         return;
     }
+    let now = Instant::now();
     let (generation, ms) = (changes.generation, took.as_secs_f64() * 1e3);
     let ms = (ms * 100.0).round() / 100.0;
     let all = changes.added.len() + changes.changed.len() + changes.removed.len();
@@ -74,6 +100,10 @@ pub(super) fn published(view: View, changes: &Changes, took: Duration) {
     }
     for (what, resources) in [("added", &changes.added), ("changed", &changes.changed), ("removed", &changes.removed)] {
         for resource in resources {
+            let namespace = resource.origins().first().map(|origin| &origin.namespace);
+            if namespace.is_some_and(|namespace| !namespace.is_empty() && !quota.take(namespace, now)) {
+                continue;
+            }
             let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
             tracing::info!(generation, ms, type_url, %name, %version, "{message}: {what}");
         }

@@ -9,11 +9,12 @@ mod foreign;
 mod pace;
 mod served;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::report;
+use super::report::{self, Quota};
 use crate::envoy::api_listener;
 use crate::envoy::{Builder, Built, Forms};
 use crate::model::{ClusterName, Model, Touched};
@@ -42,6 +43,8 @@ pub struct Views {
     grpc: Pace,
     /// Whether the resources are not made here.
     is_foreign: bool,
+    /// The log lines of each namespace.
+    pub(super) quota: RefCell<Quota>,
 }
 
 impl Default for Views {
@@ -63,6 +66,7 @@ impl Views {
             leaving: BTreeSet::new(),
             grpc: Pace::default(),
             is_foreign: false,
+            quota: RefCell::default(),
         }
     }
 
@@ -219,7 +223,7 @@ impl Views {
         let before = store.newest().map_or(0, |newest| newest.generation());
         let generation = if complete { self.generation } else { before };
         store.publish(update, generation, |changes| {
-            report::published(view, &beyond(changes, told), start.elapsed());
+            report::published(view, &beyond(changes, told), start.elapsed(), &mut self.quota.borrow_mut());
         })
     }
 }

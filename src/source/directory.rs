@@ -35,6 +35,8 @@ struct Patience {
     gone: Duration,
 }
 
+/// Faults of one file that are reported. The others are counted.
+const MOST_FAULTS: usize = 20;
 const PATIENCE: Patience = Patience { held_open: Duration::from_secs(1), gone: Duration::from_millis(15) };
 
 /// How often a directory that vanished is looked for.
@@ -268,7 +270,10 @@ impl<C: Content> Directory<C> {
                 self.outbox.push(Event::Healed(origin));
                 continue;
             }
-            self.outbox.extend(faults.into_iter().map(|message| Event::Fault { origin: origin.clone(), message }));
+            let more = faults.len().checked_sub(MOST_FAULTS).filter(|more| *more > 0);
+            let more = more.map(|more| format!("{more} more faults are not listed"));
+            let faults = faults.into_iter().take(MOST_FAULTS).chain(more);
+            self.outbox.extend(faults.map(|message| Event::Fault { origin: origin.clone(), message }));
         }
         if self.listed {
             self.outbox.extend(C::changed(applied, removed));

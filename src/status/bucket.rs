@@ -34,6 +34,11 @@ impl Bucket {
         there
     }
 
+    /// Whether no token is missing.
+    pub fn is_full(&self, now: Instant) -> bool {
+        self.full.is_none_or(|full| full <= now)
+    }
+
     fn time(&self, tokens: u32) -> Duration {
         Duration::from_secs(1) * tokens / self.per_second
     }

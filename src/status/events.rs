@@ -67,6 +67,14 @@ impl From<Programmed> for Notice {
     }
 }
 
+/// Notices that were dropped, and not logged yet.
+#[derive(Debug, Default)]
+struct Dropped {
+    count: u64,
+    /// One line a minute is enough.
+    quiet_until: Option<Instant>,
+}
+
 /// Who writes Events.
 pub(super) struct Events {
     pub client: kube::Client,
@@ -127,7 +135,7 @@ impl Events {
     /// One term.
     async fn lead(&mut self, ledger: &mut Ledger, outbox: &mut Outbox) {
         let mut bucket = Bucket::new(RATE.0, RATE.1);
-        let mut trouble = Trouble::default();
+        let (mut trouble, mut dropped) = (Trouble::default(), Dropped::default());
         let (mut new, mut look_at) = (true, Instant::now());
         loop {
             let now = Instant::now();
@@ -135,7 +143,7 @@ impl Events {
                 self.look(ledger).into_iter().for_each(|notice| outbox.push(notice, now));
                 (new, look_at) = (false, now + TOGETHER);
             }
-            self.report(outbox);
+            self.report(outbox, &mut dropped, now);
             let may = bucket.next(now).max(trouble.over().unwrap_or(now));
             if may <= now
                 && let Some((notice, telling)) = outbox.pop(now)
@@ -144,7 +152,7 @@ impl Events {
                 self.tell(notice, telling, outbox, &mut trouble).await;
                 continue;
             }
-            let wake = outbox.next().map_or(now + LONG, |at| at.max(may));
+            let wake = outbox.next(now).map_or(now + LONG, |at| at.max(may));
             tokio::select! {
                 Some(programmed) = self.programmed.recv() => outbox.push(programmed.into(), Instant::now()),
                 () = super::changed(&mut self.inspected) => new = true,
@@ -155,14 +163,17 @@ impl Events {
         }
     }
 
-    fn report(&self, outbox: &mut Outbox) {
+    /// Updates the metrics, and logs dropped notices once in a while.
+    fn report(&self, outbox: &mut Outbox, dropped: &mut Dropped, now: Instant) {
         self.metrics.set_status_pending("Event", outbox.len());
-        let dropped = outbox.take_dropped();
-        if dropped > 0 {
-            self.metrics.events_dropped(dropped);
+        let count = outbox.take_dropped();
+        self.metrics.events_dropped(count);
+        dropped.count += count;
+        if dropped.count > 0 && dropped.quiet_until.is_none_or(|until| until <= now) {
+            let dropped = std::mem::replace(dropped, Dropped { count: 0, quiet_until: Some(now + LONG) });
             tracing::warn!(
-                dropped,
-                "more to tell than may be told: Events left out; the log and /debug/problems have all"
+                dropped = dropped.count,
+                "Events left out, for too many wait in their namespaces; /debug/problems lists the problems"
             );
         }
     }
@@ -187,14 +198,14 @@ impl Events {
         trouble.note(written.as_ref().err(), ended);
         self.metrics.status_written("Event", super::outcome(written.as_ref().err()));
         let times = if let Telling::Again(times) = telling { times } else { 1 };
-        let Err(failure) = written else { return outbox.told(name, times) };
+        let Err(failure) = written else { return outbox.told(&notice, times) };
         let ObjectRef { kind, namespace, name: object, .. } = &notice.object;
         match (failure.code(), telling) {
             // Somebody has told it already: an earlier leader, or this replica before a restart.
-            (Some(409), Telling::New) => outbox.told(name, 1),
+            (Some(409), Telling::New) => outbox.told(&notice, 1),
             (Some(409), Telling::Again(_)) => outbox.put_back(notice, ended + Duration::from_secs(1)),
             (Some(404), Telling::Again(_)) => {
-                outbox.forget(&name);
+                outbox.forget(&notice);
                 outbox.put_back(notice, ended);
             }
             _ if failure.is_general() => {

@@ -1,5 +1,7 @@
 //! What is wrong with an object, as data: it ends in the log, on a debug page, and in an Event on the object.
 
+mod bounds;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +9,8 @@ use imbl::OrdSet;
 use serde::Serialize;
 
 use crate::provenance::ObjectRef;
+
+pub use bounds::{MOST, shorten};
 
 /// One fault of one object. The rest of the object, and every neighbour, is served all the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -109,12 +109,15 @@ fn by_reason(problems: [&Problems; 2], object: &ObjectRef, uid: Arc<str>) -> ByR
         let of = &problem.object;
         (of.kind, &of.namespace, &of.name) == (object.kind, &object.namespace, &object.name)
     };
-    let mut groups = BTreeMap::<Reason, Vec<_>>::new();
+    let mut groups = BTreeMap::<Reason, (Vec<_>, usize)>::new();
     for problem in problems.iter().flat_map(|problems| problems.range::<_, Problem>(&first..).take_while(is_of_it)) {
-        let group = groups.entry(problem.reason).or_default();
-        group.push((&*problem.field, &*problem.message, &*problem.consequence));
+        let (group, others) = groups.entry(problem.reason).or_default();
+        match problem.others() {
+            Some(count) => *others += count,
+            None => group.push((&*problem.field, &*problem.message, &*problem.consequence)),
+        }
     }
-    let open = |group: Vec<_>| Open { uid: uid.clone(), note: note(group.into_iter()) };
+    let open = |(group, others): (Vec<_>, usize)| Open { uid: uid.clone(), note: note(group.into_iter(), others) };
     groups.into_iter().map(|(reason, group)| (reason, open(group))).collect()
 }
 

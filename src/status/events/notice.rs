@@ -83,11 +83,11 @@ pub(super) const HEALED: &str = "Healed";
 /// Reason of the Event when Envoys serve an Ingress and its addresses are written.
 pub(super) const PROGRAMMED: &str = "Programmed";
 
-/// All that is wrong in one sense with one object, each with field and consequence.
-pub(super) fn note<'a>(problems: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> String {
+/// All that is wrong in one sense with one object, each with field and consequence, and the number of `others`.
+pub(super) fn note<'a>(problems: impl Iterator<Item = (&'a str, &'a str, &'a str)>, others: usize) -> String {
     // Room for the count of those that find no room.
     let most = NOTE - 40;
-    let (mut text, mut left_out) = (String::new(), 0);
+    let (mut text, mut left_out) = (String::new(), others);
     for (field, message, consequence) in problems {
         let colon = if field.is_empty() { "" } else { ": " };
         let one = format!("{field}{colon}{message}; {consequence}");
@@ -181,11 +181,12 @@ mod tests {
     #[test]
     fn several_problems_make_one_note_that_says_how_many_are_left_out() {
         let problem = |field| (field, "path \"a\" does not start with \"/\"", "path left out");
-        assert_eq!(note([problem("x")].into_iter()), "x: path \"a\" does not start with \"/\"; path left out");
-        let two = note([problem("x"), problem("")].into_iter());
+        assert_eq!(note([problem("x")].into_iter(), 0), "x: path \"a\" does not start with \"/\"; path left out");
+        let two = note([problem("x"), problem("")].into_iter(), 0);
         let one = "path \"a\" does not start with \"/\"; path left out";
         assert_eq!(two, format!("x: {one}; also {one}"));
-        let many = note((0..100).map(|_| problem("spec.rules[0]")));
+        let many = note((0..100).map(|_| problem("spec.rules[0]")), 0);
         assert!(many.len() <= NOTE && many.ends_with(" more"), "{many}");
+        assert_eq!(note([problem("x")].into_iter(), 17_990), format!("x: {one}; also 17990 more"));
     }
 }

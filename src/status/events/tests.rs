@@ -131,15 +131,15 @@ fn the_latest_on_a_subject_is_told() {
 #[test]
 fn what_comes_back_is_counted_and_what_was_told_before_is_not_told_again() {
     let (mut outbox, now) = (Outbox::default(), Instant::now());
-    outbox.told(notice("a").name(), 1);
+    outbox.told(&notice("a"), 1);
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
     assert_eq!(outbox.len(), 0);
     outbox.push(notice("a"), now);
     assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(2))));
-    outbox.told(notice("a").name(), 2);
+    outbox.told(&notice("a"), 2);
     outbox.push(notice("a"), now);
     assert_eq!(outbox.pop(now + HOLD), Some((notice("a"), Telling::Again(3))));
-    outbox.forget(&notice("a").name());
+    outbox.forget(&notice("a"));
     outbox.push(Notice { is_new: false, ..notice("a") }, now);
     assert_eq!(outbox.pop(now), Some((Notice { is_new: false, ..notice("a") }, Telling::New)));
 }

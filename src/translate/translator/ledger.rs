@@ -1,49 +1,151 @@
-//! All problems that were found, each as often as it was found: one that two hosts have in common goes with the second.
+//! All problems that were found, and those of them that are reported: the first [`MOST`] of each object and reason, and
+//! one that states the number of the others.
+//!
+//! Each problem is counted as often as it was found: one that two hosts have in common goes with the second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::translate::problem::{Problem, Problems};
+use crate::provenance::ObjectRef;
+use crate::translate::problem::{MOST, Problem, Problems, Reason};
 
 /// All problems that were found.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    found: Problems,
-    /// Those that were found more than once, and how often.
-    often: BTreeMap<Arc<Problem>, usize>,
+    groups: BTreeMap<Key, Group>,
+    reported: Problems,
+}
+
+/// The object and the reason.
+type Key = (ObjectRef, Reason);
+
+/// The problems of one object with one reason.
+#[derive(Debug, Default)]
+struct Group {
+    /// Each problem, and how often it was found.
+    all: BTreeMap<Arc<Problem>, usize>,
+    reported: Vec<Arc<Problem>>,
 }
 
 impl Ledger {
-    /// Each problem once.
+    /// The problems that are reported, each once.
     pub fn found(&self) -> &Problems {
-        &self.found
+        &self.reported
     }
 
-    /// Takes in what was found.
+    /// Adds problems.
     pub fn add(&mut self, problems: &[Arc<Problem>]) {
-        for problem in problems {
-            if self.found.insert(problem.clone()).is_some() {
-                *self.often.entry(problem.clone()).or_insert(1) += 1;
-            }
-        }
+        let changed = self.count(problems);
+        self.report(changed);
     }
 
-    /// Takes out what was added before.
+    /// Removes problems that were added before.
     pub fn remove(&mut self, problems: &[Arc<Problem>]) {
-        for problem in problems {
-            match self.often.get_mut(problem) {
-                Some(2) => drop(self.often.remove(problem)),
-                Some(times) => *times -= 1,
-                None => drop(self.found.remove(problem)),
-            }
-        }
+        let changed = self.discount(problems);
+        self.report(changed);
     }
 
-    /// Takes out `before` and takes in `now`.
+    /// Replaces `before` with `now`.
     pub fn replace(&mut self, before: &[Arc<Problem>], now: &[Arc<Problem>]) {
         if before != now {
-            self.add(now);
-            self.remove(before);
+            let mut changed = self.count(now);
+            changed.extend(self.discount(before));
+            self.report(changed);
         }
+    }
+
+    fn count(&mut self, problems: &[Arc<Problem>]) -> BTreeSet<Key> {
+        let mut changed = BTreeSet::new();
+        for problem in problems {
+            let key = key(problem);
+            let group = self.groups.entry(key.clone()).or_default();
+            *group.all.entry(Problem::bounded(problem)).or_default() += 1;
+            changed.insert(key);
+        }
+        changed
+    }
+
+    fn discount(&mut self, problems: &[Arc<Problem>]) -> BTreeSet<Key> {
+        let mut changed = BTreeSet::new();
+        for problem in problems {
+            let key = key(problem);
+            let Some(group) = self.groups.get_mut(&key) else { continue };
+            let problem = Problem::bounded(problem);
+            match group.all.get_mut(&problem) {
+                Some(times) if *times > 1 => *times -= 1,
+                _ => drop(group.all.remove(&problem)),
+            }
+            changed.insert(key);
+        }
+        changed
+    }
+
+    /// Brings what is reported of these groups up to date.
+    fn report(&mut self, changed: BTreeSet<Key>) {
+        for key in changed {
+            let Some(group) = self.groups.get_mut(&key) else { continue };
+            let mut reported: Vec<Arc<Problem>> = group.all.keys().take(MOST).cloned().collect();
+            if let Some(others) = group.all.len().checked_sub(MOST).filter(|others| *others > 0) {
+                reported.push(Arc::new(Problem::further(&key.0, key.1, others)));
+            }
+            for problem in group.reported.iter().filter(|problem| !reported.contains(problem)) {
+                self.reported.remove(problem);
+            }
+            for problem in reported.iter().filter(|problem| !group.reported.contains(problem)) {
+                self.reported.insert(problem.clone());
+            }
+            group.reported = reported;
+            if group.all.is_empty() {
+                self.groups.remove(&key);
+            }
+        }
+    }
+}
+
+fn key(problem: &Problem) -> Key {
+    (problem.object.clone(), problem.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(name: &str, field: usize, reason: Reason) -> Arc<Problem> {
+        let object = ObjectRef::new("Ingress", "shop", name);
+        let (message, consequence) = (format!("host \"{}\" is wrong", "x".repeat(1000)), "left out".to_owned());
+        Arc::new(Problem { object, field: format!("{field:05}"), reason, message, consequence })
+    }
+
+    #[test]
+    fn of_many_problems_the_first_are_reported_and_the_others_counted() {
+        let mut ledger = Ledger::default();
+        let many: Vec<_> = (0..18_000).map(|at| problem("cart", at, Reason::HostNotValid)).collect();
+        let few = [problem("cart", 7, Reason::Conflicted), problem("other", 7, Reason::HostNotValid)];
+        ledger.add(&many);
+        ledger.add(&few);
+        assert_eq!(ledger.found().len(), MOST + 1 + few.len());
+        let total: usize = ledger.found().iter().map(|problem| problem.others().unwrap_or(1)).sum();
+        assert_eq!(total, 18_000 + few.len());
+        assert!(ledger.found().iter().all(|problem| problem.to_string().len() < 500));
+        // What goes makes room for what was not reported.
+        ledger.remove(&many[..17_995]);
+        let fields: Vec<&str> = ledger.found().iter().map(|problem| &*problem.field).collect();
+        // By object and field, whatever the reason.
+        assert_eq!(fields, ["00007", "17995", "17996", "17997", "17998", "17999", "00007"]);
+        ledger.replace(&many[17_995..], &[]);
+        ledger.remove(&few);
+        assert!(ledger.found().is_empty() && ledger.groups.is_empty());
+    }
+
+    #[test]
+    fn a_problem_found_twice_goes_with_the_second() {
+        let mut ledger = Ledger::default();
+        let one = [problem("cart", 1, Reason::HostNotValid)];
+        ledger.add(&one);
+        ledger.add(&one);
+        ledger.remove(&one);
+        assert_eq!(ledger.found().len(), 1);
+        ledger.remove(&one);
+        assert!(ledger.found().is_empty());
     }
 }

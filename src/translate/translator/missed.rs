@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ledger::Ledger;
 use crate::model::Host;
 use crate::provenance::ObjectRef;
-use crate::translate::problem::{Problem, Reason};
+use crate::translate::problem::{MOST, Problem, Reason};
 use crate::translate::tls::{Instead, Missed};
 
 /// The Ingress, the field, and what is wrong.
@@ -75,8 +75,11 @@ fn key(missed: &Missed) -> Key {
 
 fn problem((object, field, fault): &Key, outcomes: &BTreeMap<Instead, BTreeSet<(bool, Host)>>) -> Problem {
     let outcomes = outcomes.iter().map(|(instead, hosts)| {
-        let hosts: Vec<String> = hosts.iter().map(|(_, host)| format!("\"{host}\"")).collect();
-        let hosts = hosts.join(", ");
+        let named: Vec<String> = hosts.iter().take(MOST).map(|(_, host)| format!("\"{host}\"")).collect();
+        let hosts = match hosts.len().saturating_sub(MOST) {
+            0 => named.join(", "),
+            others => format!("{} and {others} more hosts", named.join(", ")),
+        };
         match instead {
             Instead::Default => format!("default certificate for {hosts}"),
             Instead::Other(secret) => format!("Secret \"{secret}\" for {hosts}"),

@@ -1,0 +1,111 @@
+//! Fairness, with a simulated clock.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::*;
+use crate::provenance::ObjectRef;
+
+fn notice(namespace: &str, name: usize, reason: &'static str) -> Notice {
+    let object = ObjectRef::new("Ingress", namespace, &name.to_string());
+    let note = format!("{reason} {namespace}/{name}");
+    Notice { object, uid: "u".into(), subject: "s", is_warning: reason != HEALED, reason, note, is_new: true }
+}
+
+/// Tells what is due, as the writer does: ten Events a second after fifty at once, each write lasting `write`.
+fn tell(outbox: &mut Outbox, from: Instant, until: Instant, write: Duration) -> Vec<(Instant, Notice)> {
+    let (mut bucket, mut now, mut told) = (Bucket::new(10, 50), from, Vec::new());
+    while now < until {
+        let may = bucket.next(now);
+        if may <= now
+            && let Some((notice, _)) = outbox.pop(now)
+        {
+            bucket.take(now);
+            now += write;
+            outbox.told(&notice, 1);
+            told.push((now, notice));
+            continue;
+        }
+        let wake = outbox.next(now).map_or(until, |at| at.max(may));
+        assert!(wake > now, "the writer would spin");
+        now = wake;
+    }
+    told
+}
+
+#[test]
+fn a_flood_of_one_namespace_does_not_delay_the_first_event_of_another() {
+    let (mut outbox, start) = (Outbox::default(), Instant::now());
+    (0..10_000).for_each(|at| outbox.push(notice("attacker", at, "Wrong"), start));
+    assert_eq!((outbox.len(), outbox.take_dropped()), (ROOM, 10_000 - ROOM as u64));
+    let now = start + Duration::from_secs(20);
+    let write = Duration::from_millis(20);
+    tell(&mut outbox, start, now, write);
+    assert!(outbox.len() > ROOM / 2, "the flood goes on");
+    outbox.push(notice("victim", 1, "Wrong"), now);
+    let told = tell(&mut outbox, now, now + Duration::from_secs(10), write);
+    let (at, _) = told.iter().find(|(_, notice)| *notice.object.namespace == *"victim").expect("the victim's Event");
+    let delay = *at - now;
+    println!("a flood of 10,000: the victim's first Event after {delay:?}, {HOLD:?} of which it is held");
+    assert!(delay <= HOLD + Duration::from_millis(250), "{delay:?}");
+    // The flood has no more than its own rate.
+    let flood = told.len() - 1;
+    assert!((40..=50 + 25).contains(&flood), "{flood} Events of the attacker in 10 s");
+}
+
+#[test]
+fn many_namespaces_that_flood_take_turns() {
+    let (mut outbox, start) = (Outbox::default(), Instant::now());
+    for namespace in 0..20 {
+        (0..2000).for_each(|at| outbox.push(notice(&format!("attacker-{namespace}"), at, "Wrong"), start));
+    }
+    assert_eq!(outbox.len(), ROOM_OF_ALL);
+    outbox.push(notice("victim", 1, "Wrong"), start);
+    assert_eq!(outbox.len(), ROOM_OF_ALL, "room is made in the longest queue");
+    let told = tell(&mut outbox, start, start + Duration::from_secs(30), Duration::ZERO);
+    let at = told.iter().position(|(_, notice)| *notice.object.namespace == *"victim").expect("the victim's Event");
+    assert!(at <= 20, "one turn of each namespace, not {at}");
+    assert!(outbox.queues.len() <= 20 && outbox.rates.len() <= 21);
+}
+
+#[test]
+fn names_that_are_remembered_are_forgotten_by_namespace() {
+    let mut outbox = Outbox::default();
+    let victim = notice("victim", 1, "Wrong");
+    outbox.told(&victim, 3);
+    (0..2 * REMEMBERED).for_each(|at| outbox.told(&notice("attacker", at, "Wrong"), 1));
+    assert!(outbox.remembered <= REMEMBERED);
+    assert_eq!(outbox.remembered, outbox.told.values().map(BTreeMap::len).sum::<usize>());
+    let now = Instant::now();
+    outbox.push(victim.clone(), now);
+    assert_eq!(outbox.pop(now + HOLD), Some((victim, Telling::Again(4))));
+}
+
+#[test]
+fn the_count_of_what_waits_is_true_whatever_happens() {
+    crate::fuzz::run("outbox", 300, |random| {
+        let (mut outbox, mut now) = (Outbox::default(), Instant::now());
+        for _ in 0..random.below(200) {
+            let namespace = ["a", "b", "c"][random.below(3)];
+            let one = notice(namespace, random.below(6), if random.one_in(3) { HEALED } else { "Wrong" });
+            match random.below(6) {
+                0..=2 => outbox.push(Notice { is_new: !random.one_in(4), ..one }, now),
+                3 => {
+                    if let Some((notice, _)) = outbox.pop(now) {
+                        match random.one_in(2) {
+                            true => outbox.told(&notice, 1),
+                            false => outbox.put_back(notice, now),
+                        }
+                    }
+                }
+                4 => outbox.forget(&one),
+                _ => now += Duration::from_millis(random.below(900) as u64),
+            }
+            assert_eq!(outbox.len(), outbox.queues.values().map(VecDeque::len).sum::<usize>());
+            assert!(outbox.queues.values().all(|queue| !queue.is_empty()));
+        }
+        // Everything is told in the end.
+        let left = tell(&mut outbox, now, now + Duration::from_secs(60), Duration::ZERO);
+        assert_eq!(outbox.len(), 0);
+        if left.is_empty() { "told before" } else { "told" }
+    });
+}

@@ -1,0 +1,168 @@
+//! Limits on what one object can report: the number of its problems, and the length of their texts.
+//!
+//! An object of 1 MB can have 20,000 faults, or one fault that quotes 250 kB. Problems end in the log, on a debug page, and
+//! in Events, which all tenants share, so each tenant's part is bounded here, where all problems pass.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Problem, Reason};
+use crate::provenance::ObjectRef;
+
+/// The problems of one object that are reported for each reason. The others are counted.
+pub const MOST: usize = 20;
+/// Characters that are kept of a quoted value.
+const QUOTED: usize = 256;
+/// Characters that are kept of a text as a whole.
+const TEXT: usize = 1024;
+
+/// The field of a problem that stands for others.
+const FURTHER: &str = "…";
+
+impl Problem {
+    /// The problem that stands for `count` others of one object, which are not reported one by one.
+    pub fn further(object: &ObjectRef, reason: Reason, count: usize) -> Self {
+        Self {
+            object: object.clone(),
+            // Behind all other fields, so that it comes last.
+            field: FURTHER.to_owned(),
+            reason,
+            message: format!("{count} more problems with the reason {}", reason.as_str()),
+            consequence: "not listed".to_owned(),
+        }
+    }
+
+    /// The number of problems that this one stands for, if it stands for others.
+    pub fn others(&self) -> Option<usize> {
+        self.message.split(' ').next()?.parse().ok().filter(|_| self.field == FURTHER)
+    }
+
+    /// `problem` with texts of bounded length.
+    pub fn bounded(problem: &Arc<Self>) -> Arc<Self> {
+        let [field, message, consequence] =
+            [&problem.field, &problem.message, &problem.consequence].map(|t| shorten(t));
+        if [&field, &message, &consequence].iter().all(|text| matches!(text, Cow::Borrowed(_))) {
+            return problem.clone();
+        }
+        let (object, reason) = (problem.object.clone(), problem.reason);
+        let [field, message, consequence] = [field, message, consequence].map(Cow::into_owned);
+        Arc::new(Self { object, field, reason, message, consequence })
+    }
+}
+
+/// `text` with every quoted value cut to 256 characters and the whole to 1024, the full length stated.
+///
+/// `value "aaa…" (250000 characters) is not a duration`. A quoted value is not cut within an escape sequence.
+pub fn shorten(text: &str) -> Cow<'_, str> {
+    // No text of so few bytes holds a value to cut.
+    if text.len() <= QUOTED {
+        return Cow::Borrowed(text);
+    }
+    let (mut short, mut rest, mut changed) = (String::new(), text, false);
+    while let Some(open) = rest.find('"') {
+        let (before, quoted) = rest.split_at(open + 1);
+        let (kept, end, characters) = quotation(quoted);
+        short.push_str(before);
+        short.push_str(&quoted[..kept]);
+        rest = &quoted[end..];
+        let closed = rest.strip_prefix('"');
+        rest = closed.unwrap_or(rest);
+        if kept < end {
+            changed = true;
+            short.push_str(&format!("…\" ({characters} characters)"));
+        } else if closed.is_some() {
+            short.push('"');
+        }
+        if short.len() > 4 * TEXT {
+            break;
+        }
+    }
+    // One character more than is kept shows that there is more.
+    short.push_str(cut(rest, TEXT + 1));
+    if short.chars().nth(TEXT).is_some() {
+        let all = text.chars().count();
+        return Cow::Owned(format!("{}… ({all} characters)", cut(&short, TEXT)));
+    }
+    if changed { Cow::Owned(short) } else { Cow::Borrowed(text) }
+}
+
+/// Of the text behind a quotation mark: the bytes to keep, the bytes up to the closing mark, and the characters up to it.
+fn quotation(text: &str) -> (usize, usize, usize) {
+    let (mut kept, mut characters) = (0, 0);
+    let mut places = text.char_indices();
+    while let Some((at, c)) = places.next() {
+        if c == '"' {
+            return (kept, at, characters);
+        }
+        let mut length = 1;
+        if c == '\\' {
+            // `\n`, or `\u{7f}`.
+            let escaped = places.next().map(|(_, c)| c);
+            length += 1;
+            if escaped == Some('u') {
+                length += places.by_ref().take(10).take_while(|(_, c)| *c != '}').count() + 1;
+            }
+        }
+        characters += length;
+        if characters <= QUOTED {
+            kept = places.offset();
+        }
+    }
+    (kept, text.len(), characters)
+}
+
+/// The first `most` characters of a text.
+fn cut(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_texts_stay_as_they_are() {
+        for text in ["", "path \"api\" does not start with \"/\"", &"é".repeat(QUOTED), &"\"é\" ".repeat(200)] {
+            assert_eq!(shorten(text), text);
+        }
+    }
+
+    #[test]
+    fn a_long_quoted_value_is_cut_and_the_rest_of_the_message_stays() {
+        let text = format!("value \"{}\" is not a duration such as \"2s\"", "é".repeat(250_000));
+        let expected =
+            format!("value \"{}…\" (250000 characters) is not a duration such as \"2s\"", "é".repeat(QUOTED));
+        assert_eq!(shorten(&text), expected);
+        // Escaped quotation marks do not end it.
+        let text = format!("path {:?} is wrong", "\"".repeat(1000));
+        assert_eq!(shorten(&text), format!("path \"{}…\" (2000 characters) is wrong", "\\\"".repeat(QUOTED / 2)));
+        let text = format!("path {:?} is wrong", "\u{1}".repeat(1000));
+        let short = shorten(&text);
+        assert!(short.ends_with("\\u{1}…\" (5000 characters) is wrong"), "{short}");
+    }
+
+    #[test]
+    fn a_text_of_many_values_or_of_none_is_cut_as_a_whole() {
+        for text in
+            ["\"a\", ".repeat(10_000), "x".repeat(50_000), format!("\"{}", "y".repeat(50_000)), "\"".repeat(9999)]
+        {
+            let short = shorten(&text);
+            assert!(short.chars().count() < TEXT + 40);
+            assert!(short.ends_with(" characters)"), "{}", cut(&text, 9));
+            assert!(shorten(&short).chars().count() < TEXT + 80);
+        }
+    }
+
+    #[test]
+    fn a_problem_that_stands_for_others_says_for_how_many() {
+        let object = ObjectRef::new("Ingress", "shop", "cart");
+        let further = Problem::further(&object, Reason::HostNotValid, 17_990);
+        assert_eq!(further.others(), Some(17_990));
+        assert_eq!(
+            further.to_string(),
+            "Ingress shop/cart: …: 17990 more problems with the reason HostNotValid; not listed"
+        );
+        let other = Problem { field: "spec.rules[0].host".to_owned(), ..further };
+        assert_eq!(other.others(), None);
+    }
+}
