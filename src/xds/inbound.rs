@@ -39,6 +39,8 @@ pub(super) const MOST_KEPT: usize = 4_000_000;
 const LONGEST_NAME: usize = 16 << 10;
 /// Bytes in one field, as `node`.
 const LONGEST_FIELD: usize = 1 << 20;
+/// Bytes in a text that says who the client is, or what it asks for: these are written to the log.
+const LONGEST_LABEL: usize = 1 << 10;
 /// Bytes that are kept of the reason for a rejection.
 const LONGEST_REASON: usize = 4 << 10;
 
@@ -199,7 +201,14 @@ fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
 }
 
 /// Refuses what would be kept and is too long, and shortens the reason of a rejection.
-fn bounded(mut request: Request) -> Result<Request, Status> {
+pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
+    let node = request.node.iter().flat_map(|node| [&node.id, &node.cluster, &node.user_agent]);
+    let labels = node.chain([&request.type_url, &request.nonce, &request.version]);
+    if let Some(longest) = labels.map(String::len).max().filter(|length| *length > LONGEST_LABEL) {
+        let what =
+            format!("node, type URL, nonce or version: {longest} bytes, more than the {LONGEST_LABEL} that are taken");
+        return Err(Status::invalid_argument(what));
+    }
     let names = request.subscribe.iter().chain(&request.unsubscribe).chain(request.initial_versions.keys());
     let names = names.chain(request.locators.iter().flat_map(Locator::texts));
     if let Some(longest) = names.map(String::len).max().filter(|length| *length > LONGEST_NAME) {

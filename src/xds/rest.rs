@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::encode;
 use super::fetch::Fetch;
+use super::inbound;
 use super::message::{Node, Request, Variant};
 use super::observer::StreamInfo;
 use super::server::Peer;
@@ -62,7 +63,9 @@ async fn answer(
     not_for_browsers(request.headers())?;
     let deadline = Instant::now() + hold(request.headers());
     let body = body(request, LARGEST_REQUEST).await?;
-    let request = v2::complete(parse(&body).map_err(bad_request)?, Some(kind), api);
+    let request = inbound::bounded(parse(&body).map_err(bad_request)?);
+    let request = request.map_err(|status| bad_request(status.message()))?;
+    let request = v2::complete(request, Some(kind), api);
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
     let store = service.stores.of(Client::polling(&fetch.node, api)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
@@ -168,7 +171,7 @@ struct NodeFields {
 }
 
 /// The request in `body`; what is wrong is said with the field's path.
-fn parse(body: &[u8]) -> Result<Request, String> {
+pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let request: Result<DiscoveryRequest, _> = serde_path_to_error::deserialize(&mut json);
     let request = request.map_err(|error| match error.path().iter().next() {
