@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod annotations;
 mod envoy;
 pub(crate) mod fixtures;
 mod fuzz;

@@ -10,6 +10,7 @@ mod client;
 mod delta;
 mod envoy;
 mod fetch;
+mod fuzz;
 mod grpc;
 mod harness;
 mod leases;
