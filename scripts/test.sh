@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-number=0 stages=9
+number=0 stages=10
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # stage NAME COMMAND...
@@ -40,6 +40,7 @@ stage "real gRPC" scripts/grpc.sh
 stage "Kubernetes: the lab's programs" scripts/lab.sh build
 stage "compile" compile
 stage "lint" make --no-print-directory lint
+stage "dependencies: licenses, sources, bans, advisories" scripts/deny.sh
 stage "chart and manifests" scripts/manifests.sh --check
 stage "unit, golden and protocol tests" unit
 stage "real Envoy, gRPC, API server and cluster" scripts/e2e.sh

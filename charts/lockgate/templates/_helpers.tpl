@@ -78,15 +78,12 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end -}}
 
-{{/* An image: `(list . .Values.image)`. */}}
+{{/* An image: `(list . .Values.image)`. With a digest the tag only tells the reader which version it is. */}}
 {{- define "lockgate.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
-{{- if $image.digest -}}
-{{- printf "%s@%s" $image.repository $image.digest -}}
-{{- else -}}
 {{- printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) -}}
-{{- end -}}
+{{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
 {{/* What every pod and every container is denied. */}}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Checks all dependencies by cargo-deny and deny.toml: licenses, sources and bans in any case, and known faults where
+# the database of RustSec can be fetched or has been fetched before.
+# env: ADVISORIES=required fails where the database is not there (for a CI that has the network)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/tools.sh
+wanted=0.20.2
+root=.lockgate/cargo
+database=https://github.com/RustSec/advisory-db
+
+# cargo-deny is used as it is found; else it is built once, without optimization, which halves the time.
+if ! command -v cargo-deny >/dev/null; then
+  PATH=$PWD/$root/bin:$PATH
+  if [[ $(cargo-deny --version 2>/dev/null) != "cargo-deny $wanted" ]]; then
+    need cargo "" "https://rustup.rs"
+    say "cargo-deny $wanted: from crates.io into $root, once; this takes some minutes ..."
+    start=$SECONDS
+    cargo install --quiet --locked --debug --root "$root" --target-dir "$root/target" "cargo-deny@$wanted"
+    rm -rf "$root/target"
+    say "cargo-deny $wanted: built in $((SECONDS - start)) s"
+  fi
+fi
+
+cargo-deny --workspace check --hide-inclusion-graph licenses sources bans
+
+databases=${CARGO_HOME:-$HOME/.cargo}/advisory-dbs
+if why=$(GIT_TERMINAL_PROMPT=0 timeout 20 git ls-remote --exit-code "$database" HEAD 2>&1 >/dev/null); then
+  cargo-deny --workspace check advisories
+elif compgen -G "$databases/*/crates" >/dev/null || compgen -G "$databases/*/.git" >/dev/null; then
+  say "advisories: $database cannot be reached; checking with the copy of it in $databases"
+  cargo-deny --workspace check --disable-fetch advisories
+elif [[ ${ADVISORIES:-} == required ]]; then
+  die "advisories: not checked, and ADVISORIES=required: $database cannot be fetched ($(tail -n 1 <<<"$why"))"
+else
+  say "advisories: NOT CHECKED: $database cannot be fetched ($(tail -n 1 <<<"${why:-no answer in 20 s}"))"
+  say "advisories: run \`make deny\` where it can be, or put a copy of it into $databases"
+fi
