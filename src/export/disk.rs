@@ -69,6 +69,8 @@ impl Disk {
             Err(fs::TryLockError::WouldBlock) => return Err(DiskError::Taken(path.to_owned())),
             Err(fs::TryLockError::Error(error)) => return Err(failed("lock", &lock)(error)),
         }
+        // A process that was killed while it wrote has left one, with private keys perhaps.
+        remove_draft(&path.join(DRAFT))?;
         Ok(Self { path: path.to_owned(), directory, files: BTreeMap::new(), _lock: lock_file })
     }
 
@@ -93,29 +95,26 @@ impl Disk {
         Ok(files)
     }
 
-    /// Makes `content` that of the file `name`, all at once. Whether that changed anything.
+    /// Replaces the content of the file `name` at once. Returns whether that changed anything.
     ///
     /// # Errors
-    /// If it cannot be written; then the file is as it was.
+    /// If it cannot be written; then the file is as it was, and no draft of it takes up space.
     pub fn write(&mut self, name: &str, content: &[u8], secret: bool) -> Result<bool, DiskError> {
         let hash = xxh3_64(content);
         if self.files.get(name) == Some(&hash) {
             return Ok(false);
         }
         let (draft, path) = (self.path.join(DRAFT), self.path.join(name));
-        if let Err(error) = fs::remove_file(&draft)
-            && error.kind() != ErrorKind::NotFound
-        {
-            return Err(failed("remove", &draft)(error));
-        }
+        remove_draft(&draft)?;
         let mode = if secret { SECRET_MODE } else { PUBLIC_MODE };
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(&draft);
-        let written = file.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()));
-        // To disk before the name leads there: or a machine that loses power comes back with an empty file.
-        written
-            .and_then(|file| file.write_all(content).and_then(|()| file.sync_all()))
-            .map_err(failed("write", &draft))?;
-        fs::rename(&draft, &path).map_err(failed("rename a file to", &path))?;
+        let written = write_draft(&draft, content, mode)
+            .map_err(failed("write", &draft))
+            .and_then(|()| fs::rename(&draft, &path).map_err(failed("rename a file to", &path)));
+        if let Err(error) = written {
+            // The first error is the one to report. A draft that cannot be removed now is removed by the next write.
+            let _ = remove_draft(&draft);
+            return Err(error);
+        }
         self.files.insert(name.to_owned(), hash);
         Ok(true)
     }
@@ -146,6 +145,22 @@ impl Disk {
     /// The path of the file `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+}
+
+/// Writes a file that is not there yet, to disk: before another name leads to it, or a machine that loses power comes back
+/// with an empty file.
+fn write_draft(draft: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(draft)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Removes a draft if there is one.
+fn remove_draft(draft: &Path) -> Result<(), DiskError> {
+    match fs::remove_file(draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", draft)(error)),
+        _ => Ok(()),
     }
 }
 

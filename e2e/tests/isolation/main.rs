@@ -2,4 +2,6 @@
 //!
 //! One module per attack. Each test plays the attack and asserts that the victim notices nothing, and that the attacker's
 //! object states what was rejected.
+
 mod floods;
+mod full_disk;

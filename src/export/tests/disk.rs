@@ -83,3 +83,17 @@ fn what_cannot_be_written_is_named() {
     let error = Disk::open(&directory.path().join("file/below")).unwrap_err().to_string();
     assert!(error.contains("cannot make") && error.contains("file/below"), "{error}");
 }
+
+#[test]
+fn a_failed_write_leaves_no_draft() {
+    let directory = tempfile::tempdir().unwrap();
+    let draft = directory.path().join(".lockgate.draft");
+    fs::write(&draft, "half").unwrap();
+    let mut disk = Disk::open(directory.path()).unwrap();
+    assert!(!draft.exists(), "the draft of a process that was killed");
+    // The draft is written, and cannot get its name.
+    fs::create_dir(directory.path().join("a")).unwrap();
+    let error = disk.write("a", b"secret", true).unwrap_err().to_string();
+    assert!(error.contains("cannot rename a file to"), "{error}");
+    assert!(!draft.exists());
+}
