@@ -108,11 +108,27 @@ fn what_aliases_multiply_is_bounded() {
         laughs += &format!("a{n}: &a{n} [*a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}]\n");
         deep += &format!("a{n}: &a{n} [*a{last}]\n");
     }
-    assert!(fault(&laughs).contains("aliases make the document too large"), "{}", fault(&laughs));
+    assert!(fault(&laughs).contains("aliases make the file too large"), "{}", fault(&laughs));
     assert!(fault(&deep).contains("nested deeper"), "{}", fault(&deep));
     assert!(fault(&("- ".repeat(200) + "x")).contains("nested deeper"));
     assert!(documents(&"[".repeat(100_000))[0].value.is_err());
     assert!(documents(&"- ".repeat(100_000))[0].value.is_err());
+}
+
+#[test]
+fn what_aliases_multiply_is_bounded_for_the_file() {
+    // Each of them by itself is within the limit.
+    let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for n in 1..5 {
+        let last = n - 1;
+        bomb += &format!("a{n}: &a{n} [*a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}, *a{last}]\n");
+    }
+    assert!(documents(&bomb)[0].value.is_ok());
+    let all = documents(&format!("{bomb}---\n").repeat(200));
+    let good = all.iter().filter(|document| document.value.is_ok()).count();
+    assert!((1..20).contains(&good), "{good} of {} documents", all.len());
+    let refused = all.iter().filter_map(|document| document.value.as_ref().err()).next_back().unwrap();
+    assert!(refused.message.contains("aliases make the file too large"), "{refused}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::{Document, Fault, Inner, Lines, scalar};
 /// How deep a document may nest. Enough for a listener with its routes and their filters, twice over.
 const MAX_DEPTH: usize = 128;
 
-/// What aliases may add to a document, in bytes of text and [`NODE`] for each value.
+/// What aliases may add to a file, in bytes of text and [`NODE`] for each value. A limit for each document would be none:
+/// a file may have thousands.
 const MAX_ALIASED: usize = 8 << 20;
 
 /// What a value counts at least.
@@ -56,12 +57,12 @@ pub(super) fn read(text: &str) -> Vec<Document> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     let mut parser = Parser::new_from_str_with_options(text, options);
-    let mut documents = Vec::new();
+    let (mut documents, mut aliased) = (Vec::new(), 0);
     loop {
         match parser.next_event() {
             None | Some(Ok((Event::StreamEnd, _))) => return documents,
             Some(Ok((Event::DocumentStart(..), span))) => {
-                let mut builder = Builder::default();
+                let mut builder = Builder { aliased, ..Builder::default() };
                 let index = documents.len() + 1;
                 let start = span.start.line();
                 let (value, lines) = match builder.document(&mut parser) {
@@ -70,6 +71,7 @@ pub(super) fn read(text: &str) -> Vec<Document> {
                         (Err(Fault { document: index, line, field: builder.path(), message }), Lines::default())
                     }
                 };
+                aliased = builder.aliased;
                 let broken = value.is_err();
                 let line = if lines.line > 0 { lines.line } else { start };
                 documents.push(Document { index, line, value, lines });
@@ -99,6 +101,7 @@ fn wrong(error: &ScanError) -> Wrong {
 struct Builder {
     frames: Vec<Frame>,
     anchors: HashMap<usize, Node>,
+    /// What aliases have added to the file so far.
     aliased: usize,
 }
 
@@ -209,7 +212,7 @@ impl Builder {
 
     fn spend(&mut self, weight: usize, line: usize) -> Result<(), Wrong> {
         self.aliased += weight;
-        let message = || "aliases make the document too large".to_owned();
+        let message = || "aliases make the file too large".to_owned();
         if self.aliased > MAX_ALIASED { Err(Wrong { line, message: message() }) } else { Ok(()) }
     }
 
