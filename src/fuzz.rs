@@ -96,12 +96,13 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// `bytes` with one to eight changes: bytes set, flipped, inserted, removed, or repeated, and parts copied from
+    /// `bytes` with one to eight changes, few of them more often: bytes set, flipped, inserted, removed, or repeated, and parts copied from
     /// one of `others`.
     pub(crate) fn mutate(&mut self, bytes: &[u8], others: &[impl AsRef<[u8]>]) -> Vec<u8> {
         const INTERESTING: [u8; 12] = [0, 1, 0x7f, 0x80, 0xff, 0xc0, b'\n', b' ', b'"', b'/', b'.', b'*'];
         let mut bytes = bytes.to_vec();
-        for _ in 0..self.within(1..=8) {
+        let most = self.within(1..=8);
+        for _ in 0..self.within(1..=most) {
             let at = self.below(bytes.len());
             let end = at + self.below((bytes.len() - at).min(64) + 1);
             match self.below(8) {
