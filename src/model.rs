@@ -292,6 +292,8 @@ pub struct KeyPair {
     pub names: Vec<String>,
     /// Not valid after this time, in seconds since the Unix epoch.
     pub not_after: i64,
+    /// Whether the key is an Ed25519 key, which Envoy serves over TCP and not over QUIC.
+    pub is_ed25519: bool,
 }
 
 /// Never shows the private key.

@@ -91,9 +91,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Crates that only some modules may know.
 const CRATES: &[(&str, &[&str])] = &[
     ("anyhow", &["cmd"]),
+    ("aws_lc_rs", &["source"]),
     ("axum", &["admin", "drain", "replicas", "xds"]),
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
+    ("der", &["source"]),
     ("envoy_types", &["cmd", "envoy", "export", "source", "xds"]),
     ("k8s_openapi", &["leader", "pki", "source", "status", "translate"]),
     ("kube", &["cmd", "leader", "pki", "source", "status"]),

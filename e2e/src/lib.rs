@@ -1,6 +1,7 @@
 //! What the end-to-end tests stand on: the real program, a real Envoy, a real API server, and a load generator.
 //!
-//! Nothing here links the controller's code: the tests in `tests/` see what its user sees. Everything waits on conditions
+//! Nothing here links the controller's code: the tests in `tests/` see what its user sees. The one exception compares a check
+//! of the controller with Envoy's for thousands of inputs (`isolation::key_pairs`). Everything waits on conditions
 //! with a deadline; a program that is missing fails and says how to get it, for a skip would look like a pass. Ports and
 //! directories are a test's own, so tests run side by side, unless they measure (see `tests/hitless.rs`).
 

@@ -1,58 +1,81 @@
-//! Key pairs and certificate authorities of Secrets, checked as they come in: what Envoy would refuse never gets further
-//! than this, for Envoy refuses the whole listener with it, and every other host on it.
+//! Key pairs and certificate authorities of Secrets, checked as they come in.
+//!
+//! All key pairs go to Envoy in one response, and Envoy rejects the whole response for one bad key pair. So the checks are
+//! at least as strict as those of Envoy and BoringSSL (`isolation::key_pairs` compares them), and one Secret costs little
+//! time, however large its certificates and keys are.
+
+mod certificate;
+mod der;
+mod key;
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustls::crypto::ring::default_provider;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject, SectionKind};
 use x509_parser::certificate::X509Certificate;
-use x509_parser::der_parser::asn1_rs::{Any, BitString, Class, FromDer, Integer, Oid, Sequence};
+use x509_parser::der_parser::asn1_rs::{FromDer, Oid};
 use x509_parser::extensions::GeneralName;
 use x509_parser::public_key::PublicKey;
 
+use self::certificate::Certificate;
+use self::key::PrivateKey;
 use crate::model::KeyPair;
 
 /// The shortest RSA key that Envoy takes, in bits. Source: Envoy `ContextImpl`, tried with Envoy 1.40.
-const RSA_BITS: usize = 2048;
-/// The longest RSA key that our own TLS library reads; longer ones are matched by their modulus.
-const RSA_BITS_OF_RING: usize = 4096;
+const MIN_RSA_BITS: usize = 2048;
+/// The longest RSA key that is served, in bits. BoringSSL takes 16,384, and signs so slowly with such a key that a few
+/// clients would keep a worker of Envoy busy.
+const MAX_RSA_BITS: usize = 8192;
+/// The longest chain that is served: certificates, and bytes of DER. BoringSSL and OpenSSL reject one of more bytes as
+/// clients. Source: OpenSSL `SSL_MAX_CERT_LIST_DEFAULT`.
+const MAX_CHAIN: usize = 32;
+const MAX_CHAIN_BYTES: usize = 100 * 1024;
 
-/// The key pair of `crt` and `key`, both PEM, if Envoy can serve it at the time `now`.
+/// Returns the key pair of `crt` and `key`, both PEM, if Envoy can serve it at the time `now`.
 ///
-/// Refused are: what does not parse; a first certificate that is not the leaf or names nothing; more or less than one
-/// private key; a key that is not that of the leaf; key types that Envoy refuses (RSA below 2048 bits, curves other than
-/// P-256, P-384, P-521); a leaf that has expired or is not valid yet.
+/// Rejected are: certificates that are not X.509 in canonical DER, the issuers included; a chain that is too long; a first
+/// certificate that is not the leaf, names nothing, or demands OCSP stapling; more or less than one private key; a key
+/// that is inconsistent or not that of the leaf; key types that Envoy rejects (RSA below 2048 bits, curves other than
+/// P-256, P-384, P-521) and RSA above 8192 bits; a leaf that has expired or is not valid yet.
 ///
-/// Only the certificates and the key are kept, in one canonical form of PEM.
+/// The key is encoded again, so that Envoy never parses the bytes of a tenant; certificates are canonical already.
+/// Comments and other PEM blocks are left out.
 ///
-/// Errors: what is wrong, lower case, with the data key at fault; nothing of the key itself.
+/// Errors: the fault, lower case, with the data key; nothing of the key itself.
 pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, String> {
-    let chain = certificates(crt).map_err(|fault| format!("data[\"tls.crt\"]: {fault}"))?;
-    let (label, key) = private_key(key).map_err(|fault| format!("data[\"tls.key\"]: {fault}"))?;
-    let mut parsed = Vec::with_capacity(chain.len());
-    for (i, der) in chain.iter().enumerate() {
-        match X509Certificate::from_der(der) {
-            Ok(([], certificate)) => parsed.push(certificate),
-            _ => return Err(format!("data[\"tls.crt\"]: certificate {} is not X.509", i + 1)),
-        }
+    let in_crt = |fault: &str| format!("data[\"tls.crt\"]: {fault}");
+    let in_key = |fault: &str| format!("data[\"tls.key\"]: {fault}");
+    let chain = certificates(crt, MAX_CHAIN).map_err(|fault| in_crt(&fault))?;
+    if chain.iter().map(Vec::len).sum::<usize>() > MAX_CHAIN_BYTES {
+        return Err(in_crt(&format!("the certificates have more than {} KiB", MAX_CHAIN_BYTES / 1024)));
     }
-    let Some(leaf) = parsed.first() else {
-        return Err("data[\"tls.crt\"]: no certificate in it".into());
-    };
-    let names = names(leaf).map_err(|fault| format!("data[\"tls.crt\"]: {fault}"))?;
-    key_type(leaf).map_err(|fault| format!("data[\"tls.crt\"]: {fault}"))?;
-    if !matches(leaf, &key).map_err(|fault| format!("data[\"tls.key\"]: {fault}"))? {
-        let other = parsed.iter().skip(1).position(|certificate| matches(certificate, &key) == Ok(true));
-        return Err(match other {
-            Some(i) => format!(
-                "data[\"tls.crt\"]: the certificate of the key is number {} and must be the first: leaf first, then its issuers",
-                i + 2
-            ),
-            None => "data[\"tls.key\"]: the key does not match the certificate".into(),
+    let key = private_key(key).map_err(|fault| in_key(&fault))?;
+    let parsed = parsed(&chain).map_err(|fault| in_crt(&fault))?;
+    let Some(first) = parsed.first() else { return Err(in_crt("no certificate in it")) };
+    first.check_leaf().map_err(in_crt)?;
+    // It reads values that are known to be well-formed; it is no judge of what is.
+    let (_, leaf) = X509Certificate::from_der(&chain[0]).map_err(|_| in_crt("certificate 1 is not X.509"))?;
+    let names = names(&leaf).map_err(|fault| in_crt(&fault))?;
+    key_type(&leaf).map_err(|fault| in_crt(&fault))?;
+    let unusable = || in_key("the key is not a usable RSA, ECDSA or Ed25519 key");
+    let key = PrivateKey::parse(&key).ok_or_else(unusable)?;
+    // Equal bytes, not only a signature that verifies: other keys can be made that verify a given signature.
+    let public_keys = key.public_keys();
+    let is_of_key = |certificate: &Certificate<'_>| public_keys.iter().any(|public| public == certificate.public_key);
+    if !is_of_key(first) {
+        return Err(match parsed.iter().position(is_of_key) {
+            Some(i) => in_crt(&format!(
+                "the certificate of the key is number {} and must be the first: leaf first, then its issuers",
+                i + 1
+            )),
+            None => in_key("the key does not match the certificate"),
         });
     }
+    if !key.signs_for(first.public_key) {
+        return Err(unusable());
+    }
+    let private_key = pem("PRIVATE KEY", &key.pkcs8().ok_or_else(unusable)?);
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
     let validity = leaf.validity();
     if now > validity.not_after.timestamp() {
@@ -63,31 +86,39 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Stri
     }
     Ok(KeyPair {
         certificate_chain: chain.iter().flat_map(|der| pem("CERTIFICATE", der)).collect(),
-        private_key: pem(label, key.secret_der()),
+        private_key,
         names,
         not_after: validity.not_after.timestamp(),
+        is_ed25519: matches!(key, PrivateKey::Ed25519(_)),
     })
 }
 
-/// The certificate authorities of `ca.crt`, PEM, each once: certificates that whoever trusts them takes as issuers.
+/// Returns the certificate authorities of `ca.crt`, PEM, each once: the certificates that are trusted as issuers.
 ///
-/// Errors: what is wrong, lower case, with the data key: what does not parse, and that there is none.
+/// Errors: the fault, lower case, with the data key: a certificate that does not parse, or none at all.
 pub fn authorities(ca: &[u8]) -> Result<String, String> {
-    let mut found = certificates(ca).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
-    if let Some(i) = found.iter().position(|der| !matches!(X509Certificate::from_der(der), Ok(([], _)))) {
-        return Err(format!("data[\"ca.crt\"]: certificate {} is not X.509", i + 1));
-    }
+    let mut found = certificates(ca, usize::MAX).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
+    parsed(&found).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
     let mut seen = BTreeSet::new();
     found.retain(|der| seen.insert(der.clone()));
     let text = found.iter().flat_map(|der| pem("CERTIFICATE", der)).collect();
     String::from_utf8(text).map_err(|_| "data[\"ca.crt\"]: not text".to_owned())
 }
 
-/// The certificates in `text`, DER.
-fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+/// Parses certificates. Errors: the number of the one that is malformed.
+fn parsed(chain: &[Vec<u8>]) -> Result<Vec<Certificate<'_>>, String> {
+    let numbered = chain.iter().zip(1..);
+    numbered.map(|(der, i)| Certificate::parse(der).ok_or_else(|| format!("certificate {i} is not X.509"))).collect()
+}
+
+/// Returns the certificates in `text`, DER. Errors: the text is not PEM, or has none or more than `most`.
+fn certificates(text: &[u8], most: usize) -> Result<Vec<Vec<u8>>, String> {
     let mut certificates = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
         match section.map_err(pem_fault)? {
+            (SectionKind::Certificate, _) if certificates.len() == most => {
+                return Err(format!("more than {most} certificates in it"));
+            }
             (SectionKind::Certificate, der) => certificates.push(der),
             (SectionKind::RsaPrivateKey | SectionKind::PrivateKey | SectionKind::EcPrivateKey, _) => {
                 return Err("a private key is in it; it belongs into data[\"tls.key\"]".into());
@@ -101,14 +132,14 @@ fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(certificates)
 }
 
-/// The only private key in `text`, and the label of its PEM block. Other blocks, such as `EC PARAMETERS`, are skipped.
-fn private_key(text: &[u8]) -> Result<(&'static str, PrivateKeyDer<'static>), String> {
+/// Returns the only private key in `text`. Other blocks, such as `EC PARAMETERS`, are skipped.
+fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let mut found = None;
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
         let key = match section.map_err(pem_fault)? {
-            (SectionKind::PrivateKey, der) => ("PRIVATE KEY", PrivateKeyDer::Pkcs8(der.into())),
-            (SectionKind::RsaPrivateKey, der) => ("RSA PRIVATE KEY", PrivateKeyDer::Pkcs1(der.into())),
-            (SectionKind::EcPrivateKey, der) => ("EC PRIVATE KEY", PrivateKeyDer::Sec1(der.into())),
+            (SectionKind::PrivateKey, der) => PrivateKeyDer::Pkcs8(der.into()),
+            (SectionKind::RsaPrivateKey, der) => PrivateKeyDer::Pkcs1(der.into()),
+            (SectionKind::EcPrivateKey, der) => PrivateKeyDer::Sec1(der.into()),
             _ => continue,
         };
         if found.replace(key).is_some() {
@@ -136,8 +167,8 @@ fn pem_fault(error: PemError) -> String {
     }
 }
 
-/// The names that a certificate covers, lower case: its DNS names, else its common name.
-/// Errors: it has neither a common name nor any alternative name, which Envoy refuses.
+/// Returns the names that a certificate covers, lower case: its DNS names, else its common name.
+/// Errors: its alternative names do not parse.
 fn names(leaf: &X509Certificate<'_>) -> Result<Vec<String>, String> {
     let alternatives = match leaf.subject_alternative_name() {
         Ok(Some(extension)) => extension.value.general_names.as_slice(),
@@ -156,9 +187,6 @@ fn names(leaf: &X509Certificate<'_>) -> Result<Vec<String>, String> {
     if names.is_empty() {
         names.extend(common_name.map(str::to_lowercase));
     }
-    if names.is_empty() && alternatives.is_empty() {
-        return Err("the certificate has neither a common name nor a subject alternative name".into());
-    }
     Ok(names)
 }
 
@@ -168,10 +196,13 @@ fn key_type(leaf: &X509Certificate<'_>) -> Result<(), String> {
     let algorithm = &leaf.public_key().algorithm;
     match algorithm.algorithm.to_id_string().as_str() {
         "1.2.840.113549.1.1.1" => match leaf.public_key().parsed() {
-            Ok(PublicKey::RSA(key)) if bits(key.modulus) >= RSA_BITS => Ok(()),
-            Ok(PublicKey::RSA(key)) => {
-                Err(format!("the RSA key has {} bits; Envoy takes {RSA_BITS} and more", bits(key.modulus)))
-            }
+            Ok(PublicKey::RSA(key)) => match bits(key.modulus) {
+                MIN_RSA_BITS..=MAX_RSA_BITS => Ok(()),
+                bits @ ..MIN_RSA_BITS => {
+                    Err(format!("the RSA key has {bits} bits; Envoy takes {MIN_RSA_BITS} and more"))
+                }
+                bits => Err(format!("the RSA key has {bits} bits; at most {MAX_RSA_BITS} are served")),
+            },
             _ => Err("the RSA key does not parse".into()),
         },
         "1.2.840.10045.2.1" => {
@@ -186,86 +217,11 @@ fn key_type(leaf: &X509Certificate<'_>) -> Result<(), String> {
     }
 }
 
-/// The length of a big-endian number in bits.
+/// Returns the length of a big-endian number in bits.
 fn bits(number: &[u8]) -> usize {
     let significant = number.iter().skip_while(|byte| **byte == 0);
     let leading_zeros = significant.clone().next().map_or(0, |byte| byte.leading_zeros() as usize);
     significant.count() * 8 - leading_zeros
-}
-
-/// Whether `key` is the private key of `certificate`. Errors: it is not a key that can be served.
-fn matches(certificate: &X509Certificate<'_>, key: &PrivateKeyDer<'static>) -> Result<bool, String> {
-    let public = certificate.public_key();
-    if let Ok(loaded) = default_provider().key_provider.load_private_key(key.clone_key())
-        && let Some(spki) = loaded.public_key()
-    {
-        let (_, spki) =
-            x509_parser::x509::SubjectPublicKeyInfo::from_der(&spki).map_err(|_| "the key does not parse")?;
-        return Ok(spki.algorithm.algorithm == public.algorithm.algorithm
-            && spki.subject_public_key.data == public.subject_public_key.data);
-    }
-    // Envoy takes these two and our TLS library does not.
-    match public.parsed() {
-        Ok(PublicKey::RSA(public)) if bits(public.modulus) > RSA_BITS_OF_RING => {
-            let modulus = rsa_modulus(key).ok_or("the key is not a usable RSA key")?;
-            Ok(bits(&modulus) == bits(public.modulus) && modulus.ends_with(trimmed(public.modulus)))
-        }
-        Ok(PublicKey::EC(point)) if point.data().len() == 133 => {
-            Ok(ec_point(key).ok_or("the key is not a usable P-521 key with its public point")? == point.data())
-        }
-        _ if key_is_readable(key) => Ok(false),
-        _ => Err("the key is not a usable RSA, ECDSA or Ed25519 key".into()),
-    }
-}
-
-/// Whether `key` is at least in the form that its label says, so that "does not match" is the better message.
-fn key_is_readable(key: &PrivateKeyDer<'_>) -> bool {
-    rsa_modulus(key).is_some_and(|modulus| bits(&modulus) > RSA_BITS_OF_RING)
-        || ec_point(key).is_some_and(|point| point.len() == 133)
-}
-
-fn trimmed(number: &[u8]) -> &[u8] {
-    let zeros = number.iter().take_while(|byte| **byte == 0).count();
-    &number[zeros..]
-}
-
-/// The elements of the DER SEQUENCE `der`.
-fn elements(der: &[u8]) -> Option<Vec<Any<'_>>> {
-    let (_, sequence) = Sequence::from_der(der).ok()?;
-    // The borrow must outlive the sequence: walk the input behind its header instead.
-    let mut rest = &der[der.len() - sequence.content.len()..];
-    let mut elements = Vec::new();
-    while !rest.is_empty() {
-        let (after, element) = Any::from_der(rest).ok()?;
-        elements.push(element);
-        rest = after;
-    }
-    Some(elements)
-}
-
-/// The inner key of PKCS#8, or the key itself. Source: RFC 5958.
-fn inner_key<'a>(key: &'a PrivateKeyDer<'_>) -> Option<&'a [u8]> {
-    match key {
-        PrivateKeyDer::Pkcs8(key) => Some(elements(key.secret_pkcs8_der())?.get(2)?.data),
-        key => Some(key.secret_der()),
-    }
-}
-
-/// The modulus of an RSA private key. Source: RFC 8017, A.1.2.
-fn rsa_modulus(key: &PrivateKeyDer<'_>) -> Option<Vec<u8>> {
-    let elements = elements(inner_key(key)?)?;
-    let modulus = Integer::try_from(elements.get(1)?.clone()).ok()?;
-    Some(trimmed(modulus.as_ref()).to_vec())
-}
-
-/// The public point of an EC private key, if it is in it. Source: RFC 5915.
-fn ec_point(key: &PrivateKeyDer<'_>) -> Option<Vec<u8>> {
-    let elements = elements(inner_key(key)?)?;
-    let public = elements
-        .into_iter()
-        .find(|element| element.header.tag().0 == 1 && element.header.class() == Class::ContextSpecific)?;
-    let (_, point) = BitString::from_der(public.data).ok()?;
-    Some(point.data.to_vec())
 }
 
 /// `der` as PEM: lines of 64 characters. Source: RFC 7468.
@@ -287,5 +243,7 @@ fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     text
 }
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

@@ -150,7 +150,7 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
     let default_backend = default_backend.map(|backend| Box::new(reader.target("spec.defaultBackend", backend)));
     let Reader { services, clusters, mut problems, .. } = reader;
     let mut secrets = Vec::new();
-    let entries = tls::entries(ingress, &annotations, context.objects, &mut secrets, &mut problems);
+    let entries = tls::entries(ingress, &annotations, (context.objects, context.settings), &mut secrets, &mut problems);
     let reads = Reads { services: set_of(services), clusters: set_of(clusters), secrets: set_of(secrets) };
     let hosts = hosts(&rules, &entries);
     let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, default_secret));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
 use crate::provenance::ObjectRef;
+use crate::settings::Settings;
 use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
 
 use super::annotations::Annotations;
@@ -104,7 +105,7 @@ pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
 pub fn entries(
     ingress: &Ingress,
     annotations: &Annotations,
-    objects: &Objects,
+    (objects, settings): (&Objects, &Settings),
     secrets: &mut Vec<ObjectKey>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Entry> {
@@ -135,7 +136,7 @@ pub fn entries(
             Some(_) if annotations.foreign_secrets => Material::Foreign,
             Some(name) => {
                 let key = ObjectKey::new(&ingress.meta.key.namespace, name);
-                let material = material(ingress, at, &key, objects, problems);
+                let material = material(ingress, at, &key, (objects, settings), problems);
                 secrets.push(key);
                 material
             }
@@ -145,8 +146,23 @@ pub fn entries(
     entries
 }
 
+/// The fault of a key pair that is not servable.
+const NOT_OVER_QUIC: &str = "the key is Ed25519, which Envoy does not serve while \"http.http3.enabled\" is on";
+
+/// Whether Envoy takes a key pair in all listeners of hosts. The one for HTTP/3 takes no Ed25519, and rejects all other key
+/// pairs of the same response with it. Source: Envoy `deduceSignatureAlgorithmFromPublicKey`, tried with Envoy 1.40.
+fn is_servable(pair: &KeyPair, settings: &Settings) -> bool {
+    !(pair.is_ed25519 && settings.http.http3.enabled)
+}
+
 /// What the Secret of an entry has; a problem if that is its last good pair.
-fn material(ingress: &Ingress, at: usize, key: &ObjectKey, objects: &Objects, problems: &mut Vec<Problem>) -> Material {
+fn material(
+    ingress: &Ingress,
+    at: usize,
+    key: &ObjectKey,
+    (objects, settings): (&Objects, &Settings),
+    problems: &mut Vec<Problem>,
+) -> Material {
     let ObjectKey { namespace, name } = key;
     let Some(secret) = objects.secrets.get(key) else {
         return Material::Unusable(format!("Secret \"{namespace}/{name}\" {MISSING}"));
@@ -156,6 +172,9 @@ fn material(ingress: &Ingress, at: usize, key: &ObjectKey, objects: &Objects, pr
         let unknown = || format!("Secret \"{namespace}/{name}\" has no usable key pair");
         return Material::Unusable(fault.unwrap_or_else(unknown));
     };
+    if !is_servable(pair, settings) {
+        return Material::Unusable(format!("Secret \"{namespace}/{name}\": {NOT_OVER_QUIC}"));
+    }
     if let Some(message) = fault {
         problems.push(Problem {
             object: ingress.meta.object_ref(Kind::Ingress),

@@ -5,3 +5,4 @@
 
 mod floods;
 mod full_disk;
+mod key_pairs;

@@ -79,6 +79,7 @@ fn pair() -> KeyPair {
         private_key: made.signing_key.serialize_pem().into_bytes(),
         names: vec!["*.example.com".into()],
         not_after: i64::MAX,
+        is_ed25519: false,
     }
 }
 

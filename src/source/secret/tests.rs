@@ -37,7 +37,12 @@ fn a_good_pair_is_kept_in_canonical_pem() {
         assert_eq!(pair.names, ["shop.example.com", "*.example.com"]);
         assert_eq!(pair.not_after, 2_208_988_800);
         assert_eq!(String::from_utf8(pair.certificate_chain).unwrap(), crt.replace("\r\n", "\n"));
-        assert_eq!(String::from_utf8(pair.private_key).unwrap(), key.serialize_pem().replace("\r\n", "\n"));
+        // Whatever the form of the key was, it leaves as PKCS#8 version 1: Envoy takes no other version.
+        let key = String::from_utf8(pair.private_key).unwrap();
+        let version = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap().secret_der()[..8]
+            .windows(3)
+            .any(|part| part == [2, 1, 0]);
+        assert!(key.starts_with("-----BEGIN PRIVATE KEY-----\n") && version, "{key}");
     }
 }
 
@@ -159,4 +164,52 @@ fn authorities_are_certificates_each_once() {
     assert_eq!(fault(&one[..one.len() / 2]), r#"data["ca.crt"]: a PEM block has no end"#);
     let no_certificate = format!("{one}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     assert_eq!(fault(&no_certificate), r#"data["ca.crt"]: certificate 2 is not X.509"#);
+}
+
+/// The cost of one Secret is bounded, whatever a tenant puts into it.
+#[test]
+fn one_secret_costs_little_time() {
+    let now = UNIX_EPOCH + Duration::from_secs(1_830_000_000);
+    let (rsa5000, rsa5000_key) = (include_str!("tests/rsa5000.crt"), include_str!("tests/rsa5000.key"));
+    let (p256, p256_key) = (include_str!("tests/p256.crt"), include_str!("tests/p256-sec1.key"));
+    let huge = |tag: u8| {
+        let mut der = vec![tag, 0x83, 0x0b, 0xff, 0xf0];
+        der.resize(0x0b_fff5, 0x41);
+        der
+    };
+    let nested = |levels: usize| {
+        (0..levels).fold(Vec::new(), |inner: Vec<u8>, _| {
+            let length = u32::try_from(inner.len()).unwrap().to_be_bytes();
+            let length = match inner.len() {
+                0..=0x7f => vec![length[3]],
+                0x80..=0xff => vec![0x81, length[3]],
+                0x100..=0xffff => vec![0x82, length[2], length[3]],
+                _ => vec![0x83, length[1], length[2], length[3]],
+            };
+            [&[0x30][..], &length, &inner].concat()
+        })
+    };
+    let certificate = |der: &[u8]| String::from_utf8(pem("CERTIFICATE", der)).unwrap();
+    let chain = |times: usize| p256.repeat(times);
+    let cases = [
+        ("RSA of 5,000 bits", rsa5000.to_owned(), rsa5000_key.to_owned(), true),
+        ("the longest chain", chain(32), p256_key.to_owned(), true),
+        ("a longer chain", chain(33), p256_key.to_owned(), false),
+        ("1 MiB of certificates", chain(1024 * 1024 / p256.len()), p256_key.to_owned(), false),
+        ("one certificate of 768 KiB", certificate(&huge(0x30)), p256_key.to_owned(), false),
+        ("200,000 levels", certificate(&nested(200_000)), p256_key.to_owned(), false),
+        ("a key of 768 KiB", p256.to_owned(), String::from_utf8(pem("PRIVATE KEY", &huge(0x30))).unwrap(), false),
+    ];
+    for (what, crt, key, good) in cases {
+        let start = std::time::Instant::now();
+        let result = key_pair(crt.as_bytes(), key.as_bytes(), now);
+        let took = start.elapsed();
+        println!("{what}: {took:?}, {:?}", result.as_ref().map(|pair| &pair.names));
+        assert_eq!(result.is_ok(), good, "{what}: {:?}", result.err());
+        assert!(took < Duration::from_secs(2), "{what}: {took:?}");
+    }
+    let bundle = chain(1024 * 1024 / p256.len());
+    let start = std::time::Instant::now();
+    assert_eq!(authorities(bundle.as_bytes()).unwrap(), p256);
+    println!("1 MiB of authorities: {:?}", start.elapsed());
 }

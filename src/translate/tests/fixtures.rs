@@ -252,6 +252,7 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         private_key: Vec::new(),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         not_after: i64::MAX,
+        is_ed25519: false,
     };
     let (pair, authorities_fault) = (Some(Arc::new(pair)), Some("data[\"ca.crt\"] is missing".into()));
     SecretBuilder(Secret { meta: meta(name), pair, fault: None, authorities: None, authorities_fault })
@@ -261,6 +262,12 @@ impl SecretBuilder {
     /// Now faulty, the last good pair known.
     pub fn fault(mut self, fault: &str) -> Self {
         self.0.fault = Some(fault.to_owned());
+        self
+    }
+
+    /// With an Ed25519 key.
+    pub fn ed25519(mut self) -> Self {
+        self.0.pair.iter_mut().for_each(|pair| Arc::make_mut(pair).is_ed25519 = true);
         self
     }
 

@@ -320,3 +320,31 @@ fn statistics_are_served_with_what_there_is_or_not_at_all() {
     off.settings.listeners.stats_tls.at.port = 0;
     assert_eq!((served(&off), off.problems()), (vec![], vec![]));
 }
+
+/// Envoy rejects an Ed25519 key pair over QUIC, and with it all other key pairs of the same response.
+#[test]
+fn an_ed25519_key_pair_is_not_served_while_http3_is_on() {
+    let mut world = world()
+        .with(secret("odd", &["a.x.com"]).ed25519())
+        .with(secret("good", &["b.x.com"]))
+        .with(rule("a", "a.x.com").tls(&["a.x.com"], "odd"))
+        .with(rule("b", "b.x.com").tls(&["b.x.com"], "good"));
+    assert_eq!(world.chains(), ["a.x.com shop/odd", "b.x.com shop/good"]);
+    assert_eq!(world.problems(), [""; 0]);
+    world.settings.http.http3.enabled = true;
+    assert_eq!(world.chains(), ["b.x.com shop/good"]);
+    assert_eq!(
+        world.problems(),
+        [
+            "Ingress shop/a: spec.tls[0].secretName: Secret \"shop/odd\": the key is Ed25519, which Envoy does not serve while \
+          \"http.http3.enabled\" is on; no TLS for \"a.x.com\""
+        ]
+    );
+    let world = world.default_secret("odd");
+    assert_eq!(world.chains(), ["b.x.com shop/good"]);
+    assert!(
+        world.problems()[0].contains("default TLS Secret \"shop/odd\": the key is Ed25519"),
+        "{:?}",
+        world.problems()
+    );
+}

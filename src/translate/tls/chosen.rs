@@ -6,7 +6,7 @@ use crate::settings::{self, Settings};
 use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::translate::problem::{Problem, Reason};
 
-use super::{authorities_name, secret_name};
+use super::{NOT_OVER_QUIC, authorities_name, is_servable, secret_name};
 
 /// What the end of a message says of a Secret that is not among the objects.
 const MISSING: &str =
@@ -14,6 +14,19 @@ const MISSING: &str =
 
 /// The pair of the default Secret; a problem if the one that the settings name has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+    let (namespace, name) = settings.tls.default_secret.as_ref()?;
+    let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
+    if let Some(secret) = secret.filter(|secret| secret.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings)))
+    {
+        problems.push(Problem {
+            object: secret.meta.object_ref(Kind::Secret),
+            field: String::new(),
+            reason: Reason::SecretNotValid,
+            message: format!("default TLS Secret \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
+            consequence: "no default certificate".to_owned(),
+        });
+        return None;
+    }
     let secret = settings.tls.default_secret.as_ref()?;
     chosen(Part::Pair, secret, objects, "default TLS Secret", "no default certificate", problems)
 }
