@@ -275,9 +275,15 @@ impl Controller {
                 self.ingresses.remove(key);
                 continue;
             };
-            let (uid, generation) = (&ingress.meta.uid, ingress.meta.generation);
-            if !self.ingresses.get(key).is_some_and(|known| known.uid == *uid && known.generation == generation) {
-                self.ingresses.insert(key.clone(), Published { uid: uid.clone(), generation, since });
+            let now = Published {
+                uid: ingress.meta.uid.clone(),
+                generation: ingress.meta.generation,
+                since,
+                served: !self.translator.has_lost(key),
+            };
+            let same = |known: &Published| Published { since, ..known.clone() } == now;
+            if !self.ingresses.get(key).is_some_and(same) {
+                self.ingresses.insert(key.clone(), now);
             }
         }
     }

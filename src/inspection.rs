@@ -33,8 +33,12 @@ pub struct Published {
     /// Its generation.
     pub generation: i64,
     /// The number of the publication ([`Snapshot::generation`](crate::snapshot::Snapshot::generation)) to Envoys that
-    /// first had it in this generation.
+    /// first had it in this generation, and served or not as it is now.
     pub since: u64,
+    /// Whether it is served: not if it has lost all that it asks for ([`Translator::has_lost`]).
+    ///
+    /// [`Translator::has_lost`]: crate::translate::Translator::has_lost
+    pub served: bool,
 }
 
 /// The keys under which two maps differ, sorted. Parts that both share are not looked at.

@@ -45,9 +45,10 @@ impl Here {
     }
 }
 
-/// Whether what is known is what is wanted, or later.
+/// Whether what is known is what is wanted, or later. An Ingress that is not served here yet is asked for by a replica that
+/// is ahead.
 fn is(known: &Published, wanted: &Wanted) -> bool {
-    *known.uid == *wanted.uid && known.generation >= wanted.generation
+    known.served && *known.uid == *wanted.uid && known.generation >= wanted.generation
 }
 
 /// How many have answered publication number `since`, and did not reject a resource in which the Ingress is.

@@ -66,7 +66,7 @@ impl Replica {
             let update = Update::setting(vec![Arc::new(resource(generation))]);
             self.stores[*store].publish(update, since, |_| ());
         }
-        let published = Published { uid: "u".into(), generation, since };
+        let published = Published { uid: "u".into(), generation, since, served: true };
         let ingresses = [(ObjectKey::new("shop", "cart"), published)].into_iter().collect();
         self.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
     }

@@ -179,6 +179,10 @@ impl Events {
     }
 
     async fn tell(&self, notice: Notice, telling: Telling, outbox: &mut Outbox, trouble: &mut Trouble) {
+        // The API server creates nothing in a namespace that is being deleted.
+        if matches!(telling, Telling::New) && self.inspected.borrow().objects.is_terminating(notice.namespace()) {
+            return;
+        }
         let api = Api::<Event>::namespaced(self.client.clone(), notice.namespace());
         let (name, now) = (notice.name(), Timestamp::now());
         let written = match telling {

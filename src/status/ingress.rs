@@ -159,7 +159,7 @@ impl<E: Envoys> Ingresses<E> {
                 });
             }
             (Ok(()), None) => {
-                tracing::info!(kind = "Ingress", %namespace, %name, "status withdrawn: no longer served by us");
+                tracing::info!(kind = "Ingress", %namespace, %name, "status withdrawn: nothing of it is served by us");
             }
             (Err(failure), _) => {
                 let failures = desk.failures(&write.key) + 1;

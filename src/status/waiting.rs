@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn they_come_in_the_order_of_publication_and_in_turns() {
         let key = |name: &str| ObjectKey::new("shop", name);
-        let at = |since| Some(Published { uid: "u".into(), generation: 1, since });
+        let at = |since| Some(Published { uid: "u".into(), generation: 1, since, served: true });
         let mut waiting = Waiting::default();
         for (name, since) in [("a", 3), ("b", 1), ("c", 2), ("d", 2)] {
             waiting.set(&key(name), at(since));

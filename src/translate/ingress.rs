@@ -30,6 +30,8 @@ pub struct Parsed {
     pub rules: Box<[(Host, Box<[PathRule]>)]>,
     /// Its TLS entries.
     pub entries: Box<[tls::Entry]>,
+    /// Whether its spec has a path or a default backend, valid or not.
+    pub asks: bool,
     /// Where requests go that no rule takes.
     pub default_backend: Option<Box<Target>>,
     /// Where each of its hosts occurs, sorted.
@@ -157,9 +159,11 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
     problems.extend(own);
     let problems = problems.into_iter().map(Arc::new).collect();
     let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
+    let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
+    let asks = default_backend.is_some() || paths.any(|paths| paths > 0);
     let precedence = context.objects.precedence(&ingress.meta);
     let (rules, entries) = (rules.into(), entries.into());
-    Parsed { precedence, origin, rule_less, annotations, rules, entries, default_backend, hosts, reads, problems }
+    Parsed { precedence, origin, rule_less, annotations, rules, entries, asks, default_backend, hosts, reads, problems }
 }
 
 /// Where each host occurs.

@@ -11,6 +11,7 @@ mod hosts;
 mod ledger;
 mod missed;
 mod secrets;
+mod served;
 mod sites;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ use clusters::{Clusters, NewClusters};
 pub use dirty::Dirty;
 use ledger::Ledger;
 use missed::Outcomes;
+use served::Served;
 use sites::Sites;
 
 /// So many Ingresses are read, and hosts made, before they are put where they belong: all at once would be a second copy
@@ -61,7 +63,7 @@ struct General {
 pub struct Update {
     /// The entries of the model that are not as they were.
     pub touched: Touched,
-    /// Ingresses that are ours and were read again, and those that are ours no more.
+    /// Ingresses that are ours and were read again, came to be served or ceased to be, and those that are ours no more.
     pub ingresses: BTreeSet<ObjectKey>,
 }
 
@@ -82,6 +84,7 @@ pub struct Translator {
     /// What is wrong with default backends for every host.
     catch_all_problems: Vec<Arc<Problem>>,
     sites: Sites,
+    served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
     endpoint_problems: BTreeMap<ClusterName, Vec<Arc<Problem>>>,
@@ -103,6 +106,12 @@ impl Translator {
     /// Whether an Ingress is ours, by class.
     pub fn serves(&self, ingress: &ObjectKey) -> bool {
         self.ingresses.contains_key(ingress)
+    }
+
+    /// Whether an Ingress that is ours has lost all that it asks for: every path and its default backend belong to others,
+    /// or are not valid. One that asks for neither has lost nothing.
+    pub fn has_lost(&self, ingress: &ObjectKey) -> bool {
+        self.ingresses.get(ingress).is_some_and(|parsed| parsed.asks) && !self.served.contains(ingress)
     }
 
     /// The Ingresses that are ours, by class.
@@ -200,6 +209,8 @@ impl Translator {
         if self.general.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
+        let (served, ours) = (self.served.take_changed(), &self.ingresses);
+        update.ingresses.extend(served.into_iter().filter(|key| ours.contains_key(key)));
         self.outcomes.tell(&mut self.ledger);
         self.update_clusters(objects, dirty, &services, &mut update.touched);
         self.update_stats(&mut update.touched);

@@ -6,3 +6,4 @@
 mod floods;
 mod full_disk;
 mod key_pairs;
+mod terminating;

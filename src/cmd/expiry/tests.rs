@@ -21,7 +21,7 @@ fn ending_at(name: &str, not_after: i64) -> Object {
 }
 
 fn published() -> Published {
-    Published { uid: "u".into(), generation: 1, since: 1 }
+    Published { uid: "u".into(), generation: 1, since: 1, served: true }
 }
 
 #[test]

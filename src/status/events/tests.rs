@@ -28,7 +28,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
     };
     for (name, uid) in ingresses {
         let key = ObjectKey::new("shop", name);
-        let published = Published { uid: (*uid).into(), generation: 3, since: 1 };
+        let published = Published { uid: (*uid).into(), generation: 3, since: 1, served: true };
         inspection.ingresses.insert(key.clone(), published);
         let meta = Meta {
             key,

@@ -32,7 +32,8 @@ pub(super) struct Write {
     pub version: Arc<str>,
     /// All the addresses that its status is to have.
     pub addresses: Vec<Address>,
-    /// For which the addresses are written, and how many Envoys have it; `None` if ours are withdrawn.
+    /// For which the addresses are written, and how many Envoys have it; `None` if ours are withdrawn: the Ingress is no
+    /// longer ours, or has lost all that it asks for.
     pub programmed: Option<(Published, usize)>,
 }
 
@@ -182,6 +183,12 @@ impl Desk {
     fn goal(&self, ingress: &Ingress, ours: Option<&Published>) -> Option<Goal> {
         let is = &ingress.status.addresses;
         let goal = match ours {
+            // Nothing of it is served: what we wrote would send clients to the backends of others.
+            Some(published) if !published.served => {
+                let by_us = ingress.status.writers.iter().any(|writer| **writer == *self.manager);
+                let keep = is.iter().filter(|address| !by_us && !self.addresses.contains(address)).cloned();
+                Goal { addresses: keep.collect(), needs: None }
+            }
             Some(_) if self.addresses.is_empty() || **is == *self.addresses => return None,
             Some(published) => Goal { addresses: self.addresses.to_vec(), needs: Some(published.clone()) },
             // Whoever else has the same address may have written it; what we wrote is what we take away.
@@ -218,7 +225,8 @@ impl Desk {
         match goal.needs {
             Some(_) => self.arrivals += 1,
             None => {
-                let at = now + wait(task.failures, BACKOFF);
+                let again = if self.left.contains(key) { 0 } else { times(&self.written, key, now) };
+                let at = now + wait(task.failures.max(again), BACKOFF);
                 task.state = State::Due(at, 0);
                 self.agenda.insert((at, key.clone()));
             }
@@ -244,8 +252,7 @@ impl Desk {
     pub fn accepted(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
         let Some(task) = self.open.get_mut(key) else { return };
         if task.state == State::Waiting && task.goal.needs.as_ref() == Some(what) {
-            let again = self.written.get(key).filter(|(_, at)| now < *at + FIGHT).map_or(0, |(times, _)| *times);
-            let at = now + wait(task.failures.max(again), BACKOFF);
+            let at = now + wait(task.failures.max(times(&self.written, key, now)), BACKOFF);
             task.state = State::Due(at, envoys);
             self.agenda.insert((at, key.clone()));
             self.file(key);
@@ -297,14 +304,12 @@ impl Desk {
             }
             Outcome::Done => {
                 task.failures = 0;
-                match write.programmed {
-                    Some(_) => {
-                        let written = self.written.entry(write.key.clone()).or_insert((0, now));
-                        *written = (if now < written.1 + FIGHT { written.0 + 1 } else { 1 }, now);
-                        self.aging.push_back((now, write.key.clone()));
-                    }
-                    // Once: if it comes back, then by the hand of its new owner.
-                    None => drop(self.left.remove(&write.key)),
+                // Once: if it comes back, then by the hand of its new owner.
+                let withdrawn_once = write.programmed.is_none() && self.left.remove(&write.key);
+                if !withdrawn_once {
+                    let written = self.written.entry(write.key.clone()).or_insert((0, now));
+                    *written = (if now < written.1 + FIGHT { written.0 + 1 } else { 1 }, now);
+                    self.aging.push_back((now, write.key.clone()));
                 }
                 now + ECHO
             }
@@ -341,6 +346,11 @@ impl Desk {
     pub fn failures(&self, key: &ObjectKey) -> u32 {
         self.open.get(key).map_or(0, |task| task.failures)
     }
+}
+
+/// How often in a row an Ingress was written in the time in which writes have to do with each other.
+fn times(written: &BTreeMap<ObjectKey, (u32, Instant)>, key: &ObjectKey, now: Instant) -> u32 {
+    written.get(key).filter(|(_, at)| now < *at + FIGHT).map_or(0, |(times, _)| *times)
 }
 
 /// The wait after so many failures in a row.

@@ -159,6 +159,11 @@ fn difference(before: &Model, now: &Model) -> Touched {
     }
 }
 
+/// The Ingresses that have lost all that they ask for.
+fn lost_of(translator: &Translator) -> BTreeSet<ObjectKey> {
+    translator.ingresses().filter(|key| translator.has_lost(key)).cloned().collect()
+}
+
 #[test]
 fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
     let port = |name: &str| Object::from(service("a").port(name, 80));
@@ -191,6 +196,7 @@ proptest! {
         }
         let mut translator = Translator::default();
         translator.update(&objects, &settings, &Dirty::everything());
+        let mut lost = lost_of(&translator);
         for steps in passes {
             let (mut dirty, before) = (Dirty::default(), translator.model().clone());
             for step in steps.clone() {
@@ -204,6 +210,12 @@ proptest! {
             let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
             prop_assert!(translator.ingresses().eq(&whole.ingresses));
+            let mut anew = Translator::default();
+            anew.update(&objects, &settings, &Dirty::everything());
+            let lost_before = std::mem::replace(&mut lost, lost_of(&translator));
+            prop_assert_eq!(&lost, &lost_of(&anew), "after {:?}", steps);
+            let told = |key: &&ObjectKey| update.ingresses.contains(*key);
+            prop_assert!(lost_before.symmetric_difference(&lost).all(|key| told(&key)), "untold after {:?}", steps);
             let changed = difference(&before, translator.model());
             let mut both = update.touched.clone();
             both.extend(changed);

@@ -1,6 +1,8 @@
 //! Objects that are being deleted lose every conflict, and are served as long as they conflict with nobody.
 
 use super::fixtures::*;
+use crate::source::objects::ObjectKey;
+use crate::translate::{Dirty, Translator};
 
 /// Two worlds with both Ingresses, of which the older one is being deleted: by itself, and with its namespace `going`.
 fn going(old: IngressBuilder, young: IngressBuilder) -> [World; 2] {
@@ -96,4 +98,29 @@ fn a_class_that_goes_is_no_older_default() {
         .with(class("two").default_class().created(2));
     assert!(world.problems().iter().all(|problem| problem.starts_with("IngressClass one")), "{:?}", world.problems());
     assert_eq!(world.problems().len(), 1);
+}
+
+/// The Ingresses of `world` in the namespace `shop` that have lost all that they ask for.
+fn lost(world: World) -> Vec<String> {
+    let mut translator = Translator::default();
+    translator.update(&objects(&world.objects), &world.settings, &Dirty::everything());
+    let lost = translator.ingresses().filter(|key| translator.has_lost(key));
+    lost.map(|ObjectKey { name, .. }| name.to_string()).collect()
+}
+
+#[test]
+fn one_of_which_nothing_is_served_has_lost() {
+    let old = || world().with(ingress("old").host("x.com").path("Prefix", "/", "a:80").default_backend("a:80"));
+    let young = |name: &str| ingress(name).created(1).host("x.com").path("Prefix", "/", "b:80");
+    let world = old()
+        .with(young("all"))
+        .with(young("path").path("Prefix", "/b", "b:80"))
+        .with(young("unreached").default_backend("b:80"))
+        .with(ingress("all-hosts").created(1).host("y.com").default_backend("b:80"))
+        .with(ingress("second").created(2).default_backend("b:80"))
+        .with(ingress("first").created(1).default_backend("b:80"))
+        .with(ingress("invalid").host("bad_host").path("Prefix", "/", "b:80"))
+        .with(ingress("nothing").host("z.com"));
+    assert_eq!(lost(world), ["all", "invalid", "second", "unreached"]);
+    assert_eq!(lost(old().with(young("young"))), ["young"]);
 }

@@ -52,13 +52,15 @@ impl Translator {
         }
         if self.model.http.get(host) != http.as_ref() {
             self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
+            self.served.replace(self.model.http.get(host), http.as_ref());
             set(&mut self.model.http, host, http);
             touched.http.insert(host.clone());
         }
         if self.model.https.get(host) != https.as_ref() {
             let before = self.model.https.get(host);
-            let routes = |tls: Option<&TlsHost>| led_to(tls.map(|tls| &tls.virtual_host));
-            self.clusters.lead(&routes(before), &routes(https.as_ref()));
+            let routes = [before, https.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
+            self.clusters.lead(&led_to(routes[0]), &led_to(routes[1]));
+            self.served.replace(routes[0], routes[1]);
             let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
             self.use_secret(secrets.0, secrets.1, touched);
             set(&mut self.model.https, host, https);

@@ -16,6 +16,7 @@ fn ip(address: &str) -> Address {
 struct Given {
     name: &'static str,
     ours: bool,
+    served: bool,
     generation: i64,
     version: u32,
     addresses: Vec<Address>,
@@ -23,7 +24,7 @@ struct Given {
 }
 
 fn given(name: &'static str) -> Given {
-    Given { name, ours: true, generation: 1, version: 1, addresses: vec![], writers: vec![] }
+    Given { name, ours: true, served: true, generation: 1, version: 1, addresses: vec![], writers: vec![] }
 }
 
 impl Given {
@@ -32,7 +33,7 @@ impl Given {
     }
 
     fn published(&self) -> Published {
-        Published { uid: self.name.into(), generation: self.generation, since: 7 }
+        Published { uid: self.name.into(), generation: self.generation, since: 7, served: self.served }
     }
 
     /// As it is after this write.
@@ -154,6 +155,43 @@ fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
     desk.finished(&write, Outcome::Done, now);
     desk.look(inspection(&[left.written(&write)]), ours(), now);
     assert_eq!(desk.len(), 0);
+}
+
+#[test]
+fn one_that_lost_everything_gets_no_address_until_it_is_served() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let lost = Given { served: false, ..given("cart") };
+    desk.look(inspection(std::slice::from_ref(&lost)), ours(), now);
+    assert_eq!((desk.len(), waiting(&desk)), (0, vec![]));
+    let served = Given { served: true, ..lost };
+    desk.look(inspection(std::slice::from_ref(&served)), ours(), now);
+    accepted_and_started(&mut desk, &served, now);
+}
+
+#[test]
+fn one_that_loses_everything_loses_its_address_at_once() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let cart = Given { addresses: ours().to_vec(), writers: vec![US], ..given("cart") };
+    desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
+    let lost = Given { served: false, version: 2, ..cart };
+    desk.look(inspection(std::slice::from_ref(&lost)), ours(), now);
+    let write = desk.start(now).expect("a write, without an ACK");
+    assert_eq!((&*write.addresses, &write.programmed), (&[][..], &None));
+    desk.finished(&write, Outcome::Done, now);
+    // Somebody writes it again, and again: not as fast as both can.
+    let again = Given { version: 4, writers: vec!["other"], ..lost };
+    desk.look(inspection(std::slice::from_ref(&again)), ours(), now);
+    assert_eq!((desk.start(now), desk.start(now + BACKOFF.0).map(|write| write.addresses)), (None, Some(vec![])));
+}
+
+#[test]
+fn what_others_wrote_stays_where_everything_is_lost() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let lost = |addresses| Given { served: false, addresses, writers: vec!["other"], ..given("cart") };
+    desk.look(inspection(&[lost(vec![ip("203.0.113.1")])]), ours(), now);
+    assert_eq!(desk.len(), 0);
+    desk.look(inspection(&[lost(vec![ip("203.0.113.1"), ip("192.0.2.1")])]), ours(), now);
+    assert_eq!(desk.start(now).expect("a write").addresses, [ip("203.0.113.1")]);
 }
 
 #[test]

@@ -10,10 +10,11 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// What may happen, to the Ingress of a number or to both desks.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The Ingress is there with this generation, ours or not, with our address, another, or none.
+    /// The Ingress is there with this generation, ours or not, served or not, with our address, another, or none.
     Applied {
         at: usize,
         ours: bool,
+        served: bool,
         generation: i64,
         addresses: u8,
     },
@@ -35,8 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
     let at = 0..NAMES.len();
     let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Gone), Just(Outcome::Conflict), Just(Outcome::Failed)];
     prop_oneof![
-        4 => (at.clone(), any::<bool>(), 1..4_i64, 0..3_u8)
-            .prop_map(|(at, ours, generation, addresses)| Step::Applied { at, ours, generation, addresses }),
+        4 => (at.clone(), any::<bool>(), prop::bool::weighted(0.7), 1..4_i64, 0..3_u8)
+            .prop_map(|(at, ours, served, generation, addresses)| Step::Applied { at, ours, served, generation, addresses }),
         1 => at.clone().prop_map(Step::Deleted),
         3 => at.prop_map(Step::Accepted),
         3 => Just(Step::Start),
@@ -72,10 +73,11 @@ proptest! {
         let mut version = 0;
         for step in steps {
             match step {
-                Step::Applied { at, ours, generation, addresses: number } => {
+                Step::Applied { at, ours, served, generation, addresses: number } => {
                     version += 1;
                     let given = Given {
                         ours,
+                        served,
                         generation,
                         version,
                         addresses: addresses(number),
