@@ -1,12 +1,12 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test fuzz lint deny golden docs manifests e2e bench bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test fuzz lint deny golden docs manifests e2e ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## the release program: target/release/lockgate
 	$(CARGO) build --release --workspace --bin lockgate
@@ -38,6 +38,9 @@ manifests: ## rewrite what is made from the chart: its README.md and values.sche
 
 e2e: envoy grpc lab-build ## only the tests on real Envoy, API server and cluster; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
+
+ingress-conformance: ## the official Ingress conformance suite in a lab of its own: SUITE=its test program (see CONTRIBUTING.md)
+	@scripts/ingress-conformance.sh "$(SUITE)"
 
 bench: ## the whole system beside Contour on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some
 	@scripts/bench.sh

@@ -10,6 +10,8 @@ from api import NotYet
 IMAGES = [(pattern, shlex.split(command)) for pattern, _, command in
           (entry.strip().partition("=") for entry in os.environ["IMAGES"].split(";") if entry.strip())]
 IMAGES += [(name, [name]) for name in ("echo-basic", "coredns", "envoy")]
+# The echo server of the Ingress conformance suite answers as that of the Gateway API's does.
+IMAGES += [("ingressconformance/echoserver", ["echo-basic"])]
 
 
 def local_command(spec):

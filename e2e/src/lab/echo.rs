@@ -56,6 +56,8 @@ impl<'a> Echo<'a> {
 /// What an echo server says of the request that reached it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Echoed {
+    /// The namespace that it is in.
+    pub namespace: String,
     /// The Service that it is behind.
     pub service: String,
     /// Its pod.
@@ -78,6 +80,7 @@ impl Echoed {
         let value: Value = serde_json::from_slice(&answer.body).ok()?;
         let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
         value["pod"].is_string().then(|| Self {
+            namespace: text("namespace"),
             service: text("service"),
             pod: text("pod"),
             method: text("method"),

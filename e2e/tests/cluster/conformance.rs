@@ -1,14 +1,20 @@
-//! The scenarios of the conformance suite for Ingress v1 (Kubernetes SIG Network, 2021), restated. Each has a namespace of its
-//! own; the Ingress is made once its backends have endpoints, and from the moment when its status has an address, every request
-//! is sent once, and must be answered right.
+//! The scenarios of the conformance suite for Ingress v1 (Kubernetes SIG Network, 2021), restated. `make ingress-conformance`
+//! runs the suite itself.
+//!
+//! Each example has a namespace of its own. The Ingress is created once its backends have endpoints. From the moment when
+//! its status has an address, every request is sent once and must be answered right. As in the suite, the namespace is
+//! deleted after the example, and nobody waits for that: the next example has the same hosts. Here a finalizer holds the
+//! namespace, so the older Ingress is still there, without pods, in every run and not only in most.
 //!
 //! They run alone: a default backend answers for every host that no Ingress names, those of other specs included.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::process::Command;
 
 use bytes::Bytes;
 use e2e::lab::echo::Echoed;
+use e2e::lab::program;
 use e2e::lab::{Namespace, echo};
 use e2e::{Authority, Lab, Target};
 use hyper::{Method, Version};
@@ -33,6 +39,7 @@ impl<'a> Site<'a> {
         for (name, count) in services {
             space.endpoints(name, *count as usize).await;
         }
+        space.apply(HELD).await;
         space.apply(&ingress("conformance", "lockgate", spec)).await;
         let address = space.ingress_address("conformance").await;
         Self { space, address, requests: 0, faults: vec![] }
@@ -42,28 +49,92 @@ impl<'a> Site<'a> {
         Target::http(80, host).at(self.address).field("user-agent", AGENT)
     }
 
-    /// One request, answered with this status, and if that is 200, by this Service.
+    /// One request, answered with this status, and if that is 200, by this Service of this example's namespace.
     async fn expect(&mut self, target: &Target, what: &str, path: &str, expected: Option<&str>) {
         self.requests += 1;
         let found = match target.get(path).await {
-            Ok(answer) if answer.status == 200 => Ok(Echoed::of(&answer).map(|echoed| echoed.service)),
+            Ok(answer) if answer.status == 200 => {
+                Ok(Echoed::of(&answer).map(|echoed| (echoed.namespace, echoed.service)))
+            }
             Ok(answer) if answer.status == 404 => Ok(None),
             Ok(answer) => Err(format!("status {}", answer.status)),
             Err(error) => Err(error.to_string()),
         };
-        if found != Ok(expected.map(ToOwned::to_owned)) {
+        let expected = expected.map(|service| (self.space.name.clone(), service.to_owned()));
+        if found.as_ref() != Ok(&expected) {
             self.faults.push(format!("{what}{path}: {found:?}, not {expected:?}"));
         }
     }
 
-    /// The verdict; and the Ingress is taken away, for others shall find nothing of it.
-    async fn close(self, group: &str) {
-        println!("{group}: {} requests, {} not as they should be", self.requests, self.faults.len());
-        assert!(self.faults.is_empty(), "{}", self.faults.join("\n"));
-        self.space.kubectl(&["delete", "ingress", "conformance"], "").await;
-        let nobody = self.http("nobody.test");
+    /// One request to the default backend, which reaches it as it was sent.
+    async fn send(&mut self, method: &Method, host: &str, path: &str) {
+        self.requests += 1;
+        let answer = match self.http(host).send(method.clone(), path, Bytes::new()).await {
+            Ok(answer) => answer,
+            Err(error) => return self.faults.push(error.to_string()),
+        };
+        let mut hold = |holds: bool, fact: &str| {
+            if !holds {
+                self.faults.push(format!("{fact}: {answer:?}"));
+            }
+        };
+        hold(answer.status == 200 && answer.version == Version::HTTP_11, "200 over HTTP/1.1");
+        for field in ["content-length", "content-type", "date", "server"] {
+            hold(!answer.header(field).is_empty(), field);
+        }
+        let Some(echoed) = Echoed::of(&answer) else { return hold(false, "an answer of the backend") };
+        hold(echoed.namespace == self.space.name, "the namespace");
+        hold(echoed.service == "echo-service", "the Service");
+        hold(echoed.method == method.as_str(), "the method");
+        hold(echoed.path == path, "the path");
+        hold(echoed.proto == "HTTP/1.1", "the protocol");
+        hold(echoed.headers["User-Agent"][0] == AGENT, "User-Agent");
+    }
+
+    /// Deletes the namespace, waits for the end of nothing but its pods, and gives the verdict. `left` holds the namespace.
+    async fn leave(self, example: &str, left: &mut Left) {
+        let Self { space, address, requests, faults } = self;
+        println!("{example}: {requests} requests, {} not as they should be", faults.len());
+        left.0.push((space.name.clone(), address));
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        space.kubectl(&["delete", "namespace", &space.name, "--wait=false"], "").await;
+        let lab = space.lab();
+        // The API server removes nothing else of the namespace before its pods are gone, and one of them never goes.
+        let pods = async || lab.pods(&space.name, "").await.iter().all(|pod| pod.name == "held").then_some(());
+        lab.until("the pods to end", pods).await;
+    }
+}
+
+/// A pod that no node takes. Its finalizer keeps its namespace, and all else in it, until somebody removes it.
+const HELD: &str = "apiVersion: v1\nkind: Pod\nmetadata: { name: held, finalizers: [example.com/held] }\n\
+    spec: { nodeSelector: { example.com/nowhere: here }, containers: [{ name: none, image: none }] }\n";
+
+/// The namespaces that are left to terminate. When this is dropped they may go.
+#[derive(Default)]
+struct Left(Vec<(String, IpAddr)>);
+
+impl Left {
+    /// Lets the namespaces go and waits until nothing of them is served: other specs shall find nothing of it.
+    async fn end(mut self, lab: &Lab) {
+        self.release();
+        let Some((_, address)) = self.0.pop() else { return };
+        let nobody = Target::http(80, "nobody.test").at(address);
         let gone = async || nobody.get("/").await.is_ok_and(|answer| answer.status == 404).then_some(());
-        self.space.lab().until("404 for a host that no Ingress names", gone).await;
+        lab.until("404 for a host that no Ingress names", gone).await;
+    }
+
+    fn release(&self) {
+        for (namespace, _) in &self.0 {
+            let patch = "{\"metadata\":{\"finalizers\":null}}";
+            let args = ["--namespace", namespace, "patch", "pod", "held", "--type=merge", "--patch", patch];
+            let _ = Command::new(program("kubectl")).args(args).output();
+        }
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -90,8 +161,7 @@ fn rule(host: &str, paths: &[(&str, &str, &str)]) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn default_backend() {
     let lab = Lab::alone().await;
-    let spec = "defaultBackend: { service: { name: echo-service, port: { number: 8080 } } }";
-    let mut site = Site::open(&lab, lab.namespace("default-backend").await, &[("echo-service", 1)], spec).await;
+    let mut left = Left::default();
     for (method, host, path) in [
         (Method::GET, "my-host", "/"),
         (Method::GET, "my-host", "/sub-path"),
@@ -100,67 +170,52 @@ async fn default_backend() {
         (Method::DELETE, "some-host", "/resource"),
         (Method::PATCH, "my-host", "/resource"),
     ] {
-        site.requests += 1;
+        let space = lab.namespace("default-backend").await;
+        let mut site = Site::open(&lab, space, &[("echo-service", 1)], DEFAULT_BACKEND).await;
         let what = format!("{method} {host}{path}");
-        let answer = match site.http(host).send(method.clone(), path, Bytes::new()).await {
-            Ok(answer) => answer,
-            Err(error) => {
-                site.faults.push(format!("{what}: {error}"));
-                continue;
-            }
-        };
-        let mut hold = |holds: bool, fact: &str| {
-            if !holds {
-                site.faults.push(format!("{what}: {fact}: {answer:?}"));
-            }
-        };
-        hold(answer.status == 200 && answer.version == Version::HTTP_11, "200 over HTTP/1.1");
-        for field in ["content-length", "content-type", "date", "server"] {
-            hold(!answer.header(field).is_empty(), field);
-        }
-        let Some(echoed) = Echoed::of(&answer) else {
-            hold(false, "an answer of the backend");
-            continue;
-        };
-        hold(echoed.service == "echo-service", "the Service");
-        hold(echoed.method == method.as_str(), "the method");
-        hold(echoed.path == path, "the path");
-        hold(echoed.proto == "HTTP/1.1", "the protocol");
-        hold(echoed.headers["User-Agent"][0] == AGENT, "User-Agent");
+        site.send(&method, host, path).await;
+        site.leave(&format!("default backend: {what}"), &mut left).await;
     }
-    site.close("default backend").await;
+    left.end(&lab).await;
 }
+
+const DEFAULT_BACKEND: &str = "defaultBackend: { service: { name: echo-service, port: { number: 8080 } } }";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_rules() {
     let lab = Lab::alone().await;
-    let authority = Authority::new();
-    let space = lab.namespace("host-rules").await;
-    space.apply(&authority.issue(&["foo.bar.com"]).secret(&space.name, "conformance-tls")).await;
+    let mut left = Left::default();
     let spec = format!(
         "tls: [{{ hosts: [foo.bar.com], secretName: conformance-tls }}]\nrules:\n{}\
          - host: foo.bar.com\n  http:\n    paths:\n    - {{ path: /, pathType: Prefix, backend: {{ service: {{ name: foo-bar-com, \
          port: {{ name: http }} }} }} }}\n",
         rule("\"*.foo.com\"", &[("/", "Prefix", "wildcard-foo-com")])
     );
-    let mut site = Site::open(&lab, space, &[("wildcard-foo-com", 1), ("foo-bar-com", 1)], &spec).await;
-    let https = Target::https(443, "foo.bar.com", authority.der()).at(site.address);
-    site.expect(&https, "https://foo.bar.com", "/", Some("foo-bar-com")).await;
-    for (host, service) in [
-        ("foo.bar.com", Some("foo-bar-com")),
-        ("subdomain.bar.com", None),
-        ("bar.foo.com", Some("wildcard-foo-com")),
-        ("baz.bar.foo.com", None),
-        ("foo.com", None),
-    ] {
-        site.expect(&site.http(host), &format!("http://{host}"), "/", service).await;
+    for round in 1..=2 {
+        let authority = Authority::new();
+        let space = lab.namespace("host-rules").await;
+        space.apply(&authority.issue(&["foo.bar.com"]).secret(&space.name, "conformance-tls")).await;
+        let mut site = Site::open(&lab, space, &[("wildcard-foo-com", 1), ("foo-bar-com", 1)], &spec).await;
+        let https = Target::https(443, "foo.bar.com", authority.der()).at(site.address);
+        site.expect(&https, "https://foo.bar.com", "/", Some("foo-bar-com")).await;
+        for (host, service) in [
+            ("foo.bar.com", Some("foo-bar-com")),
+            ("subdomain.bar.com", None),
+            ("bar.foo.com", Some("wildcard-foo-com")),
+            ("baz.bar.foo.com", None),
+            ("foo.com", None),
+        ] {
+            site.expect(&site.http(host), &format!("http://{host}"), "/", service).await;
+        }
+        site.leave(&format!("host rules, round {round}"), &mut left).await;
     }
-    site.close("host rules").await;
+    left.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn path_rules() {
     let lab = Lab::alone().await;
+    let mut left = Left::default();
     let rules = [
         rule("exact-path-rules", &[("/foo", "Exact", "foo-exact")]),
         rule(
@@ -185,59 +240,70 @@ async fn path_rules() {
         "aaa-slash-bbb-slash-prefix",
         "foo-slash-exact",
     ];
-    let space = lab.namespace("path-rules").await;
-    let mut site =
-        Site::open(&lab, space, &services.map(|name| (name, 1)), &format!("rules:\n{}", rules.concat())).await;
-    for (host, path, service) in [
-        ("exact", "/foo", Some("foo-exact")),
-        ("exact", "/foo/", None),
-        ("exact", "/FOO", None),
-        ("exact", "/bar", None),
-        ("prefix", "/foo", Some("foo-prefix")),
-        ("prefix", "/foo/", Some("foo-prefix")),
-        ("prefix", "/FOO", None),
-        ("prefix", "/aaa/bbb", Some("aaa-slash-bbb-prefix")),
-        ("prefix", "/aaa/bbb/ccc", Some("aaa-slash-bbb-prefix")),
-        ("prefix", "/aaa/ccc", Some("aaa-prefix")),
-        ("prefix", "/aaaccc", None),
-        ("mixed", "/foo", Some("foo-exact")),
-        ("trailing-slash", "/aaa/bbb", Some("aaa-slash-bbb-slash-prefix")),
-        ("trailing-slash", "/aaa/bbb/", Some("aaa-slash-bbb-slash-prefix")),
-        ("trailing-slash", "/foo/", Some("foo-slash-exact")),
-        ("trailing-slash", "/foo", None),
-    ] {
-        let host = format!("{host}-path-rules");
-        site.expect(&site.http(&host), &format!("http://{host}"), path, service).await;
+    let spec = format!("rules:\n{}", rules.concat());
+    for round in 1..=2 {
+        let space = lab.namespace("path-rules").await;
+        let mut site = Site::open(&lab, space, &services.map(|name| (name, 1)), &spec).await;
+        for (host, path, service) in [
+            ("exact", "/foo", Some("foo-exact")),
+            ("exact", "/foo/", None),
+            ("exact", "/FOO", None),
+            ("exact", "/bar", None),
+            ("prefix", "/foo", Some("foo-prefix")),
+            ("prefix", "/foo/", Some("foo-prefix")),
+            ("prefix", "/FOO", None),
+            ("prefix", "/aaa/bbb", Some("aaa-slash-bbb-prefix")),
+            ("prefix", "/aaa/bbb/ccc", Some("aaa-slash-bbb-prefix")),
+            ("prefix", "/aaa/ccc", Some("aaa-prefix")),
+            ("prefix", "/aaaccc", None),
+            ("mixed", "/foo", Some("foo-exact")),
+            ("trailing-slash", "/aaa/bbb", Some("aaa-slash-bbb-slash-prefix")),
+            ("trailing-slash", "/aaa/bbb/", Some("aaa-slash-bbb-slash-prefix")),
+            ("trailing-slash", "/foo/", Some("foo-slash-exact")),
+            ("trailing-slash", "/foo", None),
+        ] {
+            let host = format!("{host}-path-rules");
+            site.expect(&site.http(&host), &format!("http://{host}"), path, service).await;
+        }
+        site.leave(&format!("path rules, round {round}"), &mut left).await;
     }
-    site.close("path rules").await;
+    left.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ingress_class() {
     let lab = Lab::alone().await;
+    let mut left = Left::default();
     let space = lab.namespace("ingress-class").await;
-    let backend = "defaultBackend: { service: { name: echo-service, port: { number: 8080 } } }";
-    space.apply(&ingress("nobodys", "some-invalid-class-name", backend)).await;
+    space.apply(&ingress("nobodys", "some-invalid-class-name", DEFAULT_BACKEND)).await;
     // Once one of ours that was made later has its address, the other would have had its own.
-    let site = Site::open(&lab, space, &[("echo-service", 1)], backend).await;
+    let site = Site::open(&lab, space, &[("echo-service", 1)], DEFAULT_BACKEND).await;
     let status = site.space.ingress("nobodys").await["status"]["loadBalancer"].clone();
     assert_eq!(status, serde_json::json!({}), "an Ingress of a class that nobody serves");
-    site.close("ingress class").await;
+    site.leave("ingress class", &mut left).await;
+    left.end(&lab).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn load_balancing() {
     let lab = Lab::alone().await;
-    let spec = "defaultBackend: { service: { name: echo-service, port: { number: 8080 } } }";
-    let mut site = Site::open(&lab, lab.namespace("load-balancing").await, &[("echo-service", 10)], spec).await;
-    let mut pods = BTreeSet::new();
-    for _ in 0..100 {
-        site.requests += 1;
-        match site.http("my-host").get("/").await {
-            Ok(answer) if answer.status == 200 => pods.extend(Echoed::of(&answer).map(|echoed| echoed.pod)),
-            other => site.faults.push(format!("{other:?}")),
+    let mut left = Left::default();
+    for replicas in [1, 10] {
+        let space = lab.namespace("load-balancing").await;
+        let mut site = Site::open(&lab, space, &[("echo-service", replicas)], DEFAULT_BACKEND).await;
+        let mut pods = BTreeSet::new();
+        for _ in 0..100 {
+            site.requests += 1;
+            match site.http("my-host").get("/").await {
+                Ok(answer) if answer.status == 200 => pods.extend(Echoed::of(&answer).map(|echoed| echoed.pod)),
+                other => site.faults.push(format!("{other:?}")),
+            }
         }
+        let reached = pods.len() == replicas as usize;
+        if !reached {
+            site.faults.push(format!("{replicas} pods expected, and 100 requests have reached {pods:?}"));
+        }
+        site.leave(&format!("load balancing over {replicas}"), &mut left).await;
     }
-    assert_eq!(pods.len(), 10, "pods that 100 requests have reached: {pods:?}");
-    site.close("load balancing").await;
+    left.end(&lab).await;
 }
