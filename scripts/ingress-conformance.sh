@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export LAB=${LAB:-ingress} BIN=${BIN:-$PWD/e2e/lab/bin}
 export DIR=${DIR:-/tmp/lockgate-$LAB}
-reports=$PWD/.lockgate/ingress-conformance
+reports=$PWD/.lockgate/ingress-conformance-$LAB
 
 [[ -n ${1:-} ]] || die "SUITE is not set: make ingress-conformance SUITE=BINARY
 BINARY is the test program of https://github.com/kubernetes-sigs/ingress-controller-conformance, which is not published as
