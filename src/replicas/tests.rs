@@ -148,6 +148,11 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 2, 1).await;
     drop(one);
     until(&replica.here, &cart(2), 1, 1).await;
+    // A replica that is ahead asks for an Ingress that is not served here yet.
+    let unserved = Published { uid: "u".into(), generation: 2, since: 2, served: false };
+    let ingresses = [(ObjectKey::new("shop", "cart"), unserved)].into_iter().collect();
+    replica.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
+    until(&replica.here, &cart(2), 1, 0).await;
 }
 
 /// An Envoy by state of the world.

@@ -60,7 +60,10 @@ pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
             object: class.meta.object_ref(Kind::IngressClass),
             field: format!("metadata.annotations[{DEFAULT_CLASS:?}]"),
             reason: Reason::MultipleDefaultClasses,
-            message: format!("IngressClass {:?} is marked as the default too, and is older", &*oldest.meta.key.name),
+            message: format!(
+                "IngressClass {:?} is marked as the default too, and takes precedence",
+                &*oldest.meta.key.name
+            ),
             consequence: "an Ingress without a class is served by every controller whose class is a default".to_owned(),
         })
         .collect()
