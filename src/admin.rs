@@ -1,11 +1,12 @@
 //! The admin server: health, metrics, and what the process knows, for those who operate it.
 //!
 //! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. [`scraping`] is a
-//! server for `/metrics` alone, which then is not here. `/debug/` shows
-//! objects and resources and changes the log, so it answers loopback peers only, which `kubectl port-forward` makes of
-//! whoever may use it. Private keys are never shown, to nobody.
+//! server for `/metrics` alone, which then is not here. `/debug/` shows objects and resources and changes the log, so it
+//! answers this machine only ([`local`]). `kubectl port-forward` makes a local client of whoever may use it. Private keys
+//! are never shown to anybody.
 
 mod debug;
+mod local;
 mod readiness;
 pub mod scraping;
 
@@ -14,15 +15,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::inspection::Inspection;
+use crate::listening::http::{Limits, Server};
 use crate::metrics::{self, Metrics};
 use crate::snapshot::Snapshot;
 use crate::telemetry::LogControl;
@@ -40,10 +42,10 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The listener failed.
-    #[error("the admin server failed: {0}")]
-    Serve(#[from] std::io::Error),
 }
+
+/// The paths of probes, which are answered however many other requests there are.
+const PROBES: &[&str] = &["/healthz", "/readyz"];
 
 /// What the admin server shows. Everything in it is shared with those who change it.
 pub struct AdminState {
@@ -83,24 +85,21 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the admin address is open to the network: /debug/ answers this machine only, everything else everybody"
+            "the admin address is open to the network: /debug/ answers connections to 127.0.0.1 from this machine, \
+             everything else answers everybody"
         );
     }
     Ok(listener)
 }
 
 /// Serves until `shutdown` is ready and the requests under way are answered.
-pub async fn serve(
-    listener: TcpListener,
-    state: Arc<AdminState>,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), Error> {
-    let service = router(state).into_make_service_with_connect_info::<SocketAddr>();
-    Ok(axum::serve(listener, service).with_graceful_shutdown(shutdown).await?)
+pub async fn serve(listener: TcpListener, state: Arc<AdminState>, shutdown: impl Future<Output = ()> + Send + 'static) {
+    let server = Server { name: "admin", routes: router(state), probes: PROBES, limits: Limits::default() };
+    server.serve(listener, None, shutdown).await;
 }
 
 fn router(state: Arc<AdminState>) -> Router {
-    let debug = debug::router().layer(middleware::from_fn(loopback_only));
+    let debug = debug::router().layer(middleware::from_fn(local::only));
     let (routes, fallback) = match state.scraped_elsewhere {
         true => (Router::new(), "not found; there are /healthz, /readyz and /debug/; /metrics is at metrics.address\n"),
         false => (
@@ -131,14 +130,6 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
 /// The metrics, as Prometheus reads them.
 fn encoded(metrics: &Metrics) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.encode()).into_response()
-}
-
-async fn loopback_only(ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
-    if peer.ip().to_canonical().is_loopback() {
-        return next.run(request).await;
-    }
-    let text = "/debug/ answers this machine only; in a cluster use kubectl port-forward\n";
-    (StatusCode::FORBIDDEN, text).into_response()
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ pub mod export;
 mod fuzz;
 #[cfg(test)]
 mod golden;
+pub mod identity;
 pub mod inspection;
 pub mod leader;
+pub mod listening;
 pub mod metrics;
 pub mod model;
 mod parallel;

@@ -14,6 +14,8 @@ use paths::{code, paths_of_crate};
 /// What each module may use of ours, itself always included. `source::objects` allows that part alone.
 const ARROWS: &[(&str, &[&str])] = &[
     // Base modules.
+    ("identity", &[]),
+    ("listening", &[]),
     ("metrics", &[]),
     ("parallel", &[]),
     ("protobuf", &[]),
@@ -23,14 +25,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tls", &[]),
     // What is to be served, and how it is said.
     ("model", &["provenance"]),
-    ("settings", &["model", "re2", "telemetry"]),
+    ("settings", &["identity", "model", "re2", "telemetry"]),
     ("snapshot", &["protobuf", "provenance"]),
     ("source", &["crd", "model", "protobuf", "provenance", "settings", "snapshot"]),
     ("leader", &["metrics", "source"]),
-    ("pki", &["leader", "metrics", "source::cluster"]),
+    ("pki", &["identity", "leader", "metrics", "source::cluster"]),
     ("translate", &["crd", "model", "parallel", "provenance", "re2", "settings", "source::objects"]),
     ("envoy", &["model", "parallel", "protobuf", "provenance", "settings", "snapshot"]),
-    ("xds", &["protobuf", "snapshot", "tls"]),
+    ("xds", &["identity", "listening", "protobuf", "snapshot", "tls"]),
     ("export", &["protobuf", "snapshot"]),
     ("inspection", &["source::objects", "translate::problem"]),
     ("replicas", &["inspection", "snapshot", "source::objects", "xds"]),
@@ -38,11 +40,21 @@ const ARROWS: &[(&str, &[&str])] = &[
         "status",
         &["inspection", "leader", "metrics", "provenance", "replicas", "settings", "source", "translate::problem"],
     ),
-    ("drain", &["envoy::names"]),
+    ("drain", &["envoy::names", "listening"]),
     // Those who run it.
     (
         "admin",
-        &["inspection", "metrics", "protobuf", "snapshot", "source::objects", "telemetry", "tls", "translate::problem"],
+        &[
+            "inspection",
+            "listening",
+            "metrics",
+            "protobuf",
+            "snapshot",
+            "source::objects",
+            "telemetry",
+            "tls",
+            "translate::problem",
+        ],
     ),
     (
         "controller",
@@ -67,6 +79,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "drain",
             "envoy",
             "export",
+            "identity",
             "inspection",
             "leader",
             "metrics",
@@ -92,7 +105,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("anyhow", &["cmd"]),
     ("aws_lc_rs", &["source"]),
-    ("axum", &["admin", "drain", "replicas", "xds"]),
+    ("axum", &["admin", "drain", "listening", "replicas", "xds"]),
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
     ("der", &["source"]),

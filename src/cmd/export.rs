@@ -202,7 +202,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
         error = scraping.failed() => return Err(error),
-        ended = admin => return ended.context("the admin server ended"),
+        () = admin => bail!("the admin server ended"),
         () = late => bail!("nothing to write after {} s: {}", FIRST_LISTS.as_secs(), missing()),
         ended = &mut export => {
             ended.context("the export panicked")??;

@@ -55,7 +55,10 @@ impl Scraping {
         let server = scraping::serve(listener, configs, metrics.clone(), async move {
             let _ = stopping.wait_for(|stopping| *stopping).await;
         });
-        tasks.push(tokio::spawn(async { server.await.context("the server for metrics ended") }));
+        tasks.push(tokio::spawn(async {
+            server.await;
+            Ok(())
+        }));
         Ok(Self { tasks })
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Envoy, Error, Timing, drain, quit};
+use crate::listening::http::{Limits, Server};
 
 /// How long somebody who asks `/drained` waits for a drain to begin: the SIGTERM to this container comes in the same
 /// moment as the hook of Envoy's, or it does not come, when Envoy's container alone is restarted.
@@ -38,13 +39,15 @@ pub async fn serve(
     let router =
         Router::new().route("/healthz", get(async || "ok\n")).route("/drained", get(drained)).with_state(envoy.clone());
     let (ended, mut ending) = watch::channel(false);
-    let server = axum::serve(listener, router).with_graceful_shutdown(async move {
+    // The kubelet's hook waits as long as Envoy drains.
+    let limits = Limits { answer: None, ..Limits::default() };
+    let server = Server { name: "drain", routes: router, probes: &["/healthz"], limits };
+    let mut server = tokio::spawn(server.serve(listener, None, async move {
         let _ = ending.wait_for(|ended| *ended).await;
-    });
-    let mut server = tokio::spawn(async move { server.await });
+    }));
     tokio::select! {
         () = stop => {}
-        ended = &mut server => return Ok(ended.map_err(io::Error::other)??),
+        ended = &mut server => return Ok(ended.map_err(io::Error::other)?),
     }
     let result = end(&envoy, timing).await;
     ended.send_replace(true);
