@@ -73,6 +73,21 @@ const SETS: &[(&str, &[&str])] = &[
             "watchNamespaces={lockgate,shop}",
         ],
     ),
+    (
+        "network policies with more than the default",
+        &[
+            "networkPolicy.xdsFrom[0].namespaceSelector.matchLabels.team=shop",
+            "networkPolicy.metricsFrom[0].ipBlock.cidr=192.0.2.0/24",
+            "networkPolicy.controllerIngress[0].ports[0].port=admin",
+            "networkPolicy.envoyIngress[0].ports[0].port=9001",
+            "settings.listeners.overloadProbe.port=8005",
+            "settings.http.http3.enabled=true",
+            "xdsTls.names.envoys={*.envoys.example.com}",
+            "xdsTls.names.grpc={spiffe://example.com/ns/*/sa/client}",
+            "xdsTls.names.replicas={lockgate}",
+        ],
+    ),
+    ("no network policies", &["networkPolicy.enabled=false"]),
     ("certificates by cert-manager", &["xdsTls.mode=cert-manager"]),
     (
         "certificates by an issuer of the cluster",
@@ -152,11 +167,42 @@ async fn a_real_api_server_takes_it_with_any_values() {
         assert!(warnings.is_empty(), "{name}: {warnings:?}");
         assert!(objects.len() > 12, "{name}: {} objects", objects.len());
         assert_flags_parse(name, &objects);
+        assert_policies_fit(name, &objects, !values.contains(&"networkPolicy.enabled=false"));
         println!("{name}: {} objects", objects.len());
     }
     let manifests =
         std::fs::read_to_string(e2e::process::repository().join("manifests/lockgate.yaml")).expect("the manifests");
     dry_run(&kubeconfig, &manifests).unwrap_or_else(|error| panic!("manifests/lockgate.yaml: {error}"));
+}
+
+/// There is a NetworkPolicy for the pods of each workload, and it names ports that they have. Of the ports that are for
+/// somebody, none is open to everybody.
+fn assert_policies_fit(set: &str, objects: &[Value], wanted: bool) {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let policies: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "NetworkPolicy").collect();
+    assert_eq!(policies.len(), if wanted { 2 } else { 0 }, "{set}");
+    for policy in policies {
+        let chosen = policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels");
+        let pods: Vec<&Value> = objects
+            .iter()
+            .map(|object| &object["spec"]["template"])
+            .filter(|pod| chosen.iter().all(|(key, value)| pod["metadata"]["labels"][key] == *value))
+            .collect();
+        assert_eq!(pods.len(), 1, "{set}: {chosen:?}");
+        let containers = list(&pods[0]["spec"]["containers"]);
+        let ports: Vec<Value> = containers.iter().flat_map(|container| list(&container["ports"])).collect();
+        for rule in list(&policy["spec"]["ingress"]) {
+            for port in list(&rule["ports"]) {
+                let (name, protocol) = (&port["port"], &port["protocol"]);
+                let named = ports.iter().any(|own| own["name"] == *name && own["protocol"] == *protocol);
+                assert!(named || name.is_number(), "{set}: {name} {protocol} is no port of {ports:?}");
+                let open = ["http", "https", "http3"].iter().any(|open| name == open);
+                // Those that a set asks for are numbers, or the rule for `controllerIngress`.
+                let asked = name.is_number() || set.contains("more than the default") && name == "admin";
+                assert!(rule["from"].is_array() != open || asked, "{set}: {rule}");
+            }
+        }
+    }
 }
 
 /// Every container whose image is ours is given flags that the program takes.
