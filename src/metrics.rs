@@ -47,6 +47,7 @@ struct Inner {
     publications: Counter,
     streams: Family<Variant, Gauge>,
     streams_refused: Counter,
+    connections_refused: Family<Reason, Counter>,
     responses: Family<Type, Counter>,
     pushed_resources: Family<Type, Counter>,
     pushed_bytes: Family<Type, Counter>,
@@ -134,6 +135,7 @@ impl Metrics {
             publications: Counter::default(),
             streams: Family::default(),
             streams_refused: Counter::default(),
+            connections_refused: Family::default(),
             responses: Family::default(),
             pushed_resources: Family::default(),
             pushed_bytes: Family::default(),
@@ -237,6 +239,11 @@ impl Metrics {
     /// A stream was refused: no authentication, no node, a type that the service does not serve.
     pub fn stream_refused(&self) {
         self.0.streams_refused.inc();
+    }
+
+    /// A connection for xDS was refused, for this reason.
+    pub fn connection_refused(&self, reason: &'static str) {
+        self.0.connections_refused.get_or_create(&Reason { reason }).inc();
     }
 
     /// A response of `type_name` went out, with `resources` resources (removals included) in `bytes` bytes.
@@ -349,6 +356,11 @@ impl Inner {
         registry.register("publications", "Snapshots published", self.publications.clone());
         registry.register("xds_streams", "Open xDS streams, by variant", self.streams.clone());
         registry.register("xds_streams_refused", "xDS streams refused", self.streams_refused.clone());
+        registry.register(
+            "xds_connections_refused",
+            "Connections for xDS refused, by reason: name is a certificate whose names give no role",
+            self.connections_refused.clone(),
+        );
         registry.register("xds_responses", "Responses sent, by type", self.responses.clone());
         registry.register("xds_pushed_resources", "Resources sent, by type", self.pushed_resources.clone());
         registry.register_with_unit("xds_pushed", "Bytes sent, by type", Unit::Bytes, self.pushed_bytes.clone());
@@ -420,6 +432,7 @@ mod tests {
         metrics.set_resources("Cluster", 5);
         metrics.published();
         metrics.stream_refused();
+        metrics.connection_refused("name");
         metrics.pushed("Cluster", 5, 1_200);
         metrics.acked("Cluster", Duration::from_millis(3));
         metrics.nacked("Listener");
@@ -445,6 +458,7 @@ mod tests {
                 "lockgate_resources{type=\"Cluster\"} 5",
                 "lockgate_publications_total 1",
                 "lockgate_xds_streams_refused_total 1",
+                "lockgate_xds_connections_refused_total{reason=\"name\"} 1",
                 "lockgate_xds_responses_total{type=\"Cluster\"} 1",
                 "lockgate_xds_pushed_resources_total{type=\"Cluster\"} 5",
                 "lockgate_xds_pushed_bytes_total{type=\"Cluster\"} 1200",

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-pub use certificate::{first_name, not_after};
+pub use certificate::{first_name, names, not_after};
 pub use plan::{plan, timestamp};
 
 /// Data key of a certificate.
@@ -66,6 +66,20 @@ pub enum Role {
 impl Role {
     /// All three.
     pub const ALL: [Self; 3] = [Self::Authority, Self::Server, Self::Envoy];
+
+    /// The URI in its certificate, a SPIFFE ID. Certificates of all versions have it.
+    pub fn uri(self, wanted: &Wanted) -> String {
+        format!("spiffe://lockgate.dev/ns/{}/{}/{}", wanted.namespace, wanted.prefix, self.subject())
+    }
+
+    /// The common name in its certificate, and the end of its URI.
+    fn subject(self) -> &'static str {
+        match self {
+            Self::Authority => "authority",
+            Self::Server => "controller",
+            Self::Envoy => "envoy",
+        }
+    }
 
     /// The end of its Secret's name.
     pub fn suffix(self) -> &'static str {

@@ -34,8 +34,6 @@ pub enum Clients<'a> {
     Anybody,
     /// A certificate of these authorities (`ca.crt`), or the handshake fails.
     Known(&'a [u8]),
-    /// The same, but who shows none is let in, to be told so in words that it understands.
-    KnownOrTold(&'a [u8]),
 }
 
 /// The settings of a server that shows `pair`, and speaks these protocols, by ALPN.
@@ -51,7 +49,6 @@ pub fn server_config(pair: Pair, clients: Clients, alpn: &[&str]) -> Result<Arc<
     let verifier = match clients {
         Clients::Anybody => None,
         Clients::Known(authorities) => Some(verifier(authorities)?),
-        Clients::KnownOrTold(authorities) => Some(verifier(authorities)?.allow_unauthenticated()),
     };
     let builder = match verifier {
         None => builder.with_no_client_auth(),

@@ -56,8 +56,9 @@
 //!   ```
 //! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
 //!   NACK. A [`Registry`] lists the open streams.
-//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory, or with one that changes ([`Tls`]); without it, clients on this machine only, for
-//!   what is served may be private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
+//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory and a [policy](crate::identity::Policy) of names, or
+//!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may hold
+//!   private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
 //!
 //! The whole of it, for two groups of real Envoys: `examples/xds_server.rs`.
 
@@ -74,6 +75,7 @@ mod order;
 mod pace;
 mod past;
 mod push;
+mod refusals;
 mod rest;
 mod server;
 mod service;
@@ -93,7 +95,8 @@ pub use locators::Locator;
 pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
+pub use refusals::Refused;
 pub use server::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
 pub use service::{Client, Service, Stores};
 pub use stream::{Refusal, Stream};
-pub use tls::{Tls, tls_config, tls_config_of};
+pub use tls::{Secured, Tls, tls_config, tls_config_of};

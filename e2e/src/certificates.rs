@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -59,18 +59,38 @@ impl Authority {
         )
     }
 
+    /// An authority that others have made, from its certificate and private key, PEM.
+    ///
+    /// # Panics
+    /// If they are none.
+    pub fn stolen(certificate: &str, key: &str) -> Issuer<'static, KeyPair> {
+        let key = KeyPair::from_pem(key).expect("a private key");
+        Issuer::from_ca_cert_pem(certificate, key).expect("a certificate")
+    }
+
     /// A new key pair for names or addresses; each has a serial number of its own.
     ///
     /// # Panics
     /// If a name cannot be written into a certificate.
     pub fn issue(&self, names: &[&str]) -> Pair {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).expect("names for a certificate");
-        params.distinguished_name.push(DnType::CommonName, "test");
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        Pair { certificate: certificate.pem(), der: certificate.der().clone(), key: key.serialize_pem() }
+        issue(&self.issuer, names)
     }
+}
+
+/// A new key pair that `issuer` signs, for names, URIs such as `spiffe://...`, or addresses.
+///
+/// # Panics
+/// If a name cannot be written into a certificate.
+pub fn issue(issuer: &Issuer<'_, KeyPair>, names: &[&str]) -> Pair {
+    let (uris, names): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.contains("://"));
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).expect("names for a certificate");
+    let uris = uris.into_iter().map(|uri| SanType::URI(uri.try_into().expect("a URI")));
+    params.subject_alt_names.extend(uris);
+    params.distinguished_name.push(DnType::CommonName, "test");
+    let key = KeyPair::generate().expect("a key");
+    let certificate = params.signed_by(&key, issuer).expect("a certificate");
+    Pair { certificate: certificate.pem(), der: certificate.der().clone(), key: key.serialize_pem() }
 }
 
 impl Pair {

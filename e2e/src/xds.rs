@@ -9,9 +9,13 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpSocket;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
+use tokio_rustls::client::TlsStream;
 
+use crate::certificates::Pair;
 use crate::wait::PATIENCE;
 
 /// The type of load assignments.
@@ -59,6 +63,46 @@ impl Connection {
         Ok(Self { sender })
     }
 
+    /// The same by TLS, as [`tls`] connects.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn secured(
+        port: u16,
+        root: &CertificateDer<'static>,
+        own: Option<&Pair>,
+    ) -> Result<Self, crate::client::Error> {
+        let stream = tls(port, root, own, "h2").await?;
+        let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(Self { sender })
+    }
+
+    /// Sends a gRPC request whose body is `sent`, and no more of it ever comes. Gives the status if there is an answer.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn unfinished(
+        &mut self,
+        path: &str,
+        sent: Bytes,
+    ) -> Result<(Option<String>, impl Sized + use<>), crate::client::Error> {
+        let (body, feed) = mpsc::unbounded_channel();
+        body.send(sent)?;
+        let request = hyper::Request::post(format!("http://localhost{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Feed(feed))?;
+        self.sender.ready().await?;
+        let mut answer = Box::pin(self.sender.send_request(request));
+        let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut answer).await;
+        let status = match early {
+            Ok(answer) => answer?.headers().get("grpc-status").map(|status| format!("{status:?}")),
+            Err(_) => None,
+        };
+        Ok((status, (body, answer)))
+    }
+
     /// Opens a stream.
     ///
     /// # Errors
@@ -76,6 +120,38 @@ impl Connection {
         }
         Ok(Stream { requests, responses: answer.into_body(), arrived: Vec::new() })
     }
+}
+
+/// Connects by TLS to a port of this machine, for the server name `localhost`. The certificate `own` is shown, or none.
+///
+/// # Errors
+/// If it is refused, which a client without a certificate may learn only when it reads.
+///
+/// # Panics
+/// If a certificate is none.
+pub async fn tls(
+    port: u16,
+    root: &CertificateDer<'static>,
+    own: Option<&Pair>,
+    protocol: &str,
+) -> Result<TlsStream<TcpStream>, crate::client::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(root.clone())?;
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_root_certificates(roots);
+    let mut config = match own {
+        None => config.with_no_client_auth(),
+        Some(pair) => {
+            let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).expect("a private key");
+            config.with_client_auth_cert(vec![pair.der.clone()], key)?
+        }
+    };
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    let socket = TcpStream::connect(("127.0.0.1", port)).await?;
+    socket.set_nodelay(true)?;
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    Ok(connector.connect(ServerName::try_from("localhost")?, socket).await?)
 }
 
 impl Stream {

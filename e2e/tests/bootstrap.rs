@@ -46,7 +46,7 @@ async fn envoy_starts_without_warnings_sotw() {
 /// A directory with a key pair for both ends of xDS, and the authority behind it.
 fn xds_certificates(authority: &Authority) -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let pair = authority.issue(&["127.0.0.1"]);
+    let pair = authority.issue(&["127.0.0.1", "envoy"]);
     for (name, content) in [("tls.crt", &pair.certificate), ("tls.key", &pair.key), ("ca.crt", &authority.pem())] {
         std::fs::write(directory.path().join(name), content).expect("a file written");
     }

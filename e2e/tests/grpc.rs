@@ -484,7 +484,7 @@ async fn kills_of_the_controller_cost_no_call() {
 async fn a_client_and_the_controller_prove_who_they_are() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new();
-    let pair = authority.issue(&["127.0.0.1"]);
+    let pair = authority.issue(&["127.0.0.1", "envoy"]);
     for (name, content) in [("tls.crt", &pair.certificate), ("tls.key", &pair.key), ("ca.crt", &authority.pem())] {
         std::fs::write(directory.path().join(name), content).expect("a file written");
     }

@@ -42,7 +42,7 @@ async fn addresses_certificates_and_the_log_are_those_of_the_file() {
     let manifests = shop(&backend);
     let certificates = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::new();
-    let pair = authority.issue(&["localhost"]);
+    let pair = authority.issue(&["localhost", "envoy"]);
     for (name, content) in [("tls.crt", &pair.certificate), ("tls.key", &pair.key), ("ca.crt", &authority.pem())] {
         std::fs::write(certificates.path().join(name), content).expect("a file");
     }

@@ -6,7 +6,7 @@ mod writing;
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -105,7 +105,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         error = writing.failed() => return Err(error),
         error = scraping.failed() => return Err(error),
         ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
-        ended = &mut admin => return ended.context("the admin server panicked")?.context("the admin server ended"),
+        ended = &mut admin => return ended.context("the admin server panicked").and_then(|()| bail!("the admin server ended")),
     }
     readiness.stopping();
     pipeline.stop();
@@ -138,8 +138,10 @@ fn limits(settings: &Xds) -> Limits {
             files = granted;
         }
     }
-    let possible =
-        files.current.map_or(asked, |files| usize::try_from(files).unwrap_or(asked).saturating_sub(OTHER_FILES));
+    let files = files.current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX));
+    // Connections whose client is not known yet have files of their own.
+    let arriving = Limits::default().arriving.min(files / 8).max(2);
+    let possible = files.saturating_sub(OTHER_FILES + arriving);
     if possible < asked {
         tracing::warn!(
             possible,
@@ -147,7 +149,8 @@ fn limits(settings: &Xds) -> Limits {
             "fewer xDS connections than asked for are possible: the limit of open files is low"
         );
     }
-    Limits { connections: asked.min(possible.max(2)), connection_age: settings.connection_age, ..Limits::default() }
+    let connections = asked.min(possible.max(2));
+    Limits { connections, arriving, connection_age: settings.connection_age, ..Limits::default() }
 }
 
 /// What each client is served. From then on somebody wants it.
@@ -155,11 +158,12 @@ fn stores(served: Served) -> Stores {
     Stores::by_client(move |client| Some(served.want(view(client)).clone()))
 }
 
-/// gRPC clients and servers have a view of their own; whoever does not say what it is, is served as an Envoy. Routes in
+/// gRPC clients and servers have a view of their own, without secrets; who has no name of an Envoy gets no other. Whoever
+/// does not say what it is, is served as an Envoy. Routes in
 /// many resources take an Envoy that asks for all types on one stream, by delta: the resources say so themselves.
 fn view(client: Client<'_>) -> View {
     match client {
-        _ if client.node.is_grpc() => View::Grpc,
+        _ if client.node.is_grpc() || !client.roles.envoy => View::Grpc,
         Client { variant: Variant::Delta, aggregated: true, api: ApiVersion::V3, .. } => View::Envoy,
         _ => View::Whole,
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::settings_args::{scalar, texts};
+use super::settings_args::{item, lists_of, scalar, texts};
 use crate::settings::{Node, Override};
 
 /// A flag is read where its directory is, so there a word is one; in the file, which may be checked elsewhere, it may be
@@ -26,6 +26,20 @@ pub struct ServerArgs {
     /// they change; `off`: none, in clear text to everybody [default: auto in a pod, else clear text to this machine only]
     #[arg(long, value_name = "auto|off|DIR", value_parser = certificates, help_heading = "xDS")]
     xds_tls: Option<String>,
+
+    /// Names in the certificates of Envoys, which get everything, private keys included: DNS names or URIs, in which `*`
+    /// stands for any part of one label or segment [default: the name that the controller issues; with a directory, envoy]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.envoyNames"), help_heading = "xDS")]
+    xds_envoy_names: Vec<String>,
+
+    /// Names in the certificates of gRPC clients without a proxy, which get no secrets [default: none]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.grpcNames"), help_heading = "xDS")]
+    xds_grpc_names: Vec<String>,
+
+    /// Names in the certificates of the controller's replicas [default: those in its own certificate]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.replicaNames"))]
+    #[arg(help_heading = "xDS")]
+    xds_replica_names: Vec<String>,
 
     /// With `--xds-tls auto`: the Secrets are PREFIX-ca, PREFIX-server and PREFIX-envoy, in the namespace of this pod
     /// [default: lockgate-xds]
@@ -109,6 +123,11 @@ impl ServerArgs {
             ("xds.peers", "--peers", &self.peers),
             ("leaderElection.lease", "--lease", &self.lease),
         ];
-        texts(flags).chain(election).collect()
+        let lists = [
+            ("xds.envoyNames", "--xds-envoy-names", &self.xds_envoy_names),
+            ("xds.grpcNames", "--xds-grpc-names", &self.xds_grpc_names),
+            ("xds.replicaNames", "--xds-replica-names", &self.xds_replica_names),
+        ];
+        texts(flags).chain(lists_of(lists)).chain(election).collect()
     }
 }

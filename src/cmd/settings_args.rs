@@ -234,11 +234,9 @@ impl SettingsArgs {
             ("externalNames.allow", "--enable-external-name-services", self.enable_external_name_services, "true"),
             ("listeners.ipv6", "--disable-ipv6", self.disable_ipv6, "false"),
         ];
-        let lists = lists.into_iter().filter(|(.., list)| !list.is_empty());
-        let lists = lists.map(|(key, flag, list)| Override { key, flag, value: Node::texts(list) });
         let switches = switches.into_iter().filter(|(.., on, _)| *on);
         let switches = switches.map(|(key, flag, _, value)| Override { key, flag, value: Node::text(value) });
-        texts(flags).chain(lists).chain(switches).chain(self.log.overrides())
+        texts(flags).chain(lists_of(lists)).chain(switches).chain(self.log.overrides())
     }
 }
 
@@ -264,12 +262,20 @@ pub(super) fn texts<const N: usize>(
     given.into_iter().flatten()
 }
 
+/// The settings of flags that have a list, by key and flag. An empty list is a flag that is not given.
+pub(super) fn lists_of<const N: usize>(
+    flags: [(&'static str, &'static str, &Vec<String>); N],
+) -> impl Iterator<Item = Override> {
+    let given = flags.into_iter().filter(|(.., list)| !list.is_empty());
+    given.map(|(key, flag, list)| Override { key, flag, value: Node::texts(list) })
+}
+
 /// Checks a flag's value as the file's key `key` would be.
 pub(super) fn scalar(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| settings::check_value(key, &Node::text(text)).map(|()| text.to_owned())
 }
 
 /// Checks one of a flag's values as an item of the list `key` would be.
-fn item(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
+pub(super) fn item(key: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync {
     move |text| settings::check_value(key, &Node::texts([&text.to_owned()])).map(|()| text.to_owned())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::CommandFactory;
 
 use super::*;
+use crate::identity::Pattern;
 use crate::settings::{
     self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
 };
@@ -61,7 +62,8 @@ fn every_flag_arrives() {
          --response-timeout off --trusted-hops 2 --xds-address [::1]:1 --xds-tls {} --gate-timeout 5s \
          --removal-grace 0s --xds-max-connection-age off --xds-max-connections 2 --id me --admin-address 127.0.0.1:2 --metrics-address 127.0.0.1:3 --metrics-tls ./metrics --log-format json --log-level debug \
          --peers lockgate-peers.ingress.svc:18000 --status-address 192.0.2.1,lb.example.com --leader-election on --lease mine \
-         --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s --xds-ca-lifetime 24s --xds-rotation-pause 1s",
+         --xds-secrets edge --xds-service edge-xds --xds-certificate-lifetime 6s --xds-ca-lifetime 24s --xds-rotation-pause 1s \
+         --xds-envoy-names envoy,*.envoys --xds-grpc-names spiffe://x/client --xds-replica-names edge",
         kubeconfig.display(),
         dir.display()
     ))
@@ -91,6 +93,10 @@ fn every_flag_arrives() {
     process.xds.connection_age = None;
     process.xds.connections = 2;
     process.xds.peers = Some(Endpoint { host: "lockgate-peers.ingress.svc".into(), port: 18000 });
+    let names = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+    process.xds.envoy_names = names(&["envoy", "*.envoys"]);
+    process.xds.grpc_names = names(&["spiffe://x/client"]);
+    process.xds.replica_names = names(&["edge"]);
     process.xds.secrets = "edge".into();
     process.xds.service = "edge-xds".into();
     process.xds.certificate_lifetime = Duration::from_secs(6);

@@ -23,6 +23,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
 
 use super::{Fault, Role, Wanted};
+use crate::identity::Names;
 
 /// Certificates are good from this long before they are made, for clocks that are behind.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
@@ -80,15 +81,15 @@ pub fn not_after(pem: &[u8]) -> Result<(SystemTime, SystemTime), String> {
     Ok((all.first().copied().unwrap_or(least), least))
 }
 
+/// The names of the first certificate in `pem`.
+pub fn names(pem: &[u8]) -> Names {
+    let first = certificates(pem).ok().and_then(|all| all.into_iter().next());
+    first.map(|leaf| Names::read(&leaf)).unwrap_or_default()
+}
+
 /// The first DNS name of the first certificate in `pem`.
 pub fn first_name(pem: &[u8]) -> Option<String> {
-    let certificates = certificates(pem).ok()?;
-    let leaf = parse(certificates.first()?).ok()?;
-    let names = leaf.subject_alternative_name().ok()??;
-    names.value.general_names.iter().find_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    })
+    names(pem).dns.into_iter().next()
 }
 
 fn parse<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, String> {
@@ -163,8 +164,8 @@ impl Issuer {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "lockgate");
-        params.distinguished_name.push(DnType::CommonName, subject(role));
-        params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(uri(role, wanted))?)];
+        params.distinguished_name.push(DnType::CommonName, role.subject());
+        params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(role.uri(wanted))?)];
         if role == Role::Server {
             for name in &wanted.names {
                 params.subject_alt_names.push(SanType::DnsName(Ia5String::try_from(name.as_str())?));
@@ -202,7 +203,7 @@ pub(super) fn judge(
         return Err("tls.key: it is not the key of tls.crt".to_owned());
     }
     let uris = read.subject_alternative_name().ok().flatten();
-    let uri = uri(role, wanted);
+    let uri = role.uri(wanted);
     if !uris.is_some_and(|names| names.value.general_names.iter().any(|name| *name == GeneralName::URI(&uri))) {
         return Err(format!("tls.crt: it is not made for \"{uri}\""));
     }
@@ -250,19 +251,6 @@ fn private_key(pem: &[u8]) -> Result<KeyPair, String> {
     let text = std::str::from_utf8(pem).map_err(|_| "it is not PEM".to_owned())?;
     // What the library says might quote the key.
     KeyPair::from_pem(text).map_err(|_| "it is no private key in PEM".to_owned())
-}
-
-fn subject(role: Role) -> &'static str {
-    match role {
-        Role::Authority => "authority",
-        Role::Server => "controller",
-        Role::Envoy => "envoy",
-    }
-}
-
-/// Who the holder is, in the form of SPIFFE.
-fn uri(role: Role, wanted: &Wanted) -> String {
-    format!("spiffe://lockgate.dev/ns/{}/{}/{}", wanted.namespace, wanted.prefix, subject(role))
 }
 
 /// Replicas of the controller call each other, with the key pair that Envoys see.

@@ -13,7 +13,7 @@ use super::values::numbers::{
     Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
-use super::values::process::{Certificates, Directory, LogFilter};
+use super::values::process::{Certificates, Directory, Identity, LogFilter};
 use super::values::services::{Descriptors, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
 use super::values::tls::{CipherSuite, Curve, Version};

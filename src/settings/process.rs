@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Endpoint;
+use crate::identity::Pattern;
 use crate::telemetry;
 
 /// Settings of the process itself, in the file or by flags. Most of them hold only after a restart.
@@ -50,6 +51,12 @@ pub struct Xds {
     pub connection_age: Option<Duration>,
     /// Connections at a time.
     pub connections: u32,
+    /// Names in certificates of Envoys. Empty: the name that the controller issues, or `envoy` with a directory.
+    pub envoy_names: Vec<Pattern>,
+    /// Names in certificates of gRPC clients without a proxy.
+    pub grpc_names: Vec<Pattern>,
+    /// Names in certificates of replicas. Empty: those in the controller's own certificate.
+    pub replica_names: Vec<Pattern>,
     /// A name whose addresses are the xDS ports of all replicas; `None`: this is the only one.
     pub peers: Option<Endpoint>,
 }
@@ -127,6 +134,9 @@ impl Default for Xds {
             removal_grace: Duration::from_secs(1),
             connection_age: Some(Duration::from_secs(30 * 60)),
             connections: 10_000,
+            envoy_names: Vec::new(),
+            grpc_names: Vec::new(),
+            replica_names: Vec::new(),
             peers: None,
         }
     }

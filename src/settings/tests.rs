@@ -169,6 +169,9 @@ fn every_field_has_a_key() {
                     Xds {
                         address: _,
                         tls: _,
+                        envoy_names: _,
+                        grpc_names: _,
+                        replica_names: _,
                         secrets: _,
                         service: _,
                         certificate_lifetime: _,
@@ -205,7 +208,7 @@ fn every_field_has_a_key() {
         + 2
         + 1
         + 1
-        + (12 + 1 + 2 + 2 + 5 + 1);
+        + (15 + 1 + 2 + 2 + 5 + 1);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

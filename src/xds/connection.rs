@@ -31,14 +31,21 @@ use tonic::{Code, Status};
 use tower_service::Service as _;
 
 use super::waits::Rarely;
+use crate::identity::{Role, Roles};
+use crate::snapshot::ResourceType;
 
 pub(super) use io::Io;
 pub use limits::Limits;
 pub(super) use places::Places;
 
-/// What a client may send on one stream, or on one connection, before the server has taken it up.
-const STREAM_WINDOW: u32 = 512 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
+/// What a client may send on one stream, or on one connection, before the server has read it. Small, because requests are
+/// read at once: only what is stalled fills a window.
+const STREAM_WINDOW: u32 = 64 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
+/// The read buffer of an HTTP/1.1 connection.
+const HTTP1_BUFFER: usize = 32 << 10;
+/// How long the header of an HTTP/1.1 request may take, and how long a connection waits for its next request.
+const HTTP1_HEADER: Duration = Duration::from_secs(20);
 /// The header fields of one request.
 const HEADERS: u32 = 16 << 10;
 /// Longer than any process lives, and no overflow of a clock.
@@ -49,17 +56,49 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// Whether it may have anything, secrets included.
-    pub trusted: bool,
+    /// What it may ask for.
+    pub roles: Roles,
     /// Becomes true when the connection is about to be closed.
     leaving: watch::Receiver<bool>,
 }
 
 impl Peer {
-    /// The peer of a connection, if it may have anything; else why not.
-    pub(super) fn trusted(peer: Option<Self>) -> Result<Self, &'static str> {
-        let peer = peer.ok_or("the connection has no peer")?;
-        if peer.trusted { Ok(peer) } else { Err("no client certificate of ours: nothing is served") }
+    /// Returns the peer of a request for resources of type `kind`, if it is known before the first message.
+    ///
+    /// # Errors
+    /// The peer is neither an Envoy nor a gRPC client, or asks for what only Envoys get.
+    pub(super) fn discovering(peer: Option<Self>, kind: Option<ResourceType>) -> Result<Self, Status> {
+        let peer = peer.ok_or_else(|| Status::unauthenticated("the connection has no peer"))?;
+        if !peer.roles.envoy && !peer.roles.grpc {
+            return Err(Status::permission_denied("the client certificate is of no Envoy and of no gRPC client"));
+        }
+        peer.may_have(kind)?;
+        Ok(peer)
+    }
+
+    /// Returns the peer of a request that only clients of `role` may send.
+    ///
+    /// # Errors
+    /// The peer has another role.
+    pub(super) fn in_role(peer: Option<Self>, role: Role) -> Result<Self, Status> {
+        let peer = peer.ok_or_else(|| Status::unauthenticated("the connection has no peer"))?;
+        match peer.roles.has(role) {
+            true => Ok(peer),
+            false => Err(Status::permission_denied(format!("the client certificate is not one of {role}"))),
+        }
+    }
+
+    /// Checks that the peer may have resources of type `kind`.
+    ///
+    /// # Errors
+    /// Secrets are for Envoys.
+    pub(super) fn may_have(&self, kind: Option<ResourceType>) -> Result<(), Status> {
+        match kind == Some(ResourceType::SECRET) && !self.roles.envoy {
+            true => {
+                Err(Status::permission_denied("secrets are for Envoys, and the client certificate is not one of Envoy"))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Waits until the connection is about to be closed: its streams then end, for the client to open them anew on
@@ -95,15 +134,30 @@ impl Shared {
             .keep_alive_interval(limits.keepalive)
             .keep_alive_timeout(limits.keepalive_timeout);
         // For REST.
-        http.http1().timer(TokioTimer::new()).header_read_timeout(limits.first_request);
+        http.http1().timer(TokioTimer::new()).header_read_timeout(HTTP1_HEADER).max_buf_size(HTTP1_BUFFER);
         Self { routes: routes.fallback(unknown), limits, http, requests: Arc::default(), stopping }
     }
 
+    /// Answers every request of a connection with `status`, until the client has gone or [`Limits::admission`] is over.
+    pub async fn turn_away(&self, io: Io, address: SocketAddr, status: Status) {
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http2().timer(TokioTimer::new()).max_concurrent_streams(1).max_header_list_size(HEADERS);
+        http.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.admission).max_buf_size(HTTP1_BUFFER);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = refusal(&request, status.clone());
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let served = tokio::time::timeout(self.limits.admission, http.serve_connection(TokioIo::new(io), service));
+        if let Ok(Err(error)) = served.await {
+            tracing::debug!(peer = %address, %error, "a refused xDS connection broke");
+        }
+    }
+
     /// Serves one connection until either side has closed it.
-    pub async fn serve(&self, io: Io, address: SocketAddr, trusted: bool) {
+    pub async fn serve(&self, io: Io, address: SocketAddr, roles: Roles) {
         let (leave, leaving) = watch::channel(false);
         let (requests, mut under_way) = watch::channel(0);
-        let peer = Peer { address, trusted, leaving };
+        let peer = Peer { address, roles, leaving };
         let service = service_fn(|request| self.respond(request, &peer, &requests));
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(io), service));
         let mut stopping = self.stopping.clone();
@@ -189,13 +243,15 @@ fn chance(address: SocketAddr) -> u64 {
 }
 
 /// What is not to be answered, in the words of the protocol that the client speaks.
-fn refusal(request: &Request<Body>, status: Status) -> Response {
+pub(super) fn refusal<B>(request: &Request<B>, status: Status) -> Response {
     let content = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     if content.starts_with(b"application/grpc") {
         return status.into_http::<Body>();
     }
     let code = match status.code() {
         Code::Unimplemented => StatusCode::NOT_FOUND,
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::PermissionDenied => StatusCode::FORBIDDEN,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (code, format!("{}\n", status.message())).into_response()

@@ -102,14 +102,14 @@ async fn answer(
     peer: Option<Peer>,
     body: Body,
 ) -> Result<Encoded, Status> {
-    let peer = Peer::trusted(peer).map_err(Status::unauthenticated)?;
+    let peer = Peer::discovering(peer, Some(kind))?;
     let request = Requests::<DiscoveryRequest>::new(body).message().await?;
     let request = request.ok_or_else(|| Status::invalid_argument("there is no request"))?;
     let request = v2::complete(request, Some(kind), api);
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request);
     let fetch = fetch.map_err(|refusal| Status::invalid_argument(refusal.to_string()))?;
-    let store = service.stores.of(Client::polling(&fetch.node, api)).map_err(Status::not_found)?;
+    let store = service.stores.of(Client::polling(&fetch.node, api, peer.roles)).map_err(Status::not_found)?;
     let snapshot = service.newest(&store).await.ok_or_else(|| Status::unavailable("the server stops"))?;
     let response = fetch.response(&snapshot);
     let encoded = encode::response(&response, Variant::Sotw, &service.identifier);

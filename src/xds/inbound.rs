@@ -13,6 +13,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame};
+use http_body_util::BodyExt;
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -27,6 +28,8 @@ use super::waits::Rarely;
 
 /// A request of up to this size is taken without asking how much else is on its way.
 const SMALL: usize = 256 << 10;
+/// The same for the first request of a stream, before anything of the client was understood.
+const FIRST: usize = 32 << 10;
 /// What all larger requests that are on their way may have together.
 const ALLOWANCE: usize = 4 * LARGEST_REQUEST;
 /// A larger request that takes longer to arrive, waiting for its turn included, is given up.
@@ -58,6 +61,8 @@ pub(super) struct Requests<R> {
     /// Since when a large one is coming, and its part of the allowance.
     since: Option<Instant>,
     permit: Option<OwnedSemaphorePermit>,
+    /// Whether a request of this stream was understood.
+    understood: bool,
     request: PhantomData<fn() -> R>,
 }
 
@@ -71,6 +76,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
             coming: None,
             since: None,
             permit: None,
+            understood: false,
             request: PhantomData,
         }
     }
@@ -85,14 +91,17 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                 self.coming = Some(self.prefix()?);
             }
             if let Some(length) = self.coming {
-                if length > SMALL && self.permit.is_none() {
-                    self.permit = Some(self.turn(length).await?);
+                let small = if self.understood { SMALL } else { FIRST };
+                if length > small && self.permit.is_none() {
+                    let since = *self.since.get_or_insert_with(Instant::now);
+                    self.permit = Some(turn(length, since + ARRIVAL_LIMIT).await?);
                 }
                 if self.arrived.remaining() >= length {
                     (self.coming, self.since) = (None, None);
                     let message = self.arrived.split_to(length);
                     let request = decode::<R>(message);
                     self.permit = None;
+                    self.understood |= request.is_ok();
                     return request.map(Some);
                 }
             }
@@ -118,15 +127,6 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
             1 => Err(Status::unimplemented("the request is compressed; no compression was offered")),
             flag => Err(Status::internal(format!("a message begins with {flag}, not with 0 or 1: this is no gRPC"))),
         }
-    }
-
-    /// Waits until a large message may come.
-    async fn turn(&mut self, length: usize) -> Result<OwnedSemaphorePermit, Status> {
-        let deadline = *self.since.get_or_insert_with(Instant::now) + ARRIVAL_LIMIT;
-        let size = u32::try_from(length >> 10).unwrap_or(u32::MAX);
-        let turn = tokio::time::timeout_at(deadline, LARGE_ONES.clone().acquire_many_owned(size)).await;
-        let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at a time"))?;
-        turn.map_err(|closed| Status::internal(closed.to_string()))
     }
 
     /// What the body has next.
@@ -158,6 +158,35 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                 }
             }
         }
+    }
+}
+
+/// Waits until a large request of `length` bytes may arrive.
+async fn turn(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, Status> {
+    let size = u32::try_from(length >> 10).unwrap_or(u32::MAX);
+    let turn = tokio::time::timeout_at(deadline, LARGE_ONES.clone().acquire_many_owned(size)).await;
+    let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at a time"))?;
+    turn.map_err(|closed| Status::internal(closed.to_string()))
+}
+
+/// Reads a body of at most `most` bytes until `deadline`. A large one takes its part of the allowance that all large
+/// requests share.
+pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Bytes, Status> {
+    let (mut arrived, mut permit) = (Vec::new(), None);
+    loop {
+        let frame = tokio::time::timeout_at(deadline, body.frame()).await;
+        let Some(frame) = frame.map_err(|_| Status::deadline_exceeded("the body did not arrive in time"))? else {
+            return Ok(arrived.into());
+        };
+        let frame = frame.map_err(|error| Status::invalid_argument(format!("the body cannot be read: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if arrived.len() + data.len() > most {
+            return Err(Status::resource_exhausted(format!("the body has more than {most} bytes")));
+        }
+        if arrived.len() + data.len() > FIRST && permit.is_none() {
+            permit = Some(turn(most, deadline).await?);
+        }
+        arrived.extend_from_slice(&data);
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::message::{Node, Notice, Request, Response, Variant};
+use super::refusals::Refused;
 use super::stream::Stream;
 use crate::snapshot::{Snapshot, Store};
 
@@ -42,6 +43,12 @@ pub trait Observer: Send + Sync + 'static {
     fn noticed(&self, _stream: &StreamInfo, _node: &Node, _notice: &Notice) {}
     /// The stream is closed; `reason` in lower case.
     fn closed(&self, _stream: &StreamInfo, _node: Option<&Node>, _reason: &str) {}
+    /// A connection was refused. The server has logged it, or leaves it out because it has logged the like a moment ago.
+    fn refused(&self, _peer: SocketAddr, _reason: Refused) {}
+    /// What to append to the log line about a client whose names give it no role: where names are set.
+    fn help_with_names(&self) -> String {
+        String::new()
+    }
 }
 
 /// All open streams, for a debug page and for those who want to know how far they are. Holds no stream alive.

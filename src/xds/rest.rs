@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use tokio::time::Instant;
+use tonic::{Code, Status};
 
 use super::encode;
 use super::fetch::Fetch;
@@ -59,7 +60,7 @@ async fn answer(
     request: http::Request<Body>,
 ) -> Result<Response, Failure> {
     let peer = request.extensions().get::<Peer>().cloned();
-    let peer = Peer::trusted(peer).map_err(|problem| (StatusCode::UNAUTHORIZED, problem.to_owned()))?;
+    let peer = Peer::discovering(peer, Some(kind)).map_err(|status| denied(&status))?;
     not_for_browsers(request.headers())?;
     let deadline = Instant::now() + hold(request.headers());
     let body = body(request, LARGEST_REQUEST).await?;
@@ -68,8 +69,18 @@ async fn answer(
     let request = v2::complete(request, Some(kind), api);
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
-    let store = service.stores.of(Client::polling(&fetch.node, api)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
+    let store =
+        service.stores.of(Client::polling(&fetch.node, api, peer.roles)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
     respond(service, &store, &asked, fetch, deadline).await
+}
+
+/// The answer to a client that may not have what it asks for.
+pub(super) fn denied(status: &Status) -> Failure {
+    let code = match status.code() {
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::FORBIDDEN,
+    };
+    (code, status.message().to_owned())
 }
 
 /// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
@@ -82,13 +93,13 @@ pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
 
 /// The body of a request, of at most `most` bytes, if it comes in time.
 pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
-    let body = axum::body::to_bytes(request.into_body(), most);
-    let body = tokio::time::timeout(ARRIVAL_LIMIT, body).await.map_err(|_| {
-        (StatusCode::REQUEST_TIMEOUT, format!("the body did not arrive within {} s", ARRIVAL_LIMIT.as_secs()))
-    })?;
-    body.map_err(|error| {
-        let what = format!("the body cannot be read, or has more than {} MiB: {error}", most >> 20);
-        (StatusCode::PAYLOAD_TOO_LARGE, what)
+    inbound::whole(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
+        let code = match status.code() {
+            Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
+            Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (code, status.message().to_owned())
     })
 }
 

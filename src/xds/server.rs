@@ -6,30 +6,27 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::IntoResponse;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
+use tonic::Status;
 
-use super::connection::{Io, Places, Shared};
+use super::connection::{Io, Places, Shared, refusal};
 pub use super::connection::{Limits, Peer};
+use super::refusals::{Refusals, Refused};
 use super::service::Service;
 use super::status;
 use super::tls::Tls;
+use crate::identity::{Names, Role, Roles};
+use crate::listening::{Slot, Slots};
 
-/// A TLS handshake that takes longer is given up.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Connections that may wait to be accepted. With the usual 128, some of a thousand clients that come back at once are
 /// reset. Linux takes no more than `net.core.somaxconn`, which is as much.
 const BACKLOG: u32 = 4096;
-/// Clients at a time that are told why they are refused; more are just refused.
-const REFUSALS: usize = 64;
 /// A client that is refused has this long to read why.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
-/// One line in the log for all refusals of this long.
-const REFUSAL_LOG: Duration = Duration::from_secs(10);
 /// HTTP/2 for "go away": an empty SETTINGS frame, then GOAWAY with the code ENHANCE_YOUR_CALM, and room for the reason.
 const GO_AWAY: [u8; 26] = *b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
@@ -40,7 +37,7 @@ pub enum Access {
     PlainFromLoopback,
     /// Plain text, from everywhere: secrets travel in clear.
     PlainFromEverywhere,
-    /// TLS; a client without a certificate of our CA gets nothing.
+    /// TLS. A client needs a certificate of our CA, with a name that gives it a role.
     Tls(Tls),
 }
 
@@ -98,11 +95,19 @@ pub async fn serve_within(
     service: Arc<Service>,
 ) -> Result<(), ServerError> {
     let mut stopping = service.stopping.clone();
-    let others = service.others.clone().layer(axum::middleware::from_fn(trusted_only));
+    let others = service.others.clone().layer(axum::middleware::from_fn(replicas_only));
+    let refusals = Arc::new(Refusals::new(service.observer.clone()));
     let routes = status::routes(service.registry.clone()).merge(others).merge(service.routes());
-    let shared = Arc::new(Shared::new(routes, limits, stopping.clone()));
-    let places = Arc::new(Places::default());
-    let (mut connections, mut refusals) = (JoinSet::new(), Refusals::default());
+    let entrance = Arc::new(Entrance {
+        access,
+        shared: Shared::new(routes, limits, stopping.clone()),
+        places: Arc::default(),
+        limits,
+        refusals,
+        stopping: stopping.clone(),
+    });
+    let arriving = Slots::new(limits.arriving, limits.arriving.div_ceil(2));
+    let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -118,64 +123,124 @@ pub async fn serve_within(
                 continue;
             }
         };
-        let place = match places.take(address.ip(), &limits) {
-            Ok(place) => place,
-            Err(reason) => {
-                refusals.count(address, reason);
-                if connections.len() < limits.connections + REFUSALS && !matches!(access, Access::Tls(_)) {
-                    connections.spawn(refuse(socket, reason));
-                }
-                continue;
-            }
-        };
         let _ = socket.set_nodelay(true);
-        let (access, shared) = (access.clone(), shared.clone());
-        // Handshakes go on beside each other, so that a slow client holds up nobody.
-        connections.spawn(async move {
-            match admit(socket, address, access).await {
-                Ok((io, trusted)) => shared.serve(io, address, trusted).await,
-                Err(reason) => tracing::warn!(peer = %address, "xDS connection refused: {reason}"),
-            }
-            drop(place);
-        });
+        // Handshakes run side by side, so that a slow client holds up nobody.
+        let (entrance, slot) = (entrance.clone(), arriving.enter(address.ip()));
+        connections.spawn(async move { entrance.connection(socket, address, slot).await });
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
     Ok(())
 }
 
-/// Lets requests of those pass who may have something.
-async fn trusted_only(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
-    match Peer::trusted(request.extensions().get::<Peer>().cloned()) {
-        Ok(_) => next.run(request).await,
-        Err(why) => (http::StatusCode::UNAUTHORIZED, format!("{why}\n")).into_response(),
+/// What all connections go through, from the first byte to the end.
+struct Entrance {
+    access: Access,
+    shared: Shared,
+    /// The places of clients that are known.
+    places: Arc<Places>,
+    limits: Limits,
+    refusals: Arc<Refusals>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Entrance {
+    /// Admits one client and serves it. Until it is known, it holds a slot and little else.
+    async fn connection(&self, socket: TcpStream, address: SocketAddr, slot: Slot) {
+        let mut stopping = self.stopping.clone();
+        let admitted = tokio::select! {
+            admitted = tokio::time::timeout(self.limits.admission, admit(socket, address, self.access.clone())) => admitted,
+            () = slot.evicted() => return self.refusals.count(address, Refused::Evicted, ""),
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+        };
+        let Admitted { io, roles, stranger } = match admitted {
+            Ok(Ok(admitted)) => admitted,
+            Ok(Err((reason, detail))) => return self.refusals.count(address, reason, &detail),
+            Err(_) => return self.refusals.count(address, Refused::Timeout, ""),
+        };
+        if let Some(stranger) = stranger {
+            self.refusals.count(address, Refused::Name, &stranger);
+            let status = Status::permission_denied(format!("nothing is served to this client: {stranger}"));
+            tokio::select! {
+                () = self.shared.turn_away(io, address, status) => {}
+                () = slot.evicted() => {}
+            }
+            return;
+        }
+        match self.places.take(address.ip(), &self.limits) {
+            Ok(place) => {
+                drop(slot);
+                self.shared.serve(io, address, roles).await;
+                drop(place);
+            }
+            Err(reason) => {
+                self.refusals.count(address, Refused::Connections, reason);
+                tokio::select! {
+                    () = refuse(io, reason) => {}
+                    () = slot.evicted() => {}
+                }
+            }
+        }
     }
 }
 
-/// Whether a client may connect, and then whether it may have anything.
-pub(super) async fn admit(socket: TcpStream, address: SocketAddr, access: Access) -> Result<(Io, bool), String> {
-    match access {
-        Access::PlainFromEverywhere => Ok((Io::Plain(socket), true)),
-        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => Ok((Io::Plain(socket), true)),
-        Access::PlainFromLoopback => {
-            Err("plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear".into())
-        }
-        Access::Tls(mut tls) => {
-            let handshake = async {
-                let config = tls.current().await.ok_or_else(|| io::Error::other("there is no certificate"))?;
-                TlsAcceptor::from(config).accept(socket).await
-            };
-            let stream = tokio::time::timeout(HANDSHAKE_LIMIT, handshake).await;
-            let stream = stream.map_err(|_| "the TLS handshake took too long".to_owned())?;
-            let stream = stream.map_err(|error| format!("the TLS handshake failed: {error}"))?;
-            let trusted = stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
-            Ok((Io::Tls(Box::new(stream)), trusted))
-        }
+/// Lets the requests of replicas pass.
+async fn replicas_only(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+    match Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Replica) {
+        Ok(_) => next.run(request).await,
+        Err(status) => refusal(&request, status),
     }
+}
+
+/// A connection whose client is known.
+pub(super) struct Admitted {
+    io: Io,
+    roles: Roles,
+    /// The names in the client's certificate if none of them gives a role, and what to do about it.
+    stranger: Option<String>,
+}
+
+/// Finds out who a client is.
+///
+/// # Errors
+/// Why it may not connect.
+pub(super) async fn admit(
+    socket: TcpStream,
+    address: SocketAddr,
+    access: Access,
+) -> Result<Admitted, (Refused, String)> {
+    let plain = match access {
+        Access::PlainFromEverywhere => true,
+        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => true,
+        Access::PlainFromLoopback => {
+            let what = "plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear";
+            return Err((Refused::PlainText, what.to_owned()));
+        }
+        Access::Tls(_) => false,
+    };
+    // A silent connection costs no buffer and no TLS state.
+    let broken = |error: io::Error| (Refused::Handshake, error.to_string());
+    socket.readable().await.map_err(broken)?;
+    let Access::Tls(mut tls) = access else {
+        debug_assert!(plain);
+        return Ok(Admitted { io: Io::Plain(socket), roles: Roles::ALL, stranger: None });
+    };
+    let settings = tls.current().await.ok_or_else(|| (Refused::Handshake, "there is no certificate".to_owned()))?;
+    let accepted = TlsAcceptor::from(settings.config).accept(socket).await;
+    let stream = accepted.map_err(|error| match error.get_ref().and_then(|error| error.downcast_ref()) {
+        Some(rustls::Error::NoCertificatesPresented) => (Refused::NoCertificate, String::new()),
+        _ => broken(error),
+    })?;
+    let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let names = leaf.map(|leaf| Names::read(leaf)).unwrap_or_default();
+    // Without a certificate there is no role, whatever the policy says.
+    let roles = if leaf.is_some() { settings.policy.roles(&names) } else { Roles::default() };
+    let stranger = roles.is_empty().then(|| format!("its certificate has {names}, which gives it no role"));
+    Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, stranger })
 }
 
 /// Tells an HTTP/2 client why it is not served.
-async fn refuse(mut socket: TcpStream, reason: &'static str) {
+async fn refuse(mut socket: Io, reason: &'static str) {
     let mut frames = GO_AWAY.to_vec();
     if let Some(length) = frames.get_mut(11) {
         *length += u8::try_from(reason.len()).unwrap_or_default();
@@ -188,21 +253,4 @@ async fn refuse(mut socket: TcpStream, reason: &'static str) {
         tokio::io::copy(&mut socket, &mut tokio::io::sink()).await
     };
     let _ = tokio::time::timeout(REFUSAL_LIMIT, told).await;
-}
-
-/// Connections that were refused, for the log.
-#[derive(Default)]
-struct Refusals {
-    count: u64,
-    logged: Option<Instant>,
-}
-
-impl Refusals {
-    fn count(&mut self, address: SocketAddr, reason: &str) {
-        self.count += 1;
-        if self.logged.is_none_or(|logged| logged.elapsed() > REFUSAL_LOG) {
-            tracing::warn!(peer = %address, count = self.count, "xDS connections refused: {reason}");
-            *self = Self { count: 0, logged: Some(Instant::now()) };
-        }
-    }
 }

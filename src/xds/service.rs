@@ -12,6 +12,7 @@ use super::order::Timing;
 use super::past::Past;
 use super::session::Method;
 use super::{fetch, rest, v2};
+use crate::identity::Roles;
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Store};
 
 /// Largest request taken: an Envoy that comes back names everything that it has.
@@ -62,12 +63,14 @@ pub struct Client<'a> {
     pub aggregated: bool,
     /// The version of the API.
     pub api: ApiVersion,
+    /// What the names in its certificate allow.
+    pub roles: Roles,
 }
 
 impl<'a> Client<'a> {
     /// One that polls by itself for each type.
-    pub(super) fn polling(node: &'a Node, api: ApiVersion) -> Self {
-        Self { node, variant: Variant::Sotw, aggregated: false, api }
+    pub(super) fn polling(node: &'a Node, api: ApiVersion, roles: Roles) -> Self {
+        Self { node, variant: Variant::Sotw, aggregated: false, api, roles }
     }
 }
 
@@ -145,7 +148,7 @@ impl Service {
         Self { observer, ..self }
     }
 
-    /// Answers requests for other `routes` on the same port, of clients that are let in.
+    /// Answers requests for other `routes` on the same port, of replicas of this server.
     pub fn with_routes(self, routes: axum::Router) -> Self {
         Self { others: routes, ..self }
     }

@@ -61,14 +61,15 @@ impl Method {
         R: Message + Default + Into<Request> + 'static,
     {
         let (head, body) = request.into_parts();
-        let peer = match Peer::trusted(head.extensions.get::<Peer>().cloned()) {
+        let peer = match Peer::discovering(head.extensions.get::<Peer>().cloned(), self.implied) {
             Ok(peer) => peer,
-            Err(why) => return Status::unauthenticated(why).into_http(),
+            Err(status) => return status.into_http(),
         };
         let info = StreamInfo { id: self.service.next_stream(), peer: peer.address, variant: self.variant };
         self.service.observer.opened(&info);
         let session = Session {
             ending: self.ending(&peer),
+            peer,
             alarm: Alarm::new(),
             watch: None,
             node: Arc::default(),
@@ -88,6 +89,7 @@ impl Method {
 struct Session<R> {
     method: Method,
     info: StreamInfo,
+    peer: Peer,
     /// Why it is to end, once it is. Waited for from first to last, since to begin anew at each step costs more than the
     /// step.
     ending: BoxFuture<'static, &'static str>,
@@ -204,7 +206,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         };
         service.observer.introduced(&self.info, node);
         service.observer.received(&self.info, node, &request);
-        let client = Client { node, variant: *variant, aggregated: implied.is_none(), api: self.method.api };
+        let (aggregated, api, roles) = (implied.is_none(), self.method.api, self.peer.roles);
+        let client = Client { node, variant: *variant, aggregated, api, roles };
         let store = match service.stores.of(client) {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),
@@ -236,7 +239,12 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
     /// What the transport gave: a request, or the end of the stream.
     fn decoded(&mut self, request: Result<Option<Request>, Status>) -> Result<Request, Step> {
         match request {
-            Ok(Some(request)) => Ok(v2::complete(request, self.method.implied, self.method.api)),
+            Ok(Some(request)) => {
+                let request = v2::complete(request, self.method.implied, self.method.api);
+                let kind = self.method.implied.or_else(|| ResourceType::of_url(&request.type_url));
+                self.peer.may_have(kind).map_err(|status| self.refused(status))?;
+                Ok(request)
+            }
             Ok(None) => {
                 self.reason = "the client closed it";
                 Err(Step::End(Ok(())))

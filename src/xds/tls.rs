@@ -1,4 +1,4 @@
-//! TLS of the server: what new connections get may be exchanged at any time; those that are open stay as they are.
+//! TLS of the server. New connections use the newest certificate and policy; open connections keep theirs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,30 +7,40 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 
 use super::ServerError;
+use crate::identity::Policy;
 use crate::tls::{Clients, Pair, TlsFault, server_config};
 
-/// The TLS configuration that the next connection gets. A clone sees the same changes.
-#[derive(Clone)]
-pub struct Tls(watch::Receiver<Option<Arc<ServerConfig>>>);
+/// The certificate that a server shows, and the clients that it accepts.
+#[derive(Debug, Clone)]
+pub struct Secured {
+    /// The TLS configuration. Its verifier must require client certificates.
+    pub config: Arc<ServerConfig>,
+    /// Which names in a client certificate give which role.
+    pub policy: Arc<Policy>,
+}
 
-impl From<watch::Receiver<Option<Arc<ServerConfig>>>> for Tls {
-    /// The newest one; as long as there is none, connections wait.
-    fn from(configs: watch::Receiver<Option<Arc<ServerConfig>>>) -> Self {
-        Self(configs)
+/// The TLS settings for the next connection. A clone sees the same changes.
+#[derive(Clone)]
+pub struct Tls(watch::Receiver<Option<Secured>>);
+
+impl From<watch::Receiver<Option<Secured>>> for Tls {
+    /// Settings that change. Until the first ones are there, connections wait.
+    fn from(settings: watch::Receiver<Option<Secured>>) -> Self {
+        Self(settings)
     }
 }
 
-impl From<Arc<ServerConfig>> for Tls {
-    /// Always the same.
-    fn from(config: Arc<ServerConfig>) -> Self {
-        Self(watch::channel(Some(config)).1)
+impl From<Secured> for Tls {
+    /// Settings that never change.
+    fn from(settings: Secured) -> Self {
+        Self(watch::channel(Some(settings)).1)
     }
 }
 
 impl Tls {
-    /// The newest one, as soon as there is one.
-    pub(super) async fn current(&mut self) -> Option<Arc<ServerConfig>> {
-        self.0.wait_for(Option::is_some).await.ok().and_then(|config| config.clone())
+    /// The newest settings, as soon as there are any.
+    pub(super) async fn current(&mut self) -> Option<Secured> {
+        self.0.wait_for(Option::is_some).await.ok().and_then(|settings| settings.clone())
     }
 }
 
@@ -45,11 +55,10 @@ pub fn tls_config(directory: &Path) -> Result<Arc<ServerConfig>, ServerError> {
     tls_config_of(&certificate, &key, &authorities).map_err(|error| fault(error.part, error.problem))
 }
 
-/// The same from the content of these files.
+/// The same from the content of these files. The handshake fails without a client certificate of these authorities.
 ///
 /// # Errors
 /// [`TlsFault`]
 pub fn tls_config_of(certificate: &[u8], key: &[u8], authorities: &[u8]) -> Result<Arc<ServerConfig>, TlsFault> {
-    // A client without a certificate is told so in gRPC's own words, which are easier to find in its log.
-    server_config(Pair { certificate, key }, Clients::KnownOrTold(authorities), &["h2", "http/1.1"])
+    server_config(Pair { certificate, key }, Clients::Known(authorities), &["h2", "http/1.1"])
 }

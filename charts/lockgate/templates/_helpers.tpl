@@ -47,6 +47,13 @@
 {{- list $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toYaml -}}
 {{- end -}}
 
+{{/* The names of Envoys, as JSON: those of the values, else those in the certificates of the mode. */}}
+{{- define "lockgate.envoyNames" -}}
+{{- $name := printf "%s-envoy.%s" (include "lockgate.fullname" .) .Release.Namespace -}}
+{{- $default := dict "auto" (list) "cert-manager" (list $name) "secrets" (list $name "envoy") -}}
+{{- .Values.xdsTls.names.envoys | default (index $default .Values.xdsTls.mode) | toJson -}}
+{{- end -}}
+
 {{/* Labels: `(list . "controller")`. */}}
 {{- define "lockgate.selector" -}}
 {{- $root := index . 0 -}}
@@ -230,6 +237,9 @@ topologySpreadConstraints:
   (list "watch" "namespaces" "the roles of the controller depend on it; use the value watchNamespaces")
   (list "xds" "address" "the Services of the chart lead to port 18000 of the controller")
   (list "xds" "tls" "the pods of Envoy depend on it; use the value xdsTls.mode")
+  (list "xds" "envoyNames" "use the value xdsTls.names.envoys")
+  (list "xds" "grpcNames" "use the value xdsTls.names.grpc")
+  (list "xds" "replicaNames" "use the value xdsTls.names.replicas")
   (list "xds" "secrets" "the pods of Envoy mount these Secrets; they are named after the release, see fullnameOverride")
   (list "xds" "service" "it is the Service of the chart, named after the release, see fullnameOverride")
   (list "xds" "peers" "it is the Service of the chart for this purpose")

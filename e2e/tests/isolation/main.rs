@@ -3,7 +3,10 @@
 //! One module per attack. Each test plays the attack and asserts that the victim notices nothing, and that the attacker's
 //! object states what was rejected.
 
+mod clients;
+mod debug_pages;
 mod floods;
 mod full_disk;
+mod identities;
 mod key_pairs;
 mod terminating;

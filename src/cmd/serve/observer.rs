@@ -1,9 +1,10 @@
 //! What the log and the metrics learn of xDS streams.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::metrics::Metrics;
-use crate::xds::{Node, Notice, Observer, Registry, Response, StreamInfo};
+use crate::xds::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
 
 /// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
 const TALKATIVE: usize = 10;
@@ -88,6 +89,15 @@ impl Observer for LogAndCount {
         self.metrics.stream_closed(stream.variant.as_str());
         let node_id = node.map_or("", |node| &node.id);
         tracing::info!(node_id, peer = %stream.peer, stream = stream.id, reason, "stream closed");
+    }
+
+    fn refused(&self, _: SocketAddr, reason: Refused) {
+        self.metrics.connection_refused(reason.as_str());
+    }
+
+    fn help_with_names(&self) -> String {
+        "; to accept it, add one of its names to xds.envoyNames (every secret), xds.grpcNames, or xds.replicaNames"
+            .to_owned()
     }
 }
 

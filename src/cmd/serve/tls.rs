@@ -1,26 +1,29 @@
 //! TLS of xDS: certificates come from Secrets or from a directory, and new ones are taken up while connections go on.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::bail;
-use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admin::Readiness;
+use crate::identity::{Pattern, Policy};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::pki::directory::Trust;
 use crate::pki::secrets::Secrets;
-use crate::pki::{self, Material, Wanted};
+use crate::pki::{self, Material, Role, Wanted};
 use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
 use crate::tls::{self, Pair};
-use crate::xds::{self, Access};
+use crate::xds::{self, Access, Secured};
 
+/// The DNS name of Envoys if certificates come from a directory and the settings have no names.
+const ENVOY: &str = "envoy";
 /// What the process is not ready without.
 const CERTIFICATE: &str = "the certificate of xDS";
 
@@ -50,6 +53,11 @@ impl Certificates {
         let (supply, supplied) = watch::channel(None);
         let mut tasks = Vec::new();
         let settings = &options.process.xds;
+        let mut names = Accepted {
+            envoys: settings.envoy_names.clone(),
+            grpc: settings.grpc_names.clone(),
+            replicas: settings.replica_names.clone(),
+        };
         let origin = match &settings.tls {
             None => return Ok(plain(Access::PlainFromLoopback)),
             Some(XdsTls::Off) => {
@@ -59,7 +67,10 @@ impl Certificates {
                 return Ok(plain(Access::PlainFromEverywhere));
             }
             Some(XdsTls::Directory(directory)) => {
-                check_first(directory).await?;
+                if names.envoys.is_empty() {
+                    names.envoys.push(Pattern::exact_dns(ENVOY));
+                }
+                check_first(directory, &names).await?;
                 tasks.push(tokio::spawn(pki::directory::follow(directory.clone(), Trust::Needed, supply)));
                 format!("{}/", directory.display())
             }
@@ -70,6 +81,8 @@ impl Certificates {
                 let client = source::cluster::client(kubeconfig.clone(), context.clone()).await?;
                 let wanted = wanted(settings, &client);
                 let origin = format!("Secret {}/{}-server: ", wanted.namespace, wanted.prefix);
+                names.envoys.push(Pattern::exact_uri(&Role::Envoy.uri(&wanted)));
+                names.replicas.push(Pattern::exact_uri(&Role::Server.uri(&wanted)));
                 tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).keep(leader, supply)));
                 origin
             }
@@ -77,7 +90,8 @@ impl Certificates {
         let (configs, config) = watch::channel(None);
         let (clients, client) = watch::channel(None);
         readiness.need(CERTIFICATE);
-        let taker = Taker { origin, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
+        tracing::info!("{names}");
+        let taker = Taker { origin, names, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
         tasks.push(tokio::spawn(taker.take(supplied)));
         Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), tasks })
     }
@@ -102,15 +116,49 @@ impl Drop for Certificates {
 }
 
 /// At the start, files of no use are an error of whoever has named them.
-async fn check_first(directory: &Path) -> anyhow::Result<()> {
+async fn check_first(directory: &Path, names: &Accepted) -> anyhow::Result<()> {
     let material = pki::directory::read(directory, Trust::Needed).await.map_err(anyhow::Error::msg)?;
-    let config = config(&material);
+    let config = secured(&material, names);
     config.map_err(|problem| anyhow::anyhow!("{}/{problem}", directory.display())).map(drop)
 }
 
-fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
+/// The names that give a role.
+struct Accepted {
+    envoys: Vec<Pattern>,
+    grpc: Vec<Pattern>,
+    /// Empty: those in this replica's own certificate.
+    replicas: Vec<Pattern>,
+}
+
+impl Accepted {
+    /// The policy of a server whose certificate is `own`, PEM.
+    fn policy(&self, own: &[u8]) -> Policy {
+        let Self { envoys, grpc, replicas } = self;
+        let replicas = if replicas.is_empty() { pki::names(own).patterns() } else { replicas.clone() };
+        Policy { envoys: envoys.clone(), grpc: grpc.clone(), replicas }
+    }
+}
+
+/// For the log.
+impl fmt::Display for Accepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |patterns: &[Pattern], none: &str| match patterns {
+            [] => none.to_owned(),
+            some => some.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        };
+        let (envoys, grpc) = (list(&self.envoys, "none"), list(&self.grpc, "none"));
+        let replicas = list(&self.replicas, "those in our certificate");
+        write!(
+            f,
+            "xDS accepts these names in client certificates: Envoys {envoys}; gRPC clients {grpc}; replicas {replicas}"
+        )
+    }
+}
+
+fn secured(material: &Material, names: &Accepted) -> Result<Secured, String> {
     let Material { certificate, key, authorities } = material;
-    xds::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())
+    let config = xds::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())?;
+    Ok(Secured { config, policy: Arc::new(names.policy(certificate)) })
 }
 
 /// The certificates that this installation should have.
@@ -135,7 +183,8 @@ fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
 struct Taker {
     /// What faults are told with.
     origin: String,
-    configs: watch::Sender<Option<Arc<ServerConfig>>>,
+    names: Accepted,
+    configs: watch::Sender<Option<Secured>>,
     clients: watch::Sender<Option<Client>>,
     metrics: Metrics,
     readiness: Readiness,
@@ -150,7 +199,7 @@ impl Taker {
             let Some(told) = told else { continue };
             let told = told.map_err(|problem| (String::new(), problem));
             let good = told.and_then(|material| {
-                let good = good(&material, current).map_err(|problem| (self.origin.clone(), problem))?;
+                let good = good(&material, &self.names, current).map_err(|problem| (self.origin.clone(), problem))?;
                 Ok((good, client(&material)))
             });
             match good {
@@ -191,9 +240,10 @@ fn client(material: &Material) -> Option<Client> {
 /// is nothing better: clients will say so.
 fn good(
     material: &Material,
+    names: &Accepted,
     current: Option<SystemTime>,
-) -> Result<(Arc<ServerConfig>, SystemTime, SystemTime), String> {
-    let config = config(material)?;
+) -> Result<(Secured, SystemTime, SystemTime), String> {
+    let config = secured(material, names)?;
     let (end, _) = pki::not_after(&material.certificate).map_err(|problem| format!("tls.crt: {problem}"))?;
     let (_, trust_end) = pki::not_after(&material.authorities).map_err(|problem| format!("ca.crt: {problem}"))?;
     let now = SystemTime::now();

@@ -24,6 +24,32 @@ pub const PROCESS: &[Key] = &[
         Controller
     ),
     key!(
+        "xds.envoyNames",
+        List<Identity>,
+        process.xds.envoy_names,
+        "Names in the certificates of Envoys, which get everything, private keys included: DNS names or URIs, in which \
+         `*` stands for any part of one label or segment. A lone `*` accepts every certificate of the authority. With \
+         `xds.tls: auto` the name that the controller issues is always accepted; with a directory, an empty list stands \
+         for the DNS name `envoy`.",
+        Controller
+    ),
+    key!(
+        "xds.grpcNames",
+        List<Identity>,
+        process.xds.grpc_names,
+        "Names in the certificates of gRPC clients without a proxy. They get listeners, routes, clusters and endpoints, \
+         and no secrets.",
+        Controller
+    ),
+    key!(
+        "xds.replicaNames",
+        List<Identity>,
+        process.xds.replica_names,
+        "Names in the certificates of the controller's replicas, which ask each other by `xds.peers`. If the list is \
+         empty, the names in the controller's own certificate: replicas have the same.",
+        Controller
+    ),
+    key!(
         "xds.secrets",
         Name,
         process.xds.secrets,

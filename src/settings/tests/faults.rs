@@ -120,6 +120,11 @@ fn values_that_are_not_what_they_should_be() {
             "1:12",
             &["xds.tls: \"aut\" is no auto, off or directory: expected auto, off, or the path"],
         ),
+        (
+            "xds: {envoyNames: ['a b']}",
+            "1:20",
+            &["xds.envoyNames", "is no name in a certificate", "a DNS name such as envoy"],
+        ),
         ("xds: {secrets: A}", "1:16", &["is no name of an object"]),
         ("xds: {maxConnections: 1}", "1:23", &["from 2 to"]),
         ("xds: {maxConnectionAge: 0s}", "1:25", &["at least 1ms, or off"]),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
+use crate::identity::Pattern;
 use crate::settings::XdsTls;
 use crate::telemetry;
 
@@ -39,6 +40,26 @@ impl Scalar for Certificates {
 
     fn schema() -> Json {
         json!({"anyOf": [{"enum": ["auto", "off", false]}, {"type": "string", "pattern": "/"}]})
+    }
+}
+
+/// A name in a certificate, or a pattern of names.
+pub struct Identity;
+
+impl Scalar for Identity {
+    type Value = Pattern;
+    const NAME: &'static str = "name in a certificate";
+
+    fn parse(text: &str) -> Result<Pattern, String> {
+        Pattern::parse(text)
+    }
+
+    fn show(value: &Pattern) -> Json {
+        value.to_string().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^[!-+\\--~]+$"})
     }
 }
 

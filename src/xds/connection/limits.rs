@@ -16,6 +16,11 @@ pub struct Limits {
     /// A connection this old is closed in an orderly manner, give or take a tenth by chance, so that clients that came
     /// together do not leave together; `None` is never. Its streams end, and the clients open new ones, on any replica.
     pub connection_age: Option<Duration>,
+    /// Connections at a time whose client is not known yet: TLS handshakes, and those who say nothing. One address gets
+    /// half of them. A new connection evicts the oldest, so they lock out nobody.
+    pub arriving: usize,
+    /// How long a client may take to be known.
+    pub admission: Duration,
     /// From telling a client to go away to closing its connection.
     pub grace: Duration,
     /// A connection on which no request has come for this long since it was made is closed.
@@ -35,8 +40,10 @@ impl Default for Limits {
             streams: 100_000,
             streams_per_connection: 1_000,
             connection_age: Some(Duration::from_secs(30 * 60)),
+            arriving: 1024,
+            admission: Duration::from_secs(5),
             grace: Duration::from_secs(10),
-            first_request: Duration::from_secs(20),
+            first_request: Duration::from_secs(5),
             idle: Duration::from_secs(300),
             keepalive: Duration::from_secs(30),
             keepalive_timeout: Duration::from_secs(20),

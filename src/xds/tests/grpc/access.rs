@@ -7,6 +7,7 @@ use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, RootCertStore};
@@ -15,9 +16,10 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::super::harness::*;
 use super::lab::*;
+use crate::identity::{Pattern, Policy};
 use crate::snapshot::Store;
 use crate::xds::server::admit;
-use crate::xds::{Access, ServerError, Tls, tls_config, tls_config_of};
+use crate::xds::{Access, Limits, Refused, Secured, ServerError, Tls, tls_config, tls_config_of};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -74,12 +76,19 @@ fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect)
 }
 
+/// Accepts `envoy` as an Envoy, `client` as a gRPC client, and `replica` as a replica.
+fn accepting(config: Arc<rustls::ServerConfig>) -> Secured {
+    let names = |name| vec![Pattern::parse(name).unwrap()];
+    let policy = Policy { envoys: names("envoy"), grpc: names("client"), replicas: names("replica") };
+    Secured { config, policy: Arc::new(policy) }
+}
+
 async fn secured(authority: &Authority) -> Server {
     let directory = tempfile::tempdir().unwrap();
     write_server_files(directory.path(), authority);
     let store = Arc::new(Store::default());
     store.replace(vec![secret("s")]);
-    let access = Access::Tls(tls_config(directory.path()).unwrap().into());
+    let access = Access::Tls(accepting(tls_config(directory.path()).unwrap()).into());
     Server::over(store, "127.0.0.1:0".parse().unwrap(), access).await
 }
 
@@ -94,9 +103,9 @@ async fn a15_a_client_with_a_certificate_of_ours_gets_secrets() {
 }
 
 /// What an authority's server gets its connections by.
-fn config_of(authority: &Authority) -> Arc<rustls::ServerConfig> {
+fn config_of(authority: &Authority) -> Secured {
     let (certificate, key) = issued(authority, "localhost");
-    tls_config_of(certificate.as_bytes(), key.as_bytes(), authority.pem().as_bytes()).unwrap()
+    accepting(tls_config_of(certificate.as_bytes(), key.as_bytes(), authority.pem().as_bytes()).unwrap())
 }
 
 #[tokio::test]
@@ -147,30 +156,58 @@ async fn a15_a_session_is_not_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a15_a_client_without_a_certificate_is_unauthenticated() {
+async fn a15_a_client_without_a_certificate_gets_no_connection() {
     let authority = authority();
     let server = secured(&authority).await;
     let mut ads = AdsClient::new(channel(&server, &authority, None));
-    let status = Sotw::open(&mut ads).await.err().unwrap();
-    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
-    let status = Delta::open(&mut ads).await.err().unwrap();
-    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    assert!(Sotw::open(&mut ads).await.is_err());
+    assert!(Delta::open(&mut ads).await.is_err());
+    assert!(rest(&server, &authority, None, "secrets").await.is_none());
     assert!(server.registry.is_empty());
+    assert_eq!(server.recorder.refused(Refused::NoCertificate), 3);
+}
+
+/// What REST answers a client with this certificate; `None` if there is no connection.
+async fn rest(server: &Server, authority: &Authority, own: Option<(String, String)>, what: &str) -> Option<u16> {
+    let socket = TcpStream::connect(server.address).await.unwrap();
+    let connector = connector(authority, own, "http/1.1");
+    let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.ok()?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    tokio::spawn(connection);
+    let body = if what == "client_status" { "{}" } else { r#"{"resource_names": ["s"]}"# };
+    let request = http::Request::post(format!("/v3/discovery:{what}")).header("host", "localhost");
+    let answer = soon(sender.send_request(request.body(body.to_owned()).unwrap())).await.ok()?;
+    Some(answer.status().as_u16())
 }
 
 #[tokio::test]
-async fn a15_rest_too_needs_a_certificate_of_ours() {
+async fn a15_each_role_gets_what_it_is_for() {
     let authority = authority();
     let server = secured(&authority).await;
-    for (own, expected) in [(None, 401), (Some(issued(&authority, "envoy")), 200)] {
-        let socket = TcpStream::connect(server.address).await.unwrap();
-        let connector = connector(&authority, own, "http/1.1");
-        let stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await.unwrap();
-        let request = http::Request::post("/v3/discovery:secrets").body(r#"{"resource_names": ["s"]}"#.to_owned());
-        let answer = exchange(stream, request.unwrap()).await;
-        assert_eq!(answer.status(), expected);
-        assert_eq!(answer.body().contains("first"), expected == 200, "{}", answer.body());
+    for (name, secrets, clusters, status) in
+        [("envoy", 200, 200, 200), ("client", 403, 200, 403), ("replica", 403, 403, 403), ("other", 403, 403, 403)]
+    {
+        let asked = async |what| rest(&server, &authority, Some(issued(&authority, name)), what).await;
+        let answers = [asked("secrets").await, asked("clusters").await, asked("client_status").await];
+        assert_eq!(answers, [Some(secrets), Some(clusters), Some(status)], "{name}");
+
+        let mut ads = AdsClient::new(channel(&server, &authority, Some(issued(&authority, name))));
+        let denied = |status: tonic::Status| {
+            assert_eq!(status.code(), Code::PermissionDenied, "{name}: {status}");
+        };
+        match (Sotw::open(&mut ads).await, clusters) {
+            (Err(status), 403) => denied(status),
+            (Ok(mut client), 200) => {
+                client.send(ask(SECRET, &["s"])).await;
+                match secrets {
+                    200 => assert_eq!(client.next().await.resources.len(), 1),
+                    _ => denied(client.end().await.unwrap_err()),
+                }
+            }
+            (opened, _) => panic!("{name}: {:?}", opened.err()),
+        }
     }
+    assert_eq!(server.recorder.refused(Refused::Name), 4, "the connections of the other");
 }
 
 #[tokio::test]
@@ -193,6 +230,12 @@ async fn a15_plain_text_does_not_speak_to_a_tls_port() {
 async fn a15_plain_text_is_for_loopback_only() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    // A client counts once it has said something.
+    tokio::spawn(async move {
+        loop {
+            let _ = listener.accept().await.unwrap().0.write_all(b"PRI").await;
+        }
+    });
     for (from, access, admitted) in [
         ("127.0.0.1:1", Access::PlainFromLoopback, true),
         ("[::1]:1", Access::PlainFromLoopback, true),
@@ -230,9 +273,38 @@ async fn a15_the_status_of_clients_too_is_for_clients_of_ours() {
     use envoy_types::pb::envoy::service::status::v3::client_status_discovery_service_client::ClientStatusDiscoveryServiceClient;
     let authority = authority();
     let server = secured(&authority).await;
-    for (own, expected) in [(None, Some(Code::Unauthenticated)), (Some(issued(&authority, "envoy")), None)] {
+    for (name, expected) in [("client", Some(Code::PermissionDenied)), ("envoy", None)] {
+        let own = Some(issued(&authority, name));
         let mut client = ClientStatusDiscoveryServiceClient::new(channel(&server, &authority, own));
         let answer = soon(client.fetch_client_status(ClientStatusRequest::default())).await;
         assert_eq!(answer.err().map(|status| status.code()), expected);
     }
+}
+
+/// One who stalls does not hold the place of others.
+#[tokio::test]
+async fn a15_clients_that_are_not_known_take_no_places() {
+    let authority = authority();
+    let directory = tempfile::tempdir().unwrap();
+    write_server_files(directory.path(), &authority);
+    let store = Arc::new(Store::default());
+    store.replace(vec![secret("s")]);
+    let access = Access::Tls(accepting(tls_config(directory.path()).unwrap()).into());
+    let limits = Limits { connections: 4, arriving: 8, admission: ms(500), ..Limits::default() };
+    let server = Server::launch(store, "127.0.0.1:0".parse().unwrap(), access, limits).await;
+    let (mut silent, started) = (Vec::new(), std::time::Instant::now());
+    for said in [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01"].into_iter().cycle().take(30) {
+        let mut socket = TcpStream::connect(server.address).await.unwrap();
+        socket.write_all(said).await.unwrap();
+        silent.push(socket);
+    }
+    let own = issued(&authority, "envoy");
+    let mut client = Sotw::open(&mut AdsClient::new(channel(&server, &authority, Some(own)))).await.unwrap();
+    client.send(ask(SECRET, &["s"])).await;
+    assert_eq!(client.next().await.resources.len(), 1);
+    for mut socket in silent {
+        let _ = soon(socket.read_to_end(&mut Vec::new())).await;
+    }
+    println!("the last silent client was disconnected after {:?}", started.elapsed());
+    assert_eq!(server.recorder.refused(Refused::Evicted) + server.recorder.refused(Refused::Timeout), 30);
 }

@@ -52,7 +52,8 @@ async fn a12_a_client_that_does_not_go_is_closed_after_the_grace() {
 
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed() {
-    let server = Server::within(Limits { first_request: ms(100), ..limits() }, [endpoints("e")]).await;
+    let server =
+        Server::within(Limits { first_request: ms(100), admission: ms(100), ..limits() }, [endpoints("e")]).await;
     for said in [&b""[..], b"PRI * HTTP/2.0\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"POST /v3/dis", b"\x16\x03\x01"]
     {
         let mut socket = TcpStream::connect(server.address).await.unwrap();
@@ -83,6 +84,7 @@ async fn one_address_cannot_take_all_connections() {
     let server = Server::within(Limits { connections: 4, ..limits() }, [endpoints("e")]).await;
     let _held = [server.delta().await, server.delta().await];
     let mut third = TcpStream::connect(server.address).await.unwrap();
+    third.write_all(b"PRI * HTTP/2.0\r\n").await.unwrap();
     let mut told = Vec::new();
     soon(third.read_to_end(&mut told)).await.unwrap();
     assert!(told.ends_with(b"too many connections from this address"), "{told:?}");

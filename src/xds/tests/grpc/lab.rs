@@ -21,7 +21,8 @@ use tonic::{Status, Streaming};
 use super::super::harness::*;
 use crate::snapshot::{Resource, ResourceType, Store};
 use crate::xds::{
-    Access, Limits, Observer, Registry, Response, ServerError, Service, Stores, StreamInfo, listen, serve_within,
+    Access, Limits, Observer, Refused, Registry, Response, ServerError, Service, Stores, StreamInfo, listen,
+    serve_within,
 };
 
 pub use discovery_v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient as AdsClient;
@@ -37,6 +38,7 @@ pub struct Recorder {
     pub opened: AtomicUsize,
     pub sent_bytes: AtomicU64,
     pub reasons: Mutex<Vec<String>>,
+    refused: Mutex<Vec<Refused>>,
     closed: watch::Sender<usize>,
 }
 
@@ -53,9 +55,18 @@ impl Observer for Recorder {
         self.reasons.lock().unwrap().push(reason.to_owned());
         self.closed.send_modify(|closed| *closed += 1);
     }
+
+    fn refused(&self, _: SocketAddr, reason: Refused) {
+        self.refused.lock().unwrap().push(reason);
+    }
 }
 
 impl Recorder {
+    /// How many connections were refused for this reason.
+    pub fn refused(&self, reason: Refused) -> usize {
+        self.refused.lock().unwrap().iter().filter(|other| **other == reason).count()
+    }
+
     /// Waits until `count` streams have been closed.
     pub async fn closed(&self, count: usize) {
         soon(self.closed.subscribe().wait_for(|closed| *closed >= count)).await.unwrap();
@@ -91,7 +102,7 @@ impl Server {
         Self::launch(store, address, access, Limits::default()).await
     }
 
-    async fn launch(store: Arc<Store>, address: SocketAddr, access: Access, limits: Limits) -> Self {
+    pub async fn launch(store: Arc<Store>, address: SocketAddr, access: Access, limits: Limits) -> Self {
         let listener = listen(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = watch::channel(false);

@@ -183,6 +183,8 @@ impl Raw {
 /// The status of a gRPC call whose request has the body `bytes`, be it gRPC or not.
 pub async fn status_of(address: SocketAddr, path: &str, bytes: Vec<u8>) -> Status {
     let socket = soon(TcpStream::connect(address)).await.unwrap();
+    // As Envoy and gRPC have it: the end of a window would wait for a delayed ACK.
+    socket.set_nodelay(true).unwrap();
     let (mut sender, connection) =
         soon(hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(socket))).await.unwrap();
     let connection = tokio::spawn(connection);

@@ -1,0 +1,228 @@
+//! Who holds a certificate of the same authority is not yet an Envoy: private keys are for the names of Envoys alone.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use e2e::certificates::{Pair, issue};
+use e2e::manifests::{documents, ingress, ingress_class, service};
+use e2e::{ApiServer, Authority, Lockgate, Manifests, Mount, Source, Target, wait_until};
+use hyper::Method;
+use rustls::pki_types::CertificateDer;
+
+const HOST: &str = "shop.test";
+const SECRETS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+
+/// What a client is answered, by every way in: the status of HTTP, or `grpc-status`. `key` is whether some answer held
+/// the private key of a host.
+#[derive(Debug, PartialEq, Eq)]
+struct Answers {
+    by_way: BTreeMap<&'static str, String>,
+    key: bool,
+}
+
+/// A request for all resources of a type, in protobuf, framed for gRPC.
+fn request(type_url: &str) -> Bytes {
+    let node = [&[1 << 3 | 2, 4][..], b"test"].concat();
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a short field");
+    let mut message = [&[2 << 3 | 2, length(&node)][..], &node].concat();
+    if !type_url.is_empty() {
+        message.extend([&[4 << 3 | 2, length(type_url.as_bytes())][..], type_url.as_bytes()].concat());
+    }
+    let name = b"default/cert";
+    message.extend([&[3 << 3 | 2, length(name)][..], name].concat());
+    let size = u32::try_from(message.len()).expect("a short message").to_be_bytes();
+    [&[0][..], &size, &message].concat().into()
+}
+
+/// Asks for secrets, clusters, the status of clients, and what replicas ask each other.
+async fn ask(port: u16, root: &CertificateDer<'static>, own: &Pair) -> Answers {
+    const DISCOVERY: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
+    let target = Target::https(port, "localhost", root.clone()).showing(own);
+    let grpc = target.clone().over_http2().field("content-type", "application/grpc").field("te", "trailers");
+    let json = Bytes::from(r#"{"node": {"id": "test"}, "resource_names": ["default/cert"]}"#);
+    let empty = Bytes::from_static(&[0; 5]);
+    let asked = [
+        ("ADS", &grpc, format!("{DISCOVERY}/StreamAggregatedResources"), request(SECRETS)),
+        ("SDS", &grpc, "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets".to_owned(), request("")),
+        ("SDS unary", &grpc, "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets".to_owned(), request("")),
+        ("CDS unary", &grpc, "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters".to_owned(), request("")),
+        (
+            "CSDS",
+            &grpc,
+            "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus".to_owned(),
+            empty.clone(),
+        ),
+        (
+            "CSDS stream",
+            &grpc,
+            "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus".to_owned(),
+            empty,
+        ),
+        ("REST secrets", &target, "/v3/discovery:secrets".to_owned(), json.clone()),
+        ("REST clusters", &target, "/v3/discovery:clusters".to_owned(), json),
+        ("REST status", &target, "/v3/discovery:client_status".to_owned(), Bytes::from_static(b"{}")),
+    ];
+    let (mut by_way, mut key) = (BTreeMap::new(), false);
+    for (way, target, path, body) in asked {
+        let answer = match target.send(Method::POST, &path, body).await {
+            Ok(answer) => {
+                key |= answer.body.windows(b"PRIVATE KEY".len()).any(|part| part == b"PRIVATE KEY");
+                match answer.header("grpc-status") {
+                    // In trailers if there was something before.
+                    "" if way.contains("REST") => answer.status.to_string(),
+                    "" if answer.body.is_empty() => "gRPC, nothing".to_owned(),
+                    "" => "gRPC, answered".to_owned(),
+                    status => format!("gRPC {status}"),
+                }
+            }
+            Err(_) => "no connection".to_owned(),
+        };
+        by_way.insert(way, answer);
+    }
+    let replica = target.field("content-type", "application/json");
+    let replica = replica.send(Method::POST, "/lockgate/v1/accepted", "[]").await;
+    by_way.insert("replica", replica.map_or("no connection".to_owned(), |answer| answer.status.to_string()));
+    Answers { by_way, key }
+}
+
+/// All ways but some answer the same.
+fn answers(key: bool, all: [&str; 2], but: &[(&'static str, &str)]) -> Answers {
+    let ways = ["ADS", "SDS", "SDS unary", "CDS unary", "CSDS", "CSDS stream"].map(|way| (way, all[0]));
+    let rest = ["REST secrets", "REST clusters", "REST status", "replica"].map(|way| (way, all[1]));
+    let mut by_way: BTreeMap<_, _> = ways.into_iter().chain(rest).map(|(way, is)| (way, is.to_owned())).collect();
+    by_way.extend(but.iter().map(|(way, is)| (*way, (*is).to_owned())));
+    Answers { by_way, key }
+}
+
+/// What an Envoy is answered: everything, but not what replicas ask.
+fn envoy() -> Answers {
+    answers(true, ["gRPC, answered", "200"], &[("replica", "403")])
+}
+
+/// The same of a controller that serves no host by TLS.
+fn envoy_without_hosts() -> Answers {
+    let but = [("ADS", "gRPC, nothing"), ("SDS", "gRPC, nothing"), ("replica", "403")];
+    answers(false, ["gRPC, answered", "200"], &but)
+}
+
+/// What is answered to a certificate without a role: nothing.
+fn nothing() -> Answers {
+    answers(false, ["gRPC 7", "403"], &[])
+}
+
+/// What a gRPC client is answered: no secrets, nothing of others.
+fn grpc() -> Answers {
+    // The stream is open when the request for secrets comes: its status is in trailers.
+    let but = [("ADS", "gRPC, nothing"), ("CDS unary", "gRPC, answered"), ("REST clusters", "200")];
+    answers(false, ["gRPC 7", "403"], &but)
+}
+
+/// What a replica is answered.
+fn replica() -> Answers {
+    answers(false, ["gRPC 7", "403"], &[("replica", "200")])
+}
+
+/// A controller with a host by TLS, and certificates from a directory.
+async fn served(authority: &Authority, own: &Pair, flags: &[&str]) -> (Lockgate, Manifests, Mount) {
+    let manifests = Manifests::new();
+    manifests.write("class.yaml", &ingress_class());
+    let backend = "127.0.0.1:9".parse().expect("an address");
+    let objects = documents(&[service("shop", "", &[backend]), ingress("shop", HOST, "shop", Some("cert"))]);
+    manifests.write("shop.yaml", &objects);
+    manifests.write("cert.yaml", &Authority::new().issue(&[HOST]).secret("default", "cert"));
+    let trusted = authority.pem();
+    let mount = Mount::new(&[("tls.crt", &own.certificate), ("tls.key", &own.key), ("ca.crt", &trusted)]);
+    let flags = [&["--xds-tls", mount.text()], flags].concat();
+    let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &flags).await;
+    (lockgate, manifests, mount)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_the_authority_alone_gets_nothing() {
+    let authority = Authority::new();
+    let own = authority.issue(&["localhost", "lockgate"]);
+    let (lockgate, _manifests, _mount) = served(&authority, &own, &[]).await;
+    let asked = async |names: &[&str]| ask(lockgate.xds, &authority.der(), &authority.issue(names)).await;
+    assert_eq!(asked(&["envoy"]).await, envoy(), "{}", lockgate.log());
+    assert_eq!(asked(&["web.shop.svc", "spiffe://cluster.local/ns/shop/sa/web"]).await, nothing());
+    let line = lockgate.logged(&["WARN", "xDS connection refused", "DNS:web.shop.svc", "xds.envoyNames"]).await;
+    println!("{line}");
+    assert!(line.contains("URI:spiffe://cluster.local/ns/shop/sa/web"), "{line}");
+    for names in [&["127.0.0.1"][..], &["envoy.shop.svc"], &["my-envoy"], &["spiffe://envoy"]] {
+        assert_eq!(asked(names).await, nothing(), "{names:?}");
+    }
+    let refused = lockgate.metric("lockgate_xds_connections_refused_total", &["reason=\"name\""]).await;
+    assert_eq!(refused, 50.0, "5 clients, 10 connections each");
+    // Replicas have the controller's own certificate, or one of its names.
+    assert_eq!(ask(lockgate.xds, &authority.der(), &own).await, replica());
+    assert_eq!(asked(&["lockgate"]).await, replica());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_settings_say_which_names_have_which_role() {
+    let authority = Authority::new();
+    let own = authority.issue(&["localhost"]);
+    let flags = [
+        "--xds-envoy-names",
+        "*.envoys.test,spiffe://test/ns/*/sa/envoy",
+        "--xds-grpc-names",
+        "spiffe://test/ns/*/sa/client-*",
+        "--xds-replica-names",
+        "replica",
+    ];
+    let (lockgate, _manifests, _mount) = served(&authority, &own, &flags).await;
+    for (name, expected) in [
+        ("a.envoys.test", envoy()),
+        ("spiffe://test/ns/edge/sa/envoy", envoy()),
+        ("spiffe://test/ns/shop/sa/client-1", grpc()),
+        ("replica", replica()),
+        ("envoy", nothing()),
+        ("localhost", nothing()),
+        ("a.b.envoys.test", nothing()),
+        ("spiffe://test/ns/edge/sa/envoy/x", nothing()),
+        ("spiffe://other/ns/edge/sa/envoy", nothing()),
+    ] {
+        let answers = ask(lockgate.xds, &authority.der(), &authority.issue(&[name])).await;
+        assert_eq!(answers, expected, "{name}\n{}", lockgate.log());
+    }
+}
+
+/// The authority of `auto` signs for two names. A certificate that somebody else got signed by it is neither.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_the_controllers_own_authority_needs_its_name_too() {
+    let server = ApiServer::start().await;
+    server.apply(&ingress_class()).await;
+    let source = Source::Kubeconfig(server.kubeconfig("admin"));
+    let lockgate = Lockgate::start(&source, &["--xds-tls", "auto", "--xds-service", "localhost"]).await;
+    let secret = async |name: &str| {
+        let text = server.kubectl(&["get", "secret", &format!("lockgate-xds-{name}"), "--output", "json"], "").await;
+        let secret: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        move |key: &str| {
+            let bytes = BASE64_STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).expect("base64");
+            String::from_utf8(bytes).expect("PEM")
+        }
+    };
+    let (ca, envoys, servers) = (secret("ca").await, secret("envoy").await, secret("server").await);
+    let der = |pem: &str| rustls::pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).expect("a certificate");
+    let root: CertificateDer<'static> = der(&ca("ca.crt"));
+    let pair = |secret: &dyn Fn(&str) -> String| Pair {
+        certificate: secret("tls.crt"),
+        der: der(&secret("tls.crt")),
+        key: secret("tls.key"),
+    };
+    let asked = async |own: &Pair| ask(lockgate.xds, &root, own).await;
+    assert_eq!(asked(&pair(&envoys)).await, envoy_without_hosts(), "{}", lockgate.log());
+    assert_eq!(asked(&pair(&servers)).await, replica());
+    let issuer = Authority::stolen(&ca("ca.crt"), &ca("ca.key"));
+    let own = "spiffe://lockgate.dev/ns/default/lockgate-xds";
+    for name in
+        ["envoy", "localhost", "spiffe://lockgate.dev/ns/other/lockgate-xds/envoy", &format!("{own}/envoy/x"), own]
+    {
+        assert_eq!(asked(&issue(&issuer, &[name])).await, nothing(), "{name}");
+    }
+    // What any version has issued has this name.
+    assert_eq!(asked(&issue(&issuer, &[&format!("{own}/envoy")])).await, envoy_without_hosts());
+    wait_until("a line in the log", async || lockgate.log().contains("xds.envoyNames")).await;
+}
