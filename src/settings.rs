@@ -13,6 +13,7 @@ mod keys;
 mod print;
 mod process;
 mod reference;
+mod regexes;
 mod routes;
 mod services;
 mod tracing;
@@ -25,15 +26,16 @@ use std::path::PathBuf;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField, STDERR, STDOUT};
 pub use downstream::{
-    Compression, CompressionAlgorithm, ConnectionBalancer, HeaderPolicies, HeaderPolicy, Http, Http3, HttpVersion,
-    Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
-    Underscores,
+    Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Http, Http3,
+    HttpVersion, Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls,
+    TlsParameters, Underscores,
 };
 pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
 pub use keys::Restart;
 pub use print::print;
 pub use process::{Admin, LeaderElection, Log, Metrics, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
+pub use regexes::Regexes;
 pub use routes::{Discovery, Routes};
 pub use services::{
     AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization, HeaderCondition, HeaderMatch,
@@ -104,6 +106,8 @@ pub struct Settings {
     pub headers: HeaderPolicies,
     /// How Envoys get their routes.
     pub routes: Routes,
+    /// Limits of regular expressions in paths.
+    pub regexes: Regexes,
     /// Time limits.
     pub timeouts: Timeouts,
     /// TLS towards clients.

@@ -54,7 +54,16 @@ impl Connection {
     /// # Errors
     /// If there is no complete answer.
     pub async fn get(&mut self, host: &str, path: &str) -> Result<Answer, Error> {
-        let request = http::Request::get(format!("https://{host}{path}")).body(())?;
+        self.get_with(host, path, &[]).await
+    }
+
+    /// The same with header fields.
+    ///
+    /// # Errors
+    /// If there is no complete answer.
+    pub async fn get_with(&mut self, host: &str, path: &str, fields: &[(&str, &str)]) -> Result<Answer, Error> {
+        let request = http::Request::get(format!("https://{host}{path}"));
+        let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(())?;
         let mut stream = self.sender.send_request(request).await?;
         stream.finish().await?;
         let (head, ()) = stream.recv_response().await?.into_parts();

@@ -8,10 +8,11 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3 as router_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3 as header_mutation_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
 use super::{authorization, compression, headers, names, rate_limit, tracing, wire};
-use crate::settings::{HttpVersion, ServerHeader, Settings, Underscores};
+use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
 pub enum Routes {
@@ -42,14 +43,14 @@ const CONNECTION_WINDOW: u32 = 1024 * 1024;
 ///
 /// What differs from Envoy's defaults whatever the settings say, and why (source: Envoy, "Configuring Envoy as an edge
 /// proxy", where no other reason is given):
-/// - `use_remote_address`, and no address counts as internal: what a client sends as `x-envoy-*` is never trusted.
-/// - `normalize_path`, since path rules are compared with what backends see; `%2F` is left alone, since it is data for
-///   many of them.
+/// - `use_remote_address`, and no address counts as internal: Envoy obeys no `x-envoy-*` header that a client sends.
+/// - Headers that only proxies may send are removed from requests, unless proxies in front of Envoy are trusted.
+/// - `normalize_path`, since path rules are compared with what backends see.
 /// - HTTP/1.0 is answered; a request without `Host` is for the host `_`, which no Ingress can name.
 /// - `x-request-id` is kept if a client sends one, as users of other ingress controllers expect.
 /// - 64 KiB / 1 MiB windows bound what one HTTP/2 connection can take.
 ///
-/// And what the defaults of the settings are about: slashes are merged; headers with underscores are dropped, for a
+/// And what the defaults of the settings are about: slashes are merged, and escaped ones lead to a redirect; headers with underscores are dropped, for a
 /// backend that turns `-` into `_` could take `x_forwarded_for` for Envoy's own header, and refusing the request would
 /// break clients that send harmless ones; a connection has 100 streams, and 10 s for the headers of a request.
 pub fn http_connection_manager(
@@ -59,14 +60,13 @@ pub fn http_connection_manager(
     access_log: Vec<accesslog_v3::AccessLog>,
     settings: &Settings,
 ) -> listener_v3::Filter {
-    use hcm_v3::http_connection_manager::{
-        InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, UpgradeConfig,
+    use hcm_v3::http_connection_manager::{RouteSpecifier, UpgradeConfig};
+    let scope_key = match routes {
+        Routes::ByServerName => Some(header_mutation(names::SERVER_NAME, "%REQUESTED_SERVER_NAME%")),
+        Routes::ByBucket => Some(header_mutation(names::BUCKET, &buckets::key())),
+        Routes::Rds(_) | Routes::Inline(_) => None,
     };
-    let early_header_mutation_extensions = match routes {
-        Routes::ByServerName => vec![early_header(names::SERVER_NAME, "%REQUESTED_SERVER_NAME%")],
-        Routes::ByBucket => vec![early_header(names::BUCKET, &buckets::key())],
-        Routes::Rds(_) | Routes::Inline(_) => vec![],
-    };
+    let untrusted = untrusted_headers(&settings.http);
     let route_specifier = match routes {
         Routes::Rds(name) => {
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
@@ -80,7 +80,7 @@ pub fn http_connection_manager(
         stat_prefix: stat_prefix.to_owned(),
         codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
-        early_header_mutation_extensions,
+        early_header_mutation_extensions: early_headers(untrusted.chain(scope_key).collect()),
         http_filters: http_filters(settings),
         common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
@@ -107,12 +107,12 @@ pub fn http_connection_manager(
         access_log,
         use_remote_address: Some(wire::boolean(true)),
         xff_num_trusted_hops: http.trusted_hops,
-        internal_address_config: Some(InternalAddressConfig::default()),
+        internal_address_config: Some(no_internal_address()),
         preserve_external_request_id: true,
         strip_trailing_host_dot: http.strip_trailing_host_dot,
         normalize_path: Some(wire::boolean(true)),
         merge_slashes: http.merge_slashes,
-        path_with_escaped_slashes_action: PathWithEscapedSlashesAction::KeepUnchanged as i32,
+        path_with_escaped_slashes_action: escaped_slashes(http.escaped_slashes) as i32,
         upgrade_configs: vec![UpgradeConfig { upgrade_type: "websocket".to_owned(), ..Default::default() }],
         ..Default::default()
     };
@@ -145,15 +145,56 @@ pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     }
 }
 
-/// Writes `value`, which is in Envoy's format, into the header `name`, in place of whatever the client sent, before routes
-/// are looked for.
-fn early_header(name: &str, value: &str) -> core_v3::TypedExtensionConfig {
-    use mutation_rules_v3::header_mutation::Action;
-    let mutation = Action::Append(headers::set(name, value));
-    let mutations = vec![mutation_rules_v3::HeaderMutation { action: Some(mutation) }];
-    core_v3::TypedExtensionConfig {
+/// The extension that changes the headers of a request before anything reads them: routes, filters, the access log.
+fn early_headers(mutations: Vec<mutation_rules_v3::HeaderMutation>) -> Vec<core_v3::TypedExtensionConfig> {
+    if mutations.is_empty() {
+        return vec![];
+    }
+    vec![core_v3::TypedExtensionConfig {
         name: "envoy.http.early_header_mutation.header_mutation".to_owned(),
         typed_config: Some(wire::any(&header_mutation_v3::HeaderMutation { mutations })),
+    }]
+}
+
+/// Writes `value`, which is in Envoy's format, into the header `name`, in place of whatever the client sent.
+fn header_mutation(name: &str, value: &str) -> mutation_rules_v3::HeaderMutation {
+    use mutation_rules_v3::header_mutation::Action;
+    mutation_rules_v3::HeaderMutation { action: Some(Action::Append(headers::set(name, value))) }
+}
+
+/// Removes what only trusted proxies may send. Envoy itself removes the `x-envoy-` headers that it knows, and leaves those
+/// that other proxies know; it adds its own later.
+fn untrusted_headers(http: &Http) -> impl Iterator<Item = mutation_rules_v3::HeaderMutation> {
+    use matcher_v3::string_matcher::MatchPattern;
+    use mutation_rules_v3::header_mutation::{Action, RemoveOnMatch};
+    let trusted = http.trusted_hops > 0;
+    let prefix = matcher_v3::StringMatcher {
+        match_pattern: Some(MatchPattern::Prefix("x-envoy-".to_owned())),
+        ..Default::default()
+    };
+    let of_envoy = Action::RemoveOnMatch(RemoveOnMatch { key_matcher: Some(prefix) });
+    let listed = http.untrusted_headers.iter().cloned().map(Action::Remove);
+    let actions = [of_envoy].into_iter().chain(listed).filter(move |_| !trusted);
+    actions.map(|action| mutation_rules_v3::HeaderMutation { action: Some(action) })
+}
+
+/// A configuration under which no client is internal, whatever its address.
+///
+/// An empty one would make loopback and private addresses internal, and an absent one does so in older Envoys. No client
+/// has the broadcast address.
+fn no_internal_address() -> hcm_v3::http_connection_manager::InternalAddressConfig {
+    let broadcast =
+        core_v3::CidrRange { address_prefix: "255.255.255.255".to_owned(), prefix_len: Some(wire::uint32(32)) };
+    hcm_v3::http_connection_manager::InternalAddressConfig { cidr_ranges: vec![broadcast], unix_sockets: false }
+}
+
+fn escaped_slashes(chosen: EscapedSlashes) -> hcm_v3::http_connection_manager::PathWithEscapedSlashesAction {
+    use hcm_v3::http_connection_manager::PathWithEscapedSlashesAction as Action;
+    match chosen {
+        EscapedSlashes::Keep => Action::KeepUnchanged,
+        EscapedSlashes::Reject => Action::RejectRequest,
+        EscapedSlashes::UnescapeAndRedirect => Action::UnescapeAndRedirect,
+        EscapedSlashes::UnescapeAndForward => Action::UnescapeAndForward,
     }
 }
 

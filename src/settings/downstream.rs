@@ -100,10 +100,15 @@ pub struct Http {
     pub strip_trailing_host_dot: bool,
     /// Whether `//` in a path becomes `/` before routes are looked up.
     pub merge_slashes: bool,
+    /// What happens to a path with an escaped slash or backslash.
+    pub escaped_slashes: EscapedSlashes,
     /// The header `server` of responses.
     pub server_header: ServerHeader,
     /// Headers of requests with `_` in their name.
     pub headers_with_underscores: Underscores,
+    /// Headers that proxies add, in lower case. They are removed from requests of clients unless there are
+    /// `trusted_hops`.
+    pub untrusted_headers: Vec<String>,
     /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is taken, as chunked.
     pub allow_chunked_length: bool,
     /// How large the headers of a request may be, in KiB.
@@ -155,6 +160,19 @@ pub enum Underscores {
     Allow,
     /// The request is refused.
     Reject,
+}
+
+/// A path with `%2F` or `%5C`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EscapedSlashes {
+    /// It is passed on as it is.
+    Keep,
+    /// It is answered 400.
+    Reject,
+    /// It is answered with a redirect to the unescaped, normalized path; a gRPC request is rejected.
+    UnescapeAndRedirect,
+    /// It is unescaped and normalized before routes are looked up.
+    UnescapeAndForward,
 }
 
 /// Compression of responses.
@@ -259,6 +277,25 @@ const CIPHER_SUITES: [&str; 4] = [
     "ECDHE-RSA-AES256-GCM-SHA384",
 ];
 
+/// Headers by which proxies tell a backend about the client or about the original request. Envoy sets none of them, so a
+/// backend that reads one would believe the client. What Envoy does set (`x-forwarded-for`, `x-forwarded-proto`,
+/// `x-forwarded-client-cert`) is not among them.
+/// Source: RFC 7239; Traefik, `forwardedHeaders`; ingress-nginx, `nginx.tmpl`; IIS URL Rewrite.
+const UNTRUSTED_HEADERS: [&str; 12] = [
+    "forwarded",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-prefix",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+    "x-original-forwarded-for",
+    "x-original-host",
+    "x-original-url",
+    "x-real-ip",
+    "x-rewrite-url",
+];
+
 /// What is worth compressing.
 const CONTENT_TYPES: [&str; 11] = [
     "application/javascript",
@@ -304,8 +341,10 @@ impl Default for Http {
             trusted_hops: 0,
             strip_trailing_host_dot: false,
             merge_slashes: true,
+            escaped_slashes: EscapedSlashes::UnescapeAndRedirect,
             server_header: ServerHeader::Overwrite,
             headers_with_underscores: Underscores::Drop,
+            untrusted_headers: UNTRUSTED_HEADERS.map(str::to_owned).to_vec(),
             allow_chunked_length: false,
             max_request_headers_kib: 60,
             max_concurrent_streams: 100,

@@ -22,7 +22,7 @@ use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
 use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, HttpVersion, ProxyProtocol, ServerHeader, Settings, Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, ProxyProtocol, ServerHeader, Settings, Underscores,
 };
 use crate::telemetry;
 
@@ -122,6 +122,12 @@ pub static GROUPS: &[(&str, &str)] = &[
                  `%DOWNSTREAM_REMOTE_ADDRESS%`; a `%` that is none is written twice.",
     ),
     ("routes", "How Envoys get the routes of plain HTTP."),
+    (
+        "regexes",
+        "Limits of the regular expressions that Ingresses have as paths. While a worker of Envoy compares a request with them, \
+                  it serves nobody else, so a tenant must not be able to make that long. A path beyond a limit is left out, and \
+                  its Ingress gets an Event. Within a host, the namespace of the oldest Ingress comes first, then older Ingresses.",
+    ),
     ("timeouts", "Time limits, durations such as `500ms`, `20s`, `1m30s`; `off` is no limit."),
     ("tls", "TLS towards clients."),
     ("accessLog", "Envoy's access log."),

@@ -90,6 +90,8 @@ fn every_field_has_a_key() {
                 trusted_hops: _,
                 strip_trailing_host_dot: _,
                 merge_slashes: _,
+                escaped_slashes: _,
+                untrusted_headers: _,
                 server_header: _,
                 headers_with_underscores: _,
                 allow_chunked_length: _,
@@ -100,6 +102,7 @@ fn every_field_has_a_key() {
             },
         compression: Compression { algorithms: _, minimum_bytes: _, content_types: _ },
         headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _ },
+        regexes: Regexes { max_size: _, max_size_per_host: _, max_steps: _, max_steps_per_host: _, max_per_host: _ },
         timeouts:
             Timeouts {
                 request: _,
@@ -195,9 +198,10 @@ fn every_field_has_a_key() {
         + 2
         + 2
         + (6 * 2 + 2 + 6 + 2)
-        + (2 + 11)
+        + (2 + 13)
         + 3
         + 2 * 2
+        + 5
         + 10
         + (2 + 4 + 2)
         + 6

@@ -5,8 +5,13 @@
 
 mod clients;
 mod debug_pages;
+mod endpoints;
 mod floods;
 mod full_disk;
+mod headers;
 mod identities;
 mod key_pairs;
+mod paths;
+mod regexes;
+mod site;
 mod terminating;

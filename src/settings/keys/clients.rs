@@ -206,7 +206,9 @@ pub const CLIENTS: &[Key] = &[
         "http.trustedHops",
         Count,
         http.trusted_hops,
-        "Trusted proxies in front of Envoy: how many addresses from the end of `x-forwarded-for` are theirs."
+        "Trusted proxies in front of Envoy: how many addresses from the end of `x-forwarded-for` are theirs. If there are \
+         any, `x-forwarded-proto` and `http.untrustedHeaders` are taken from them: clients must not reach Envoy in another \
+         way."
     ),
     key!(
         "http.stripTrailingHostDot",
@@ -215,6 +217,15 @@ pub const CLIENTS: &[Key] = &[
         "Take a dot at the end of `Host` away before routes are looked up."
     ),
     key!("http.mergeSlashes", Bool, http.merge_slashes, "Make `//` in a path `/` before routes are looked up."),
+    key!(
+        "http.escapedSlashes",
+        Word<EscapedSlashes>,
+        http.escaped_slashes,
+        "Paths with `%2F` or `%5C`, by which `/x/..%2Fadmin` would pass a route for `/admin` and reach it in the backend: \
+         `unescape_and_redirect` answers 307 with the unescaped and normalized path (a gRPC request is rejected), \
+         `unescape_and_forward` looks up routes with it, `reject` answers 400. `keep` is for backends that take escaped \
+         slashes for data, such as package registries."
+    ),
     key!(
         "http.serverHeader",
         Word<ServerHeader>,
@@ -228,6 +239,13 @@ pub const CLIENTS: &[Key] = &[
         http.headers_with_underscores,
         "Request headers with `_` in their name. A backend that turns `-` into `_` may take `x_forwarded_for` for \
          Envoy's own header, so they are dropped by default."
+    ),
+    key!(
+        "http.untrustedHeaders",
+        List<HeaderName>,
+        http.untrusted_headers,
+        "Request headers by which proxies describe the client or the original request. They are removed, like all \
+         `x-envoy-` headers, if `http.trustedHops` is 0."
     ),
     key!(
         "http.allowChunkedLength",
@@ -289,6 +307,23 @@ pub const CLIENTS: &[Key] = &[
          in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections. \
          Files (`lockgate export`) have one piece always."
     ),
+    key!(
+        "regexes.maxSize",
+        Positive,
+        regexes.max_size,
+        "Instructions of the compiled program of one path. They are estimated, and never fewer than Envoy counts."
+    ),
+    key!("regexes.maxSizePerHost", Positive, regexes.max_size_per_host, "The same of all paths of a host together."),
+    key!(
+        "regexes.maxSteps",
+        Positive,
+        regexes.max_steps,
+        "Steps of building the automaton of one path, with which Envoy reads a path in one pass. Most patterns need fewer than \
+         4,000; it is millions if a part such as `.*a` may match at many places and a fixed number of characters follows, as in \
+         `/.*a.{20}`."
+    ),
+    key!("regexes.maxStepsPerHost", Positive, regexes.max_steps_per_host, "The same of all paths of a host together."),
+    key!("regexes.maxPerHost", Positive, regexes.max_per_host, "Paths of a host that are regular expressions."),
     key!("timeouts.request", Limit, timeouts.request, "A request has to arrive as a whole."),
     key!("timeouts.requestHeaders", Limit, timeouts.request_headers, "The headers of a request have to arrive."),
     key!(

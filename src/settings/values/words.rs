@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::Scalar;
 use crate::settings::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, HttpVersion, ProxyProtocol, ServerHeader, Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, ProxyProtocol, ServerHeader, Underscores,
 };
 use crate::telemetry;
 
@@ -89,6 +89,16 @@ impl Choice for DnsLookupFamily {
         (Self::V6, "v6"),
         (Self::V4Preferred, "v4_preferred"),
         (Self::All, "all"),
+    ];
+}
+
+impl Choice for EscapedSlashes {
+    const NAME: &'static str = "treatment (`keep`, `reject`, `unescape_and_redirect`, `unescape_and_forward`)";
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (Self::Keep, "keep"),
+        (Self::Reject, "reject"),
+        (Self::UnescapeAndRedirect, "unescape_and_redirect"),
+        (Self::UnescapeAndForward, "unescape_and_forward"),
     ];
 }
 

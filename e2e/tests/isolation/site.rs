@@ -1,0 +1,141 @@
+//! The program, an Envoy, and two backends behind the host [`HOST`], in clear text, by TLS, and by HTTP/3.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use e2e::client::Answer;
+use e2e::manifests::{documents, ingress_class, service};
+use e2e::server::Server;
+use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Mode, Source, Target, http3, wait_until};
+use http_body_util::Full;
+use hyper::{HeaderMap, Response};
+
+/// The host that is served.
+pub const HOST: &str = "shop.test";
+
+/// `/` leads to a backend that echoes requests, `/failing` to one that answers 503, without and with retries.
+const INGRESSES: &str = "apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: shop, namespace: default }
+spec:
+  tls: [{ hosts: [shop.test], secretName: shop-tls }]
+  rules:
+    - host: shop.test
+      http:
+        paths:
+          - { path: /, pathType: Prefix, backend: { service: { name: shop, port: { name: http } } } }
+          - { path: /failing, pathType: Prefix, backend: { service: { name: failing, port: { name: http } } } }
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: retried
+  namespace: default
+  annotations: { projectcontour.io/retry-on: 5xx, projectcontour.io/num-retries: '2' }
+spec:
+  rules:
+    - host: shop.test
+      http:
+        paths:
+          - { path: /retried, pathType: Prefix, backend: { service: { name: failing, port: { name: http } } } }
+";
+
+/// All of it, running.
+pub struct Site {
+    /// The objects.
+    pub manifests: Manifests,
+    /// The controller.
+    pub lockgate: Lockgate,
+    /// The Envoy.
+    pub envoy: Envoy,
+    authority: Authority,
+    failed: Arc<AtomicU64>,
+    _servers: (Echo, Server),
+}
+
+/// How a request travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// In clear text.
+    Http,
+    /// HTTP/2 in clear text.
+    Http2,
+    /// TLS.
+    Https,
+    /// QUIC.
+    Http3,
+}
+
+impl Site {
+    /// Starts all of it with a settings file, and waits until it is served.
+    pub async fn with(settings: &str) -> Self {
+        Self::with_objects(settings, &[]).await
+    }
+
+    /// The same with more objects.
+    pub async fn with_objects(settings: &str, objects: &[String]) -> Self {
+        let (echo, authority, failed) = (Echo::start().await, Authority::new(), Arc::new(AtomicU64::new(0)));
+        let count = failed.clone();
+        let failing = Server::http(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async { Response::builder().status(503).body(Full::new(Bytes::new())).expect("an answer") }
+        })
+        .await;
+        let manifests = Manifests::new();
+        let shop = [
+            ingress_class(),
+            authority.issue(&[HOST]).secret("default", "shop-tls"),
+            service("shop", "", &[echo.address]),
+            service("failing", "", &[failing.address]),
+            INGRESSES.to_owned(),
+        ];
+        manifests.write("shop.yaml", &documents(&[&shop, objects].concat()));
+        let config = Manifests::new();
+        config.write("lockgate.yaml", settings);
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
+        let envoy = Envoy::start(&lockgate, Mode::Delta).await;
+        Self { manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
+    }
+
+    /// A `GET` of `path` with these header fields.
+    pub async fn get(&self, by: By, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let Lockgate { http, https, .. } = self.lockgate;
+        let target = match by {
+            By::Http => Target::http(http, HOST),
+            By::Http2 => Target::http(http, HOST).over_http2(),
+            By::Https => Target::https(https, HOST, self.authority.der()),
+            By::Http3 => {
+                let mut connection = http3::Connection::open(https, HOST, self.authority.der()).await.expect("QUIC");
+                return connection.get_with(HOST, path, fields).await.expect("an answer by HTTP/3");
+            }
+        };
+        let target = fields.iter().fold(target, |target, (name, value)| target.field(name, value));
+        target.get(path).await.expect("an answer")
+    }
+
+    /// How many requests reached the failing backend while `requests` were made.
+    pub async fn failures(&self, requests: impl AsyncFnOnce()) -> u64 {
+        let before = self.failed.load(Ordering::Relaxed);
+        requests().await;
+        self.failed.load(Ordering::Relaxed) - before
+    }
+
+    /// Waits until the host is served over HTTP/3 too, if it is on.
+    pub async fn wait_for(&self, by: By) {
+        wait_until("the host by this way", async || match by {
+            By::Http3 => http3::get(self.lockgate.https, HOST, "/", self.authority.der()).await.is_ok(),
+            _ => self.get(by, "/", &[]).await.status == 200,
+        })
+        .await;
+    }
+}
+
+/// The header fields that the echoing backend was sent.
+pub fn received(answer: &Answer) -> HeaderMap {
+    let text = answer.text();
+    let fields = text.lines().skip(1).filter_map(|line| line.split_once(": "));
+    let field = |(name, value): (&str, &str)| Some((name.parse().ok()?, value.parse().ok()?));
+    fields.filter_map(field).collect()
+}
