@@ -1,21 +1,56 @@
-//! Which regular expressions Envoy takes: RE2's grammar and limits, checked before one can cost its neighbours.
+//! Which regular expressions Envoy accepts, and what matching them costs.
 //!
-//! Rust's parser stands in for RE2's. What only Rust knows is refused here; what only RE2 knows (`\C`, `\Q…\E`, octal
-//! escapes, a literal `{`) is refused by Rust's parser, which costs a rare path and never a listener.
+//! [`check`] applies RE2's grammar and limits, so that a bad pattern is found before it reaches Envoy and takes its
+//! neighbors with it. [`cost`] also bounds the time and memory that a pattern takes in Envoy: use it for patterns that
+//! tenants write.
+//!
+//! Rust's parser stands in for RE2's. Syntax that only Rust knows is rejected here. Syntax that only RE2 knows (`\C`,
+//! `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser, which costs a rare path and never a listener.
 //! Source: RE2 syntax document, `re2/parse.cc`.
+
+mod automaton;
+mod class;
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{
-    AssertionKind, Ast, ClassSet, ClassSetItem, ClassUnicode, ClassUnicodeKind, Flag, Flags, FlagsItemKind, GroupKind,
-    HexLiteralKind, Literal, LiteralKind, RepetitionKind, RepetitionRange,
+    AssertionKind, Ast, ClassUnicode, ClassUnicodeKind, Flag, Flags, FlagsItemKind, GroupKind, HexLiteralKind, Literal,
+    LiteralKind, RepetitionKind, RepetitionRange,
 };
 
 /// RE2's limit of a repetition count, and of the product of nested ones.
 const MAX_REPEAT: u32 = 1000;
 
-/// Instructions, generously estimated, of the largest program let through. RE2 stops at about 87,000 (an eighth of
-/// its `max_mem` of 8 MiB, by 16 bytes).
+/// The largest program that [`check`] accepts, in instructions. RE2 stops at about 87,000 (an eighth of its `max_mem`
+/// of 8 MiB, by 16 bytes).
 const MAX_SIZE: u64 = 80_000;
+
+/// Instructions of an empty program: fail, match, and the two of the prefix for unanchored matches.
+const EMPTY_PROGRAM: u64 = 4;
+
+/// Instructions of a Unicode class, for an RE2 that reads UTF-8.
+const UNICODE_CLASS: u64 = 3000;
+
+/// The cost of matching a pattern.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Instructions of the compiled program, never fewer than Envoy's `re2.program_size`.
+    pub size: u32,
+    /// Steps of building the whole automaton (DFA), which RE2 does piece by piece as requests need it. A step takes
+    /// Envoy some nanoseconds and some bytes.
+    pub steps: u32,
+}
+
+/// The highest cost that a pattern may have.
+pub type Limits = Cost;
+
+/// Why a pattern is rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejection {
+    /// Envoy's RE2 does not accept it; the reason quotes the part at fault.
+    Invalid(String),
+    /// It exceeds a limit, which is named.
+    TooExpensive(String),
+}
 
 /// General categories and the scripts in common use: the Unicode classes that both grammars spell alike.
 const UNICODE_CLASSES: [&str; 55] = [
@@ -76,92 +111,114 @@ const UNICODE_CLASSES: [&str; 55] = [
     "Thai",
 ];
 
-/// Whether Envoy's RE2 takes `pattern`. Errors: why not; quotes the part at fault.
+/// Checks whether Envoy's RE2 accepts `pattern`. Errors: the reason, quoting the part at fault.
 pub fn check(pattern: &str) -> Result<(), String> {
-    let ast = Parser::new().parse(pattern).map_err(|error| error.kind().to_string())?;
-    match size(&ast, MAX_REPEAT, pattern)? {
+    match program_size(pattern)? {
         size if size > MAX_SIZE => Err("it is too large".to_owned()),
         _ => Ok(()),
     }
 }
 
-/// The estimated size of the program of `ast`, whose repetitions may multiply to `repeat`.
-fn size(ast: &Ast, repeat: u32, pattern: &str) -> Result<u64, String> {
-    let text = || pattern.get(ast.span().start.offset..ast.span().end.offset).unwrap_or_default();
-    let unknown = |what: &str| Err(format!("RE2 does not know {what} {:?}", text()));
-    Ok(match ast {
-        Ast::Empty(_) => 1,
-        Ast::Dot(_) => 12,
-        Ast::ClassPerl(_) => 24,
-        Ast::Flags(flags) if !re2_flags(&flags.flags) => return unknown("the flags"),
-        Ast::Flags(_) => 1,
-        Ast::Literal(literal) if !re2_literal(literal) => return unknown("the escape"),
-        Ast::Literal(_) => 8,
-        Ast::ClassUnicode(class) if !re2_unicode(class) => return unknown("the class"),
-        Ast::ClassUnicode(_) => 3000,
-        Ast::Assertion(assertion) => match assertion.kind {
-            AssertionKind::StartLine
-            | AssertionKind::EndLine
-            | AssertionKind::StartText
-            | AssertionKind::EndText
-            | AssertionKind::WordBoundary
-            | AssertionKind::NotWordBoundary => 1,
-            _ => return unknown("the assertion"),
-        },
-        // Where Rust reads hyphens, RE2 reads a range that starts with one.
-        Ast::ClassBracketed(_) if text().contains("--") => return unknown("the double hyphen in"),
-        Ast::ClassBracketed(class) => match &class.kind {
-            ClassSet::Item(item) => match set_size(item) {
-                Some(size) => size + 12,
-                None => return unknown("the class"),
+/// Returns the cost of `pattern`.
+///
+/// Without the limit of steps, a pattern of 27 instructions such as `/(a|b)*a(a|b){20}` would take a worker 25 ms: its
+/// automaton has a million states, so RE2 gives up on it and simulates the program byte by byte.
+pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
+    let size = program_size(pattern).map_err(Rejection::Invalid)?;
+    let Some(size) = u32::try_from(size).ok().filter(|size| *size <= limits.size) else {
+        let what = format!("its compiled size of about {size} instructions is above the limit of {}", limits.size);
+        return Err(Rejection::TooExpensive(what));
+    };
+    let steps = automaton::steps(pattern, limits.steps).map_err(Rejection::TooExpensive)?;
+    Ok(Cost { size, steps })
+}
+
+/// Estimates the size of the compiled program. Errors: the reason why RE2 rejects `pattern`.
+fn program_size(pattern: &str) -> Result<u64, String> {
+    let ast = Parser::new().parse(pattern).map_err(|error| error.kind().to_string())?;
+    // A flag holds to the end of its group. It is enough to know whether there is one at all.
+    let sizes = Sizes { pattern, folds: pattern.contains("(?") };
+    Ok(EMPTY_PROGRAM.saturating_add(sizes.of(&ast, MAX_REPEAT)?))
+}
+
+/// Estimates the sizes of the parts of one pattern. The numbers are those of RE2's compiler, rounded up.
+struct Sizes<'a> {
+    pattern: &'a str,
+    /// Whether a part of the pattern may ignore case.
+    folds: bool,
+}
+
+impl Sizes<'_> {
+    /// The size of `ast`, whose repetitions may multiply to `repeat`.
+    fn of(&self, ast: &Ast, repeat: u32) -> Result<u64, String> {
+        let text = || self.pattern.get(ast.span().start.offset..ast.span().end.offset).unwrap_or_default();
+        let unknown = |what: &str| Err(format!("RE2 does not know {what} {:?}", text()));
+        Ok(match ast {
+            Ast::Empty(_) => 1,
+            Ast::Dot(_) => 2,
+            Ast::ClassPerl(class) => class::perl(class).instructions(false),
+            Ast::Flags(flags) if !re2_flags(&flags.flags) => return unknown("the flags"),
+            Ast::Flags(_) => 1,
+            Ast::Literal(literal) if !re2_literal(literal) => return unknown("the escape"),
+            Ast::Literal(literal) if literal.c.is_ascii() => 1,
+            // RE2 reads each byte as a character of Latin-1, which may have another case.
+            Ast::Literal(literal) => 2 * literal.c.len_utf8() as u64,
+            Ast::ClassUnicode(class) if !re2_unicode(class) => return unknown("the class"),
+            Ast::ClassUnicode(_) => UNICODE_CLASS,
+            Ast::Assertion(assertion) => match assertion.kind {
+                AssertionKind::StartLine
+                | AssertionKind::EndLine
+                | AssertionKind::StartText
+                | AssertionKind::EndText
+                | AssertionKind::WordBoundary
+                | AssertionKind::NotWordBoundary => 2,
+                _ => return unknown("the assertion"),
             },
-            ClassSet::BinaryOp(_) => return unknown("the set operation in"),
-        },
-        Ast::Repetition(repetition) => {
-            if matches!(*repetition.ast, Ast::Repetition(_)) {
-                return unknown("the double repetition");
+            // Where Rust reads hyphens, RE2 reads a range that starts with one.
+            Ast::ClassBracketed(_) if text().contains("--") => return unknown("the double hyphen in"),
+            Ast::ClassBracketed(class) => match class::bracketed(class) {
+                Ok(Some(set)) => set.instructions(self.folds),
+                Ok(None) => UNICODE_CLASS * text().len() as u64,
+                Err(what) => return unknown(what),
+            },
+            Ast::Repetition(repetition) => {
+                if matches!(*repetition.ast, Ast::Repetition(_)) {
+                    return unknown("the double repetition");
+                }
+                // How often the part is there for certain, and how often it is there perhaps.
+                let (certain, perhaps) = match &repetition.op.kind {
+                    RepetitionKind::Range(RepetitionRange::Exactly(n)) => (*n, 0),
+                    RepetitionKind::Range(RepetitionRange::Bounded(least, most)) => {
+                        (*least, most.saturating_sub(*least))
+                    }
+                    RepetitionKind::Range(RepetitionRange::AtLeast(n)) => (*n, u32::from(*n == 0)),
+                    RepetitionKind::ZeroOrOne | RepetitionKind::ZeroOrMore => (0, 1),
+                    RepetitionKind::OneOrMore => (1, 0),
+                };
+                let count = certain.saturating_add(perhaps).max(1);
+                if count > repeat {
+                    return Err(format!("{:?} repeats more than {MAX_REPEAT} times", text()));
+                }
+                // Each copy that may be left out needs a branch around it. The loop needs one or two.
+                (self.of(&repetition.ast, repeat / count)?)
+                    .saturating_mul(u64::from(count))
+                    .saturating_add(u64::from(perhaps) + 2)
             }
-            let count = match &repetition.op.kind {
-                RepetitionKind::Range(RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n)) => *n,
-                RepetitionKind::Range(RepetitionRange::Bounded(_, n)) => *n,
-                _ => 1,
-            };
-            if count > repeat {
-                return Err(format!("{:?} repeats more than {MAX_REPEAT} times", text()));
-            }
-            let count = count.max(1);
-            (size(&repetition.ast, repeat / count, pattern)? + 2).saturating_mul(u64::from(count) + 1)
-        }
-        Ast::Group(group) => {
-            match &group.kind {
-                GroupKind::CaptureIndex(_) => {}
-                GroupKind::CaptureName { starts_with_p: true, name } if is_word(&name.name) => {}
-                GroupKind::CaptureName { .. } => return unknown("the named group"),
-                GroupKind::NonCapturing(flags) if re2_flags(flags) => {}
-                GroupKind::NonCapturing(_) => return unknown("the flags of"),
-            }
-            size(&group.ast, repeat, pattern)? + 2
-        }
-        Ast::Alternation(alternation) => sum(&alternation.asts, repeat, pattern)?,
-        Ast::Concat(concat) => sum(&concat.asts, repeat, pattern)?,
-    })
-}
+            Ast::Group(group) => match &group.kind {
+                GroupKind::CaptureName { starts_with_p, name } if !starts_with_p || !is_word(&name.name) => {
+                    return unknown("the named group");
+                }
+                GroupKind::NonCapturing(flags) if !re2_flags(flags) => return unknown("the flags of"),
+                GroupKind::NonCapturing(_) => self.of(&group.ast, repeat)?,
+                GroupKind::CaptureIndex(_) | GroupKind::CaptureName { .. } => self.of(&group.ast, repeat)? + 2,
+            },
+            Ast::Alternation(alternation) => self.sum(&alternation.asts, repeat)? + alternation.asts.len() as u64,
+            Ast::Concat(concat) => self.sum(&concat.asts, repeat)?,
+        })
+    }
 
-fn sum(asts: &[Ast], repeat: u32, pattern: &str) -> Result<u64, String> {
-    asts.iter().try_fold(1u64, |total, ast| Ok(total.saturating_add(size(ast, repeat, pattern)?)))
-}
-
-/// The estimated size of what stands in brackets; `None` if RE2 does not know it. RE2 has no classes in classes: it
-/// takes the inner `[` for itself.
-fn set_size(item: &ClassSetItem) -> Option<u64> {
-    match item {
-        ClassSetItem::Empty(_) => Some(0),
-        ClassSetItem::Literal(literal) => re2_member(literal).then_some(8),
-        ClassSetItem::Range(range) => (re2_member(&range.start) && re2_member(&range.end)).then_some(16),
-        ClassSetItem::Ascii(_) | ClassSetItem::Perl(_) => Some(24),
-        ClassSetItem::Unicode(class) => re2_unicode(class).then_some(3000),
-        ClassSetItem::Bracketed(_) => None,
-        ClassSetItem::Union(union) => union.items.iter().try_fold(0, |total, item| Some(total + set_size(item)?)),
+    fn sum(&self, asts: &[Ast], repeat: u32) -> Result<u64, String> {
+        asts.iter().try_fold(0u64, |total, ast| Ok(total.saturating_add(self.of(ast, repeat)?)))
     }
 }
 
@@ -185,11 +242,6 @@ fn re2_literal(literal: &Literal) -> bool {
         LiteralKind::Octal => false,
         LiteralKind::Verbatim | LiteralKind::Meta | LiteralKind::Special(_) => true,
     }
-}
-
-/// As [`re2_literal`], for a member of a class: one byte, where a character of UTF-8 would be taken apart.
-fn re2_member(literal: &Literal) -> bool {
-    re2_literal(literal) && (literal.kind != LiteralKind::Verbatim || literal.c.is_ascii())
 }
 
 fn re2_unicode(class: &ClassUnicode) -> bool {
@@ -269,6 +321,35 @@ mod tests {
     fn what_compiles_to_too_much_is_refused() {
         assert!(check("/[\\pL]{900}").is_err());
         assert!(check(&format!("/{}*", "(.{30})|".repeat(200))).is_err());
+    }
+
+    #[test]
+    fn the_size_is_never_less_than_that_of_envoy() {
+        // As Envoy 1.40 counts them (`re2.program_size`).
+        for (pattern, size) in [
+            ("/.", 7),
+            ("/.*x", 8),
+            ("/api/v[0-9]+/.*", 15),
+            ("/foo(/|$)(.*)", 16),
+            ("/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 73),
+            ("/(x?){40}a{40}", 205),
+            ("/(?i:[^A-Z_]{4,})-", 23),
+            ("/(?:\\b)*?\\.", 11),
+        ] {
+            let estimate = program_size(pattern).unwrap_or_default();
+            assert!((size..=size * 2).contains(&estimate), "{pattern}: {estimate}, not {size}");
+        }
+    }
+
+    #[test]
+    fn what_explodes_exceeds_the_steps() {
+        let limits = Limits { size: 500, steps: 20_000 };
+        assert!(cost("/(a|b)*a(a|b){5}", limits).is_ok());
+        for pattern in ["/(a|b)*a(a|b){20}", "/.*a.{30}", "/(.*a.{9}|.*b.{8})x"] {
+            assert!(matches!(cost(pattern, limits), Err(Rejection::TooExpensive(_))), "{pattern}");
+        }
+        assert!(matches!(cost("/a{501}", limits), Err(Rejection::TooExpensive(_))));
+        assert!(matches!(cost("/a[", limits), Err(Rejection::Invalid(_))));
     }
 
     #[test]

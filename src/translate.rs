@@ -1,5 +1,6 @@
 //! Objects to model, as a pure function: no I/O, no clock, no randomness, no logging. The order of objects never shows.
 
+mod address;
 mod annotations;
 mod backend;
 mod class;
@@ -11,6 +12,7 @@ mod host;
 mod ingress;
 mod path;
 pub mod problem;
+mod regexes;
 mod tls;
 mod translator;
 mod virtual_host;

@@ -139,8 +139,24 @@ impl Marks {
 }
 
 /// The routes of `host`.
+///
+/// Envoy's domain `*.example.com` takes several labels, where some routes are for one label only. Hosts of several labels are
+/// told apart by one route for all, not by each: a request is compared with the routes in turn, and a tenant may have
+/// thousands, so the time would be that of thousands of regular expressions on a host of up to 60 KiB.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Route> {
-    content.routes.iter().flat_map(|one| route(host, one, marks)).collect()
+    let any_host = content.routes.iter().flat_map(|one| route(one, &[], marks));
+    let (Host::Wildcard(suffix), true) = (host, content.routes.iter().any(|one| one.one_label_host)) else {
+        return any_host.collect();
+    };
+    let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..one_label_before(suffix) }];
+    let for_all = content.routes.iter().filter(|one| !one.one_label_host);
+    let mut nothing = answering(404, marks);
+    if let Some(matched) = &mut nothing.r#match {
+        matched.headers.extend_from_slice(&several_labels);
+    }
+    let reached = for_all.clone().all(|one| one.path != PathMatch::Prefix("/".to_owned()));
+    let for_several_labels = for_all.flat_map(|one| route(one, &several_labels, marks));
+    for_several_labels.chain(Some(nothing).filter(|_| reached)).chain(any_host).collect()
 }
 
 /// Whether a format string of the settings asks the routes' metadata for the objects behind them.
@@ -159,19 +175,19 @@ fn names_objects(settings: &Settings) -> bool {
         }
 }
 
-/// What `route` of `host` is to Envoy, where it may take two: see [`redirects_to_https`].
-fn route(host: &Host, route: &Route, marks: &Marks) -> Vec<route_v3::Route> {
+/// What `route` is to Envoy, for requests with these headers. It may take two: see [`redirects_to_https`].
+fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> Vec<route_v3::Route> {
     let action = match &route.action {
         Action::Forward(forward) => route_v3::route::Action::Route(route_action(forward)),
         Action::RedirectToHttps { status, port } => {
-            return redirects_to_https(&route_match(host, route), *status, *port, marks);
+            return redirects_to_https(&route_match(route, headers), *status, *port, marks);
         }
         Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
     };
     vec![route_v3::Route {
         // The object behind it.
         name: names::route(&route.origin),
-        r#match: Some(route_match(host, route)),
+        r#match: Some(route_match(route, headers)),
         metadata: marks.named.then(|| metadata(&route.origin)),
         action: Some(action),
         ..Default::default()
@@ -179,7 +195,7 @@ fn route(host: &Host, route: &Route, marks: &Marks) -> Vec<route_v3::Route> {
 }
 
 /// Envoy's match. `SeparatedPrefix` takes whole elements, so `/foo` takes `/foo/bar` and not `/foobar`.
-fn route_match(host: &Host, route: &Route) -> route_v3::RouteMatch {
+fn route_match(route: &Route, headers: &[route_v3::HeaderMatcher]) -> route_v3::RouteMatch {
     use route_v3::route_match::PathSpecifier;
     let path = match &route.path {
         PathMatch::Exact(path) => PathSpecifier::Path(path.clone()),
@@ -187,14 +203,10 @@ fn route_match(host: &Host, route: &Route) -> route_v3::RouteMatch {
         PathMatch::SeparatedPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.clone()),
         PathMatch::Prefix(prefix) => PathSpecifier::Prefix(prefix.clone()),
     };
-    let headers = match host {
-        Host::Wildcard(suffix) if route.one_label_host => vec![one_label_before(suffix)],
-        _ => vec![],
-    };
-    route_v3::RouteMatch { path_specifier: Some(path), headers, ..Default::default() }
+    route_v3::RouteMatch { path_specifier: Some(path), headers: headers.to_vec(), ..Default::default() }
 }
 
-/// Takes `:authority` only if it is one label before `.suffix`: Envoy's domain `*.suffix` takes several.
+/// Takes `:authority` only if it is one label before `.suffix`.
 ///
 /// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
 fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
@@ -292,9 +304,14 @@ fn redirects_to_https(
     if let Some(port) = port.filter(|port| *port != 443) {
         return vec![redirect(matched.clone(), port)];
     }
-    let mut with_port = matched.clone();
-    with_port.headers.push(authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned())));
-    vec![redirect(with_port, 443), redirect(matched.clone(), 0)]
+    let has_port = authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned()));
+    let (mut with_port, mut without) = (matched.clone(), matched.clone());
+    // Envoy looks at headers first, and shall not try the same regular expression twice.
+    if let Some(route_v3::route_match::PathSpecifier::SafeRegex(_)) = matched.path_specifier {
+        without.headers.push(route_v3::HeaderMatcher { invert_match: true, ..has_port.clone() });
+    }
+    with_port.headers.push(has_port);
+    vec![redirect(with_port, 443), redirect(without, 0)]
 }
 
 /// The redirect; a port of 0 leaves it as it is.

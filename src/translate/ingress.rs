@@ -7,6 +7,7 @@ use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 
 use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
 use crate::provenance::ObjectRef;
+use crate::re2::Cost;
 use crate::source::objects::{Ingress, Kind, ObjectKey, Precedence};
 
 use super::annotations::{self, Annotations, PlainText};
@@ -82,6 +83,8 @@ pub struct PathRule {
     pub at: (usize, usize),
     /// What it matches.
     pub path: PathMatch,
+    /// What comparing a request with it costs, if it is a regular expression.
+    pub cost: Cost,
     /// Where its requests go.
     pub target: Target,
 }
@@ -196,18 +199,17 @@ impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
     fn path(&mut self, at: (usize, usize), path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{}.backend", field(at)), &path.backend);
-        match path::parse(&path.path_type, text) {
+        match path::parse(&path.path_type, text, &self.context.settings.regexes) {
             Ok(parsed) => {
                 if let Some(doubt) = parsed.doubt {
                     let message = format!("path {text:?} {doubt}");
                     self.problem(format!("{}.path", field(at)), Reason::Ambiguous, message, "taken as a string prefix");
                 }
-                Some(PathRule { at, path: parsed.path, target })
+                Some(PathRule { at, path: parsed.path, cost: parsed.cost, target })
             }
             Err(fault) => {
-                let message = format!("path {text:?} {fault}");
-                let reason = Reason::PathMatchConditionsNotValid;
-                self.problem(format!("{}.path", field(at)), reason, message, "path left out");
+                let message = format!("path {text:?} {}", fault.message);
+                self.problem(format!("{}.path", field(at)), fault.reason, message, "path left out");
                 None
             }
         }

@@ -3,34 +3,52 @@
 use std::cmp::{Ordering, Reverse};
 
 use crate::model::PathMatch;
+use crate::re2::{self, Cost, Rejection};
+use crate::settings::Regexes;
 
-use crate::re2;
+use super::problem::Reason;
 
 /// A path as the rule means it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// What it matches.
     pub path: PathMatch,
+    /// What it costs, if it is a regular expression.
+    pub cost: Cost,
     /// A doubt that its owner should read; the path is served as `path` all the same.
     pub doubt: Option<&'static str>,
 }
 
-/// The match of a rule's `path` and `pathType`.
-/// Errors: what is wrong with it, for a message that quotes it. Source: Ingress v1 "Path types" and its validation.
-pub fn parse(path_type: &str, path: &str) -> Result<Parsed, String> {
-    let matcher: fn(&str) -> Result<Parsed, String> = match path_type {
-        "Exact" => exact,
-        "Prefix" => prefix,
+/// Why a path cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The stable reason.
+    pub reason: Reason,
+    /// What is wrong, for a message that quotes the path.
+    pub message: String,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self { reason: Reason::PathMatchConditionsNotValid, message }
+    }
+}
+
+/// The match of a rule's `path` and `pathType`. Source: Ingress v1 "Path types" and its validation.
+pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
+    let matcher: fn(&str, &Regexes) -> Result<Parsed, Fault> = match path_type {
+        "Exact" => |path, _| Ok(exact(path)?),
+        "Prefix" => |path, _| Ok(prefix(path)?),
         "ImplementationSpecific" | "" => implementation_specific,
-        other => return Err(format!("has the unknown path type {other:?}")),
+        other => return Err(format!("has the unknown path type {other:?}").into()),
     };
     match path {
         // Optional in the API for this type alone.
-        "" if matches!(path_type, "ImplementationSpecific" | "") => matcher("/"),
-        "" => Err("is empty".to_owned()),
-        path if !path.starts_with('/') => Err("does not start with \"/\"".to_owned()),
-        path if path.chars().any(char::is_control) => Err("has a control character".to_owned()),
-        path => matcher(path),
+        "" if matches!(path_type, "ImplementationSpecific" | "") => matcher("/", limits),
+        "" => Err("is empty".to_owned().into()),
+        path if !path.starts_with('/') => Err("does not start with \"/\"".to_owned().into()),
+        path if path.chars().any(char::is_control) => Err("has a control character".to_owned().into()),
+        path => matcher(path, limits),
     }
 }
 
@@ -52,21 +70,29 @@ fn prefix(path: &str) -> Result<Parsed, String> {
 
 /// `ImplementationSpecific`: a regular expression if it holds one of `^ + * [ ] %`, else a string prefix.
 /// Source: Contour, whose users this type serves.
-fn implementation_specific(path: &str) -> Result<Parsed, String> {
+fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
-        re2::check(path).map_err(|fault| format!("is not a regular expression that Envoy takes: {fault}"))?;
-        return Ok(certain(PathMatch::Regex(path.to_owned())));
+        let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
+        let cost = re2::cost(path, limits).map_err(|rejection| match rejection {
+            Rejection::Invalid(fault) => format!("is not a regular expression that Envoy takes: {fault}").into(),
+            Rejection::TooExpensive(fault) => {
+                let message = format!("is a regular expression that would take Envoy too long: {fault}");
+                Fault { reason: Reason::RegexTooExpensive, message }
+            }
+        })?;
+        return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.to_owned())) });
     }
     // A point alone says nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
     let looks_like_regex = path.contains(['(', ')', '?', '$', '|', '#']);
     Ok(Parsed {
         path: PathMatch::Prefix(path.to_owned()),
+        cost: Cost::default(),
         doubt: looks_like_regex.then_some("is no regular expression without one of \"^+*[]%\""),
     })
 }
 
 fn certain(path: PathMatch) -> Parsed {
-    Parsed { path, doubt: None }
+    Parsed { path, cost: Cost::default(), doubt: None }
 }
 
 /// What the API server refuses in `Exact` and `Prefix` paths, for no normalised request path can match it, and what
@@ -102,8 +128,33 @@ mod tests {
 
     use super::*;
 
+    fn parse(path_type: &str, text: &str) -> Result<Parsed, Fault> {
+        super::parse(path_type, text, &Regexes::default())
+    }
+
     fn path(path_type: &str, text: &str) -> PathMatch {
         parse(path_type, text).unwrap().path
+    }
+
+    #[test]
+    fn regexes_that_are_common_are_within_the_limits_and_explosive_ones_are_not() {
+        for text in [
+            "/api/v[0-9]+/.*",
+            "/foo(/|$)(.*)",
+            "/users/[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}/orders/\\d+",
+            r"/.*\.(png|jpe?g|gif|css|js|svg|ico|woff2?|ttf|map|html|webp|avif|mp4)$",
+            "/([a-z]{2}(-[A-Z]{2})?)/(products|categories|search|about|contact)(/.*)?",
+            "/s/[A-Za-z0-9_-]{6,64}",
+            "/.*(login|logout|signin|signup).*",
+            "/v2/.*/(blobs|manifests|tags)/.*",
+            "/(?i:admin)/.*",
+        ] {
+            assert!(parse("", text).is_ok(), "{text}: {:?}", parse("", text));
+        }
+        for text in ["/(a|b)*a(a|b){20}", "/.*a.{30}", "/.*(a.{15}|b.{14})", "/[a-z]*x[a-z]{25}/.*", "/.{600}.*"] {
+            let fault = parse("", text).unwrap_err();
+            assert_eq!(fault.reason, Reason::RegexTooExpensive, "{text}: {}", fault.message);
+        }
     }
 
     #[test]

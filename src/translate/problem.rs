@@ -35,6 +35,8 @@ pub type Problems = OrdSet<Arc<Problem>>;
 pub enum Reason {
     /// A path that cannot be served as written.
     PathMatchConditionsNotValid,
+    /// A regular expression that would take Envoy too long.
+    RegexTooExpensive,
     /// A host that is not a DNS name.
     HostNotValid,
     /// A Service or a port of it that does not exist.
@@ -68,6 +70,7 @@ impl Reason {
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::PathMatchConditionsNotValid => "PathMatchConditionsNotValid",
+            Reason::RegexTooExpensive => "RegexTooExpensive",
             Reason::HostNotValid => "HostNotValid",
             Reason::ServiceUnresolvedReference => "ServiceUnresolvedReference",
             Reason::UnsupportedBackend => "UnsupportedBackend",

@@ -5,11 +5,12 @@ use std::collections::btree_map::Entry;
 
 use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
 use crate::provenance::ObjectRef;
+use crate::settings::Regexes;
 
 use super::annotations::PlainText;
 use super::ingress::{Parsed, PathRule, Target};
-use super::path;
 use super::problem::{Problem, Reason};
+use super::{path, regexes};
 
 /// What all Ingresses together say of one host, conflicts decided.
 #[derive(Debug, Default)]
@@ -46,10 +47,11 @@ pub enum Side {
 
 impl<'a> HostRules<'a> {
     /// What `ingresses`, all that name `host` and in the order of precedence, say of it: of equal paths the first holds,
-    /// and the owner of another is told.
-    pub fn merge(host: &Host, ingresses: &[&'a Parsed], problems: &mut Vec<Problem>) -> Self {
+    /// and the owner of another is told. Regular expressions beyond `limits` are left out.
+    pub fn merge(host: &Host, ingresses: &[&'a Parsed], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
         let mut terminating = true;
+        let mut regexes = Vec::new();
         for parsed in ingresses {
             let Some(places) = parsed.places(host) else { continue };
             let rules: Vec<_> = places.rules.iter().filter_map(|at| parsed.rules.get(*at as usize)).collect();
@@ -62,7 +64,12 @@ impl<'a> HostRules<'a> {
             }
             for rule in rules.iter().flat_map(|(_, paths)| paths) {
                 match merged.paths.entry(&rule.path) {
-                    Entry::Vacant(entry) => drop(entry.insert(rule)),
+                    Entry::Vacant(entry) => {
+                        if matches!(rule.path, PathMatch::Regex(_)) {
+                            regexes.push((&parsed.origin, rule));
+                        }
+                        entry.insert(rule);
+                    }
                     Entry::Occupied(entry) => {
                         // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
                         if entry.get().target != rule.target {
@@ -75,6 +82,9 @@ impl<'a> HostRules<'a> {
             let Some(target) = parsed.default_backend.as_deref().filter(|_| *host != Host::Any) else { continue };
             let winner = *merged.fallback.get_or_insert(target);
             problems.extend(second_default(parsed, target, host, winner));
+        }
+        if let Some(oldest) = merged.ingresses.first() {
+            regexes::within_budget(host, &oldest.namespace, regexes, &mut merged.paths, limits, problems);
         }
         merged
     }

@@ -216,9 +216,11 @@ fn action(name: &str, resource: &str, at: f64) -> overload_v3::OverloadAction {
     }
 }
 
-/// Regexes of Ingress paths may be long: Envoy's own limit of a program's size refuses harmless ones, and the whole
-/// route configuration with them. Flags that the settings decide come by RTDS; not from files, of which Envoy wants to
-/// see each when it starts. The admin layer lets a person change a value by hand.
+/// The layers of runtime flags.
+///
+/// Envoy's own limit of a regular expression's size is lifted: it would reject the whole route configuration because of one
+/// path. The controller has limits that cost only the path (`regexes` in the settings). Flags that the settings decide come by
+/// RTDS; not from files, of which Envoy wants to see each when it starts. The admin layer lets a person change a value by hand.
 fn layered_runtime(options: &Options) -> bootstrap_v3::LayeredRuntime {
     use bootstrap_v3::runtime_layer::{AdminLayer, LayerSpecifier, RtdsLayer};
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };

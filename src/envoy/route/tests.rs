@@ -30,14 +30,14 @@ fn marks() -> Marks {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&Host::Any, &model_route(path, Action::Respond { status: 404 }), &marks()).remove(0);
+    let built = route(&model_route(path, Action::Respond { status: 404 }), &[], &marks()).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
 /// Of each route the redirect, and whether it is for requests with a port.
-fn redirects(host: &Host, status: u16, port: Option<u16>) -> Vec<(route_v3::RedirectAction, bool)> {
+fn redirects(status: u16, port: Option<u16>) -> Vec<(route_v3::RedirectAction, bool)> {
     let path = PathMatch::Prefix("/".into());
-    let built = route(host, &model_route(path, Action::RedirectToHttps { status, port }), &marks());
+    let built = route(&model_route(path, Action::RedirectToHttps { status, port }), &[], &marks());
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -62,14 +62,29 @@ fn each_path_match_has_its_form() {
 }
 
 #[test]
-fn one_label_is_asked_for_by_the_route_and_only_behind_a_wildcard() {
-    let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 });
-    let one_label = Route { one_label_host: true, ..plain.clone() };
-    let headers = |host: &Host, one: &Route| route(host, one, &marks()).remove(0).r#match.unwrap().headers;
-    assert!(headers(&wildcard(), &plain).is_empty());
-    assert!(headers(&exact("shop.example.com"), &one_label).is_empty());
-    let matcher = headers(&wildcard(), &one_label).remove(0);
-    assert_eq!(matcher.name, ":authority");
+fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_wildcard() {
+    let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let one_label = |path: &str| Route {
+        one_label_host: true,
+        ..model_route(PathMatch::Exact(path.into()), Action::Respond { status: 404 })
+    };
+    let headers = |host: &Host, all: &[Route]| -> Vec<usize> {
+        let made = routes(host, &VirtualHost { routes: all.to_vec() }, &marks());
+        made.into_iter().map(|one| one.r#match.unwrap().headers.len()).collect()
+    };
+    assert_eq!(headers(&wildcard(), std::slice::from_ref(&plain)), [0]);
+    assert_eq!(headers(&exact("shop.example.com"), &[one_label("/a"), one_label("/b")]), [0, 0]);
+    assert_eq!(headers(&wildcard(), &[one_label("/a"), one_label("/b")]), [1, 0, 0]);
+    assert_eq!(headers(&wildcard(), &[one_label("/a"), one_label("/b"), plain.clone()]), [1, 0, 0, 0]);
+    let made = routes(&wildcard(), &VirtualHost { routes: vec![one_label("/a"), plain] }, &marks()).remove(0);
+    let (matched, action) = (made.r#match.unwrap(), made.action.unwrap());
+    assert_eq!(
+        action,
+        route_v3::route::Action::DirectResponse(direct_response(503)),
+        "what is left for several labels"
+    );
+    let matcher = &matched.headers[0];
+    assert!(matcher.invert_match && matcher.name == ":authority");
     assert_eq!(matcher.header_match_specifier, one_label_before("example.com").header_match_specifier);
     let text = format!("{matcher:?}");
     assert!(text.contains(r#"(?i)[^.:]+\\.example\\.com(:[0-9]+)?"#), "{text}");
@@ -112,13 +127,13 @@ fn a_retry_goes_to_another_endpoint() {
 #[test]
 fn a_redirect_leaves_the_plain_text_port_behind() {
     let ports = |port| {
-        let all = redirects(&exact("shop.example.com"), 308, port);
+        let all = redirects(308, port);
         all.into_iter().map(|(redirect, with_port)| (redirect.port_redirect, with_port)).collect::<Vec<_>>()
     };
     assert_eq!(ports(None), [(443, true), (0, false)]);
     assert_eq!(ports(Some(443)), [(443, true), (0, false)]);
     assert_eq!(ports(Some(8443)), [(8443, false)]);
-    let (redirect, _) = redirects(&wildcard(), 308, None).remove(1);
+    let (redirect, _) = redirects(308, None).remove(1);
     assert_eq!(redirect.response_code, route_v3::redirect_action::RedirectResponseCode::PermanentRedirect as i32);
 }
 
@@ -139,7 +154,7 @@ fn redirects_of_all_hosts_are_the_same() {
 #[test]
 fn a_route_names_its_object() {
     let one = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
-    let built = |settings: &Settings| route(&Host::Any, &one, &Marks::of(settings)).remove(0);
+    let built = |settings: &Settings| route(&one, &[], &Marks::of(settings)).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
     assert_eq!((&*default.name, default.metadata), ("Ingress/shop/cart", None));

@@ -101,7 +101,7 @@ fn accepted(count: usize) -> Vec<PathMatch> {
             text.push_str(TOKENS[next(TOKENS.len())]);
         }
         let path_type = ["Exact", "Prefix", "ImplementationSpecific"][next(3)];
-        paths.extend(path::parse(path_type, &text).map(|parsed| parsed.path));
+        paths.extend(path::parse(path_type, &text, &Settings::default().regexes).map(|parsed| parsed.path));
     }
     paths
 }

@@ -75,9 +75,9 @@ impl Translator {
             return Made::default();
         }
         let mut problems = Vec::new();
-        let own = HostRules::merge(host, &naming, &mut problems);
+        let own = HostRules::merge(host, &naming, &settings.regexes, &mut problems);
         let in_rules = own.named();
-        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &mut Vec::new());
+        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &settings.regexes, &mut Vec::new());
         let parent = host::parent(host);
         let above = (!in_rules).then(|| (parent.as_ref().map(rules_of).unwrap_or_default(), rules_of(&Host::Any)));
         let around = Around { own, above, catch_all: self.catch_all.as_ref() };

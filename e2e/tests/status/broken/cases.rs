@@ -47,7 +47,7 @@ pub const CASES: &[Case] = &[
     ),
     ("bad-regex", PATH, "spec.rules[0].http.paths[0].path", "unclosed character class", "path left out"),
     ("foreign-regex", PATH, "spec.rules[0].http.paths[0].path", "look-around", "path left out"),
-    ("large-regex", PATH, "spec.rules[0].http.paths[0].path", "too large", "path left out"),
+    ("large-regex", "RegexTooExpensive", "spec.rules[0].http.paths[0].path", "too long", "path left out"),
     ("path-with-query", PATH, "spec.rules[0].http.paths[0].path", "has \"?\"", "path left out"),
     ("path-with-fragment", PATH, "spec.rules[0].http.paths[0].path", "has \"#\"", "path left out"),
     ("newcomer", "Conflicted", "spec.rules[0].http.paths[0]", "of Ingress default/good", "path left out"),

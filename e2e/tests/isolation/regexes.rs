@@ -1,0 +1,139 @@
+//! A tenant's regular expressions keep a worker of Envoy busy, and with it the requests of everybody else.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use e2e::Target;
+use e2e::manifests::service;
+
+use crate::site::{HOST, Site};
+
+/// The attacker's host.
+const ATTACKER: &str = "attacker.test";
+
+/// An Ingress for `host` with these paths of type `ImplementationSpecific`.
+fn ingress(name: &str, host: &str, annotations: &str, paths: &[String]) -> String {
+    let mut text = format!(
+        "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {{ name: {name}, namespace: default, annotations: {{ \
+         {annotations} }} }}\nspec:\n  rules:\n    - host: '{host}'\n      http:\n        paths:\n"
+    );
+    for path in paths {
+        let _ = writeln!(
+            text,
+            "          - {{ path: '{path}', pathType: ImplementationSpecific, backend: {{ service: {{ name: {name}, port: {{ \
+             name: http }} }} }} }}"
+        );
+    }
+    text
+}
+
+/// A path of nearly 60 KiB, the most that Envoy takes, of `letters` in an order that does not repeat.
+fn long_path(letters: &[u8], seed: u64) -> String {
+    let mut random = seed;
+    let letter = |_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        letters[(random >> 33) as usize % letters.len()] as char
+    };
+    format!("/{}", (0..60_000).map(letter).collect::<String>())
+}
+
+/// How long a request for the attacker's host takes.
+async fn time(site: &Site, host: &str, path: &str) -> Duration {
+    let mut connection = Target::http(site.lockgate.http, host).connect().await.expect("a connection");
+    let start = Instant::now();
+    connection.send(hyper::Method::GET, path, bytes::Bytes::new()).await.expect("an answer");
+    start.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
+    // 6.4 KB. Each has an automaton of millions of states, so that Envoy took 0.4 s for each of them and a long path.
+    let bad: Vec<String> = (0..50).map(|i| format!("/(.*a.{{300}}|.*b.{{299}}|(a|b)*a(a|b){{60}}){i}.*")).collect();
+    let objects = [ingress("attacker", ATTACKER, "", &bad), service("attacker", "", &[])];
+    let site = Site::with_objects("", &objects).await;
+    for (i, path) in [&bad[0], &bad[49]].into_iter().enumerate() {
+        let field = format!("spec.rules[0].http.paths[{}].path", i * 49);
+        let line = site.lockgate.logged(&["RegexTooExpensive", &field, path.as_str()]).await;
+        assert!(line.contains("would take Envoy too long") && line.contains("path left out"), "{line}");
+    }
+    let mut took = Vec::new();
+    for seed in 0..5 {
+        took.push(time(&site, ATTACKER, &long_path(b"ab", seed)).await);
+    }
+    let least = took.iter().min().expect("a time");
+    println!("50 regular expressions that were rejected, a path of 60 KB: {took:?}");
+    assert!(*least < Duration::from_millis(200), "{took:?}");
+    let victim = Target::http(site.lockgate.http, HOST).get("/").await.expect("an answer");
+    assert_eq!(victim.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_worst_that_a_tenant_can_still_do_takes_milliseconds() {
+    // As many steps as there may be, in as many regular expressions: each scans the whole path, and none matches.
+    let heavy = (0..4).map(|i| format!("/.*[0-9]{{3}}.{{7}}x{i}"));
+    let medium = (4..9).map(|i| format!("/.*a.{{3}}x{i}"));
+    let light = (9..32).map(|i| format!("/.*[a-z]{{3}}[^a-z]{{2}}x{i}"));
+    let bad: Vec<String> = heavy.chain(medium).chain(light).collect();
+    let redirect = "ingress.kubernetes.io/force-ssl-redirect: 'true'";
+    let many: Vec<String> = (0..2_000).map(|i| format!("/aaaaaaaaaaaaaaaaaaaa/{i}")).collect();
+    let objects = [
+        ingress("attacker", ATTACKER, "", &bad),
+        ingress("redirected", "redirected.test", redirect, &bad),
+        ingress("wild", "*.wild.test", "", &many),
+        service("attacker", "", &[]),
+        service("redirected", "", &[]),
+        service("wild", "", &[]),
+    ];
+    let site = Site::with_objects("", &objects).await;
+    assert!(!site.lockgate.log().contains("RegexTooExpensive"), "all are within the limits");
+    let wild = format!("{}.wild.test", "a".repeat(50_000));
+    let with_port = "redirected.test:8080".to_owned();
+    for (what, host) in [("32 regular expressions", ATTACKER), ("the same as redirects, with a port", &with_port)] {
+        let mut cold = Duration::ZERO;
+        let mut warm = Vec::new();
+        for seed in 0..12 {
+            // Envoy builds the automata with the first request, and with every change of the host.
+            let took = time(&site, host, &long_path(b"ab01", seed)).await;
+            if seed == 0 { cold = took } else { warm.push(took) }
+        }
+        warm.sort();
+        println!("{what}, a path of 60 KB: first {cold:?}, then {:?} to {:?}", warm[0], warm[warm.len() - 1]);
+        assert!(warm[0] < Duration::from_millis(50), "{what}: {warm:?}");
+    }
+    let plain = time(&site, HOST, &long_path(b"ab01", 1)).await;
+    let mut wildcard = Vec::new();
+    for _ in 0..8 {
+        wildcard.push(time(&site, &wild, "/").await);
+    }
+    let least = wildcard.iter().min().expect("a time");
+    println!(
+        "no regular expression, the same path: {plain:?}; 2,000 paths below a wildcard, a host of 50 KB: {wildcard:?}"
+    );
+    assert!(*least < Duration::from_millis(50), "{wildcard:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_has_a_budget_which_others_do_not_use_up() {
+    let of = |name: &str, count: usize| -> Vec<String> { (0..count).map(|i| format!("/{name}/{i}/[0-9]+")).collect() };
+    let first = ingress("first", HOST, "", &of("first", 20));
+    let second = ingress("second", HOST, "", &of("second", 20));
+    let aged = |text: String, time: &str| {
+        text.replace("namespace: default", &format!("namespace: default, creationTimestamp: '{time}'"))
+    };
+    let objects = [
+        aged(first, "2020-01-01T00:00:00Z"),
+        aged(second, "2021-01-01T00:00:00Z"),
+        service("first", "", &[]),
+        service("second", "", &[]),
+    ];
+    let site = Site::with_objects("", &objects).await;
+    // 32 at the most: the last eight of the newer Ingress are left out.
+    site.lockgate.logged(&["RegexTooExpensive", "paths[12].path", "/second/12/", "32 regular expressions"]).await;
+    let status = async |path: &str| Target::http(site.lockgate.http, HOST).get(path).await.expect("an answer").status;
+    assert_eq!(
+        [status("/first/19/7").await, status("/second/11/7").await],
+        [503, 503],
+        "their Services have no endpoints"
+    );
+    assert_eq!(status("/second/12/7").await, 200, "left to the path of the shop");
+}
