@@ -93,6 +93,13 @@ impl Controller {
         }
     }
 
+    /// The same for objects that the operator wrote, if `from_operator`; see [`Objects::from_operator`].
+    #[must_use]
+    pub fn with_objects_from_operator(mut self, from_operator: bool) -> Self {
+        self.objects.from_operator = from_operator;
+        self
+    }
+
     /// Works until the source is gone. Blocks: to be run on a thread of its own.
     ///
     /// # Errors

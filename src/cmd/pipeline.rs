@@ -67,7 +67,8 @@ impl Pipeline {
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
         let (status, settings_status) = watch::channel(Chosen::of(&first));
-        let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection);
+        let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection)
+            .with_objects_from_operator(matches!(source, Source::Manifests(_)));
         let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
         std::thread::Builder::new()
             .name("controller".into())

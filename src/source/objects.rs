@@ -301,6 +301,8 @@ pub struct Objects {
     pub config_maps: OrdMap<ObjectKey, Arc<Meta>>,
     /// Namespaces.
     pub namespaces: OrdMap<ObjectKey, Arc<Meta>>,
+    /// Whether the operator wrote the objects, and not tenants: then endpoints may be on Envoy's own machine.
+    pub from_operator: bool,
     /// Service and name of each EndpointSlice.
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.

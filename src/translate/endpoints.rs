@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::model::{ClusterName, Endpoint, Endpoints, Health};
 use crate::source::objects::{AddressType, EndpointSlice, Kind, ObjectKey, Objects, Service, SliceEndpoint};
 
-use super::backend;
 use super::problem::{Problem, Reason};
+use super::{address, backend};
 
 /// How fit an endpoint is, the fittest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +51,7 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
         }
         origins.push(slice.meta.object_ref(Kind::EndpointSlice));
         for (i, endpoint) in slice.endpoints.iter().enumerate() {
-            let address = match address(slice, endpoint) {
+            let address = match address(slice, endpoint, objects.from_operator) {
                 Ok(address) => address,
                 Err(fault) => {
                     problems.push(address_problem(slice, i, endpoint, fault));
@@ -107,15 +107,17 @@ fn fitness(endpoint: &SliceEndpoint) -> Option<Fitness> {
     }
 }
 
-/// The address, if it is one of the slice's family that can be connected to.
-fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint) -> Result<IpAddr, &'static str> {
+/// The address, if it is one of the slice's family that can be connected to. Only an operator may mean Envoy's own
+/// machine, as the examples do.
+fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint, from_operator: bool) -> Result<IpAddr, &'static str> {
     let address: IpAddr = endpoint.address.parse().map_err(|_| "is not an IP address")?;
     match slice.address_type {
         AddressType::Ipv4 if !address.is_ipv4() => Err("is not an IPv4 address"),
         AddressType::Ipv6 if !address.is_ipv6() => Err("is not an IPv6 address"),
         _ if address.is_unspecified() => Err("is the unspecified address"),
         _ if address.is_multicast() => Err("is a multicast address"),
-        _ => Ok(address),
+        _ if from_operator => Ok(address),
+        _ => address::check(address).map(|()| address),
     }
 }
 

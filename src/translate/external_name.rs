@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use crate::settings::Settings;
 use crate::source::objects::Objects;
 
+use super::address;
+
 /// Where an ExternalName leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -16,15 +18,21 @@ pub enum Target {
 }
 
 /// Names that lead to the host itself. The last is Contour's own.
-const LOOPBACK_NAMES: [&str; 7] = [
+const LOOPBACK_NAMES: [&str; 9] = [
     "localhost",
     "localhost.localdomain",
     "localhost4",
+    "localhost4.localdomain4",
     "localhost6",
+    "localhost6.localdomain6",
     "ip6-localhost",
     "ip6-loopback",
     "local.projectcontour.io",
 ];
+
+/// Names that lead to the metadata of clouds, often with credentials.
+const METADATA_NAMES: [&str; 4] =
+    ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal", "metadata.azure.internal"];
 
 /// Where `name`, a Service's `spec.externalName`, leads. Errors: why it must not be reached, for a message that
 /// quotes it.
@@ -35,40 +43,14 @@ pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Targ
     let lower = name.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if let Ok(address) = name.parse::<IpAddr>() {
-        return check_address(canonical(address)).map(Target::Address);
+        let address = address::canonical(address);
+        return address::check(address).map(|()| Target::Address(address));
     }
     check_name(name)?;
     if !settings.external_names.cluster_local {
         check_outside(name, objects)?;
     }
     Ok(Target::Name(name.to_owned()))
-}
-
-/// IPv4 where it is written inside IPv6: mapped, or in the old compatible form.
-fn canonical(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) if !v6.is_loopback() && !v6.is_unspecified() => match v6.to_ipv4() {
-            Some(v4) => v4.into(),
-            None => address,
-        },
-        _ => address,
-    }
-}
-
-fn check_address(address: IpAddr) -> Result<IpAddr, &'static str> {
-    let link_local = match address {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    };
-    // The whole of 0.0.0.0/8 means "this host".
-    let this_host = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0 || v4.is_broadcast());
-    match address {
-        _ if address.is_loopback() => Err("is a loopback address"),
-        _ if link_local => Err("is a link-local address"),
-        _ if address.is_unspecified() || this_host => Err("is not the address of another host"),
-        _ if address.is_multicast() => Err("is a multicast address"),
-        _ => Ok(address),
-    }
 }
 
 fn check_name(name: &str) -> Result<(), &'static str> {
@@ -88,6 +70,9 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     }
     if LOOPBACK_NAMES.contains(&name) || name.ends_with(".localhost") {
         return Err("is a loopback name");
+    }
+    if METADATA_NAMES.contains(&name) {
+        return Err("is a name of cloud metadata");
     }
     Ok(())
 }
@@ -172,6 +157,14 @@ mod tests {
             "::",
             "fe80::1",
             "fe80::1%eth0",
+            "fd00:ec2::254",
+            "0xa9fea9fe",
+            "2852039166",
+            "169.254.43518",
+            "0251.0376.0251.0376",
+            "ip6-localhost.",
+            "a.b.localhost.",
+            "metadata.google.internal.",
             "[::1]",
             "::ffff:127.0.0.1",
             "::FFFF:7f00:1",
