@@ -41,7 +41,7 @@ const LARGEST_REQUEST: usize = 64 << 10;
 /// Requests and streams at a time. Each may hold a request that is half there.
 const MOST_REQUESTS: usize = 64;
 /// What the answers that are on their way may have together, in KiB. One that nobody reads keeps its part.
-const ALLOWANCE: usize = 2 * LARGEST_ANSWER >> 10;
+const ALLOWANCE: usize = (2 * LARGEST_ANSWER) >> 10;
 /// How long an answer waits for its part.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest answer given; a request for more has to be narrowed.

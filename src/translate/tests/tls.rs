@@ -343,7 +343,7 @@ fn an_ed25519_key_pair_is_not_served_while_http3_is_on() {
     let world = world.default_secret("odd");
     assert_eq!(world.chains(), ["b.x.com shop/good"]);
     assert!(
-        world.problems()[0].contains("default TLS Secret \"shop/odd\": the key is Ed25519"),
+        world.problems()[1].contains("default TLS Secret \"shop/odd\": the key is Ed25519"),
         "{:?}",
         world.problems()
     );
