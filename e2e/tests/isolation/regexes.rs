@@ -51,8 +51,9 @@ async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
     let bad: Vec<String> = (0..50).map(|i| format!("/(.*a.{{300}}|.*b.{{299}}|(a|b)*a(a|b){{60}}){i}.*")).collect();
     let objects = [ingress("attacker", ATTACKER, "", &bad), service("attacker", "", &[])];
     let site = Site::with_objects("", &objects).await;
-    for (i, path) in [&bad[0], &bad[49]].into_iter().enumerate() {
-        let field = format!("spec.rules[0].http.paths[{}].path", i * 49);
+    // The log lists the first problems of an object, and counts the others.
+    for (i, path) in [&bad[0], &bad[9]].into_iter().enumerate() {
+        let field = format!("spec.rules[0].http.paths[{}].path", i * 9);
         let line = site.lockgate.logged(&["RegexTooExpensive", &field, path.as_str()]).await;
         assert!(line.contains("would take Envoy too long") && line.contains("path left out"), "{line}");
     }

@@ -43,8 +43,7 @@ spec:
 
 /// All of it, running.
 pub struct Site {
-    /// The objects.
-    pub manifests: Manifests,
+    _manifests: Manifests,
     /// The controller.
     pub lockgate: Lockgate,
     /// The Envoy.
@@ -96,7 +95,7 @@ impl Site {
         let file = config.file("lockgate.yaml").display().to_string();
         let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let envoy = Envoy::start(&lockgate, Mode::Delta).await;
-        Self { manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
+        Self { _manifests: manifests, lockgate, envoy, authority, failed, _servers: (echo, failing) }
     }
 
     /// A `GET` of `path` with these header fields.
