@@ -139,6 +139,9 @@ impl Controller {
                     let keys = [&before, &self.objects].map(|objects| translated_by(objects, kind, &key));
                     keys.into_iter().flatten().for_each(|key| self.dirty.note(kind, key));
                 }
+                for (kind, key) in self.objects.encoding_changes(&before) {
+                    self.dirty.note_encoding(kind, key);
+                }
                 if self.unlisted.remove(&kind) {
                     self.readiness.listed(kind.as_str());
                     self.metrics.set_listed(kind.as_str(), true);
@@ -152,14 +155,21 @@ impl Controller {
                 let (kind, reference) = (object.kind(), object.object_ref());
                 let key = object.meta().key.clone();
                 let before = translated_by(&self.objects, kind, &key);
+                let misencoded = self.objects.misencoded(kind, &key).cloned();
                 pass.status |= kind == Kind::Ingress;
                 if self.objects.apply(object) {
                     let after = translated_by(&self.objects, kind, &key);
                     self.changed(kind, reference, before.into_iter().chain(after), pass);
                 }
+                if misencoded.as_ref() != self.objects.misencoded(kind, &key) {
+                    self.dirty.note_encoding(kind, key);
+                }
             }
             Event::Deleted(kind, key) => {
                 let keys = translated_by(&self.objects, kind, &key);
+                if self.objects.misencoded(kind, &key).is_some() {
+                    self.dirty.note_encoding(kind, key.clone());
+                }
                 if self.objects.delete(kind, &key) {
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
                     self.changed(kind, reference, keys, pass);

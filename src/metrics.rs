@@ -37,6 +37,7 @@ struct Inner {
     lists: Family<Kind, Counter>,
     problems: Family<Reason, Gauge>,
     source_faults: Counter,
+    source_success: Family<Kind, Gauge>,
     settings_valid: Gauge,
     settings_reads: Family<Outcome, Counter>,
     settings_waiting: Gauge,
@@ -125,6 +126,7 @@ impl Metrics {
             lists: Family::default(),
             problems: Family::default(),
             source_faults: Counter::default(),
+            source_success: Family::default(),
             settings_valid: Gauge::default(),
             settings_reads: Family::default(),
             settings_waiting: Gauge::default(),
@@ -187,6 +189,12 @@ impl Metrics {
     /// The source met a fault: a file that does not parse, a list that was refused.
     pub fn source_fault(&self) {
         self.0.source_faults.inc();
+    }
+
+    /// When the watch of `kind` last had success.
+    pub fn set_source_success(&self, kind: &'static str, time: SystemTime) {
+        let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.0.source_success.get_or_create(&Kind { kind }).set(gauge_of(seconds));
     }
 
     /// How many files or kinds are at fault now.
@@ -323,6 +331,12 @@ impl Inner {
         registry.register("source_listed", "1 once the first list of the kind is in", self.listed.clone());
         registry.register("source_lists", "Lists of all objects of the kind that were taken in", self.lists.clone());
         registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
+        registry.register_with_unit(
+            "source_last_success_timestamp",
+            "Last time that the API server reported on the kind: a list, an event, or a watch that ended regularly",
+            Unit::Seconds,
+            self.source_success.clone(),
+        );
         registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
         let settings_valid = self.settings_valid.clone();
         registry.register("settings_valid", "1 while what the settings file holds is what holds", settings_valid);
@@ -428,6 +442,7 @@ mod tests {
         metrics.problems_found("Conflicted", 2);
         metrics.source_fault();
         metrics.set_source_faulty(1);
+        metrics.set_source_success("Ingress", UNIX_EPOCH + Duration::from_secs(17));
         metrics.translated(Duration::from_millis(1));
         metrics.set_resources("Cluster", 5);
         metrics.published();
@@ -452,6 +467,7 @@ mod tests {
                 "lockgate_source_listed{kind=\"Ingress\"} 1",
                 "lockgate_source_lists_total{kind=\"Ingress\"} 1",
                 "lockgate_source_faulty 1",
+                "lockgate_source_last_success_timestamp_seconds{kind=\"Ingress\"} 17",
                 "lockgate_source_faults_total 1",
                 "lockgate_problems{reason=\"Conflicted\"} 2",
                 "lockgate_translation_seconds_count 1",

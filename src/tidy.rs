@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("model", &["provenance"]),
     ("settings", &["identity", "model", "re2", "telemetry"]),
     ("snapshot", &["protobuf", "provenance"]),
-    ("source", &["crd", "model", "protobuf", "provenance", "settings", "snapshot"]),
+    ("source", &["crd", "metrics", "model", "protobuf", "provenance", "settings", "snapshot"]),
     ("leader", &["metrics", "source"]),
     ("pki", &["identity", "leader", "metrics", "source::cluster"]),
     ("translate", &["crd", "model", "parallel", "provenance", "re2", "settings", "source::objects"]),

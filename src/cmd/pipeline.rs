@@ -90,8 +90,8 @@ impl Pipeline {
         let told = reload::Told { events: events.clone(), translated, state, status, log };
         let reload = tokio::spawn(reload::follow(settings, told, metrics.clone()));
         let (told, expiring) = watch::channel(Problems::default());
-        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics));
-        let source = tokio::spawn(watch_source(source, events));
+        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics.clone()));
+        let source = tokio::spawn(watch_source(source, metrics, events));
         let (settings, status) = (settings_state, settings_status);
         Ok(Self { served, readiness, inspected, expiring, settings, status, source, reload, expiry, loop_end })
     }
@@ -148,14 +148,14 @@ pub(super) fn describe(source: &Source) -> String {
     }
 }
 
-async fn watch_source(source: Source, events: mpsc::Sender<Event>) -> Result<(), SourceError> {
+async fn watch_source(source: Source, metrics: Metrics, events: mpsc::Sender<Event>) -> Result<(), SourceError> {
     match source {
         Source::Manifests(directory) => source::directory::watch_manifests(directory, events).await,
         Source::Resources(directory) => source::directory::watch_resources(directory, events).await,
         Source::Cluster { kubeconfig, context, namespaces } => {
             let client = source::cluster::client(kubeconfig, context).await?;
             let namespaces = (!namespaces.is_empty()).then_some(namespaces);
-            source::cluster::watch(client, source::cluster::WatchOptions { namespaces }, events).await
+            source::cluster::watch(client, source::cluster::WatchOptions { namespaces }, metrics, events).await
         }
     }
 }

@@ -6,6 +6,7 @@
 //! is deleted and made again with another type. Field selectors do not change what RBAC must grant.
 
 mod form;
+mod freshness;
 mod merge;
 mod proto;
 mod read;
@@ -13,7 +14,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::SelectAll;
@@ -28,8 +29,10 @@ use tokio::task::JoinSet;
 
 use super::objects::Kind;
 use super::{Event, SourceError};
+use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
 use form::Form;
+use freshness::Freshness;
 use merge::Merge;
 use watch::{Arrival, Target, Watch};
 
@@ -79,8 +82,13 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
 
 /// Watches every kind; ends only when nobody takes its events, for a watch that fails is tried again for ever.
 ///
-/// Each kind has a task of its own, so that they are decoded on all cores.
-pub async fn watch(client: kube::Client, options: WatchOptions, events: Sender<Event>) -> Result<(), SourceError> {
+/// Each kind has a task of its own, so that they are decoded on all cores. When each kind last had news goes to `metrics`.
+pub async fn watch(
+    client: kube::Client,
+    options: WatchOptions,
+    metrics: Metrics,
+    events: Sender<Event>,
+) -> Result<(), SourceError> {
     let at = Scope { client, namespaces: options.namespaces };
     let kinds = [
         (Kind::Ingress, at.namespaced::<networking::Ingress>(Form::whole::<networking::Ingress>, None)),
@@ -93,8 +101,8 @@ pub async fn watch(client: kube::Client, options: WatchOptions, events: Sender<E
     ];
     let mut tasks = JoinSet::new();
     for (kind, watches) in kinds {
-        let events = events.clone();
-        tasks.spawn(async move { follow(kind, watches, &events).await });
+        let (events, metrics) = (events.clone(), metrics.clone());
+        tasks.spawn(async move { follow(kind, watches, metrics, &events).await });
     }
     tokio::select! {
         // One that ends is one that panicked, unless nobody takes its events.
@@ -140,13 +148,27 @@ impl Scope {
 }
 
 /// Sends on what the watches of one kind tell, until nobody takes it.
-async fn follow(kind: Kind, watches: Vec<Watch>, events: &Sender<Event>) {
+async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Sender<Event>) {
     let mut merge = Merge::new(kind, watches.len());
+    let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
+    let mut ticks = tokio::time::interval(freshness::PERIOD);
     let nothing = watches.is_empty();
     let watches =
         watches.into_iter().enumerate().map(|(i, watch)| with_backoff(watch).map(move |told| (i, told)).boxed());
     let mut watches: SelectAll<_> = watches.collect();
-    while let Some((i, told)) = watches.next().await {
+    loop {
+        let told = tokio::select! {
+            told = watches.next() => told,
+            _ = ticks.tick() => {
+                freshness.check(Instant::now());
+                continue;
+            }
+        };
+        let Some((i, told)) = told else { break };
+        // Neither the beginning of a list nor a part of it is a success.
+        if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &told {
+            freshness.succeeded(i, Instant::now());
+        }
         for event in merge.take(i, told) {
             if events.send(event).await.is_err() {
                 return;
@@ -171,7 +193,7 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
         }
         match watch.next().await? {
             Ok(arrival) => {
-                if !matches!(arrival, watcher::Event::Init) {
+                if !matches!(arrival, Arrival::ListStarted) {
                     backoff.reset();
                 }
                 Some((Ok(arrival), (watch, backoff, None)))

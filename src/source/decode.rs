@@ -33,6 +33,9 @@ const ANNOTATIONS: [&str; 6] = [
 /// The label of an EndpointSlice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
+/// The keys of a Secret's data that are read.
+pub const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+
 /// A manifest that the API server would not take either.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeFault {
@@ -172,7 +175,7 @@ impl Decode for core::Secret {
                 .into_iter()
                 .map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes()))),
         );
-        let (crt, key, ca) = (data.get("tls.crt"), data.get("tls.key"), data.get("ca.crt"));
+        let [crt, key, ca] = SECRET_DATA.map(|key| data.get(key));
         match self.type_.as_deref().unwrap_or_default() {
             "kubernetes.io/tls" => {}
             "Opaque" | "" if crt.is_some() || key.is_some() || ca.is_some() => {}

@@ -3,6 +3,7 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
+mod misencoded;
 mod precedence;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,7 @@ use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 use crate::model::KeyPair;
 use crate::provenance::ObjectRef;
 
+pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 
 /// The kinds that are watched.
@@ -250,6 +252,8 @@ pub enum Object {
     ConfigMap(Arc<Meta>),
     /// A Namespace: whether it exists and whether it is being deleted is read.
     Namespace(Arc<Meta>),
+    /// An object of any kind of which something cannot be decoded.
+    Misencoded(Arc<Misencoded>),
 }
 
 impl Object {
@@ -263,6 +267,7 @@ impl Object {
             Object::Secret(_) => Kind::Secret,
             Object::ConfigMap(_) => Kind::ConfigMap,
             Object::Namespace(_) => Kind::Namespace,
+            Object::Misencoded(object) => object.kind,
         }
     }
 
@@ -275,6 +280,7 @@ impl Object {
             Object::EndpointSlice(object) => &object.meta,
             Object::Secret(object) => &object.meta,
             Object::ConfigMap(meta) | Object::Namespace(meta) => meta,
+            Object::Misencoded(object) => &object.meta,
         }
     }
 
@@ -307,6 +313,8 @@ pub struct Objects {
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
     deleted_secrets: Vector<ObjectKey>,
+    /// The objects of which something cannot be decoded.
+    misencoded: OrdMap<(Kind, ObjectKey), Arc<Misencoded>>,
 }
 
 /// What a Secret that was deleted bears as its fault.
@@ -319,8 +327,18 @@ impl Objects {
     /// Takes in a new or changed object. Returns whether anything changed that translation reads.
     ///
     /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one. The same with its
-    /// certificate authorities.
+    /// certificate authorities. An object of which nothing can be decoded leaves the version before in use.
     pub fn apply(&mut self, object: Object) -> bool {
+        if let Object::Misencoded(found) = object {
+            let readable = found.readable.clone();
+            self.misencoded.insert((found.kind, found.meta.key.clone()), found);
+            return readable.is_some_and(|object| self.put(object));
+        }
+        self.forget_encoding(object.kind(), &object.meta().key);
+        self.put(object)
+    }
+
+    fn put(&mut self, object: Object) -> bool {
         match object {
             Object::Ingress(object) => {
                 let before = self.ingresses.insert(object.meta.key.clone(), object.clone());
@@ -332,6 +350,8 @@ impl Objects {
             Object::Secret(secret) => self.apply_secret(secret),
             Object::ConfigMap(meta) => put(&mut self.config_maps, meta.key.clone(), meta),
             Object::Namespace(meta) => put(&mut self.namespaces, meta.key.clone(), meta),
+            // What is readable of one is no other of these.
+            Object::Misencoded(_) => false,
         }
     }
 
@@ -343,6 +363,7 @@ impl Objects {
     /// That lasts until the Secret is back, until 1024 other Secrets are deleted after it, or until the process ends;
     /// a Secret that was gone before the process started is unknown to it.
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
+        self.forget_encoding(kind, key);
         match kind {
             Kind::Ingress => self.ingresses.remove(key).is_some(),
             Kind::IngressClass => self.ingress_classes.remove(key).is_some(),
@@ -360,6 +381,9 @@ impl Objects {
         let listed: BTreeSet<ObjectKey> =
             objects.iter().filter(|object| object.kind() == kind).map(|object| object.meta().key.clone()).collect();
         let mut changed = Vec::new();
+        for gone in self.misencoded_keys(kind).iter().filter(|key| !listed.contains(*key)) {
+            self.forget_encoding(kind, gone);
+        }
         for gone in self.refs(kind).into_iter().filter(|(key, _)| !listed.contains(key)) {
             if self.delete(kind, &gone.0) {
                 changed.push(gone.1);
@@ -375,8 +399,13 @@ impl Objects {
         changed
     }
 
-    /// The metadata of an object.
+    /// The metadata of an object, also of one of which nothing else can be decoded.
     pub fn meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
+        let misencoded = || self.misencoded(kind, key).map(|object| &object.meta);
+        self.decoded_meta(kind, key).or_else(misencoded)
+    }
+
+    fn decoded_meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
         match kind {
             Kind::Ingress => self.ingresses.get(key).map(|object| &object.meta),
             Kind::IngressClass => self.ingress_classes.get(key).map(|object| &object.meta),

@@ -61,6 +61,8 @@ pub enum Reason {
     Ambiguous,
     /// An EndpointSlice, or an endpoint of it, that cannot be served.
     EndpointNotValid,
+    /// Text that is not UTF-8, or an object that cannot be decoded at all.
+    InvalidEncoding,
     /// A certificate in use that ends soon, or has ended. Translation has no clock: this is found beside it.
     CertificateExpiring,
 }
@@ -83,6 +85,7 @@ impl Reason {
             Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
             Reason::Ambiguous => "Ambiguous",
             Reason::EndpointNotValid => "EndpointNotValid",
+            Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
         }
     }

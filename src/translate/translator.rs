@@ -7,6 +7,7 @@
 
 mod clusters;
 mod dirty;
+mod encodings;
 mod hosts;
 mod ledger;
 mod missed;
@@ -90,6 +91,8 @@ pub struct Translator {
     endpoint_problems: BTreeMap<ClusterName, Vec<Arc<Problem>>>,
     /// How many TLS hosts and clusters, and whether statistics, use a Secret.
     uses_of_secrets: BTreeMap<SecretName, usize>,
+    /// The problem of each object of which something cannot be decoded.
+    encoding_problems: BTreeMap<(Kind, ObjectKey), Arc<Problem>>,
 }
 
 impl Translator {
@@ -215,6 +218,7 @@ impl Translator {
         self.update_clusters(objects, dirty, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, dirty, &mut update.touched);
+        self.update_encodings(objects, dirty);
         update
     }
 

@@ -15,3 +15,4 @@ mod paths;
 mod regexes;
 mod site;
 mod terminating;
+mod undecodable;

@@ -1,43 +1,43 @@
 //! How objects of a kind come over the wire, and how one is decoded: protobuf if the API server has it, else JSON.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use prost::Message;
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::proto;
-use super::read::{ListMeta, Malformed};
+use super::proto::{self, Proto};
+use super::read::{LARGEST, ListMeta};
 use crate::source::decode::{Decode, meta};
-use crate::source::objects::{Kind, Object, ObjectKey};
+use crate::source::objects::{Kind, Misencoded, Object, ObjectKey};
 
-/// An object, cut down.
+/// An object, reduced to what is read of it.
 #[derive(Debug, PartialEq)]
 pub struct Item {
-    /// Its key.
+    /// Its key. The name is empty if even that cannot be decoded.
     pub key: ObjectKey,
     /// `metadata.resourceVersion`.
     pub version: String,
-    /// What of it is read, if anything.
+    /// What is read of it, if anything. [`Object::Misencoded`] if something cannot be decoded.
     pub object: Option<Object>,
 }
 
-/// A list, all of it.
-pub type Items = (ListMeta, Vec<Item>);
-
-/// The form in which a kind is asked for.
+/// The form in which a kind is asked for. Decoding an object never fails: a fault is a part of the item.
 pub struct Form {
     /// `Accept` of a list and of a watch.
     pub accept: [&'static str; 2],
     /// Decodes an object in protobuf.
-    pub proto: fn(Bytes) -> Result<Item, Malformed>,
+    pub proto: fn(Bytes) -> Item,
+    /// The same of the beginning of an object that is too large.
+    pub too_large: fn(Bytes) -> Item,
     /// Decodes an object in JSON.
-    pub json: fn(&[u8]) -> serde_json::Result<Item>,
-    /// Decodes a list in JSON.
-    pub json_list: fn(&[u8]) -> serde_json::Result<Items>,
+    pub json: fn(&str) -> Item,
 }
 
 /// Whole objects.
@@ -52,8 +52,8 @@ const METADATA: [&str; 2] = [
 
 /// The kinds that are read as whole objects.
 pub trait Wire: Decode + DeserializeOwned + k8s_openapi::Metadata<Ty = ObjectMeta> {
-    /// The message that has of it what is read.
-    type Proto: Message + Default + Into<Self>;
+    /// The message with the fields that are read.
+    type Proto: Proto<Self>;
 }
 
 impl Wire for networking::Ingress {
@@ -81,29 +81,31 @@ impl Form {
     pub fn whole<K: Wire>() -> Self {
         Self {
             accept: [WHOLE; 2],
-            proto: |bytes| Ok(whole::<K>(K::Proto::decode(bytes)?.into())),
-            json: |bytes| serde_json::from_slice(bytes).map(whole::<K>),
-            json_list: |bytes| list(bytes, whole::<K>),
+            proto: |bytes| from_proto::<K::Proto, K>(bytes, <K as Decode>::KIND, whole),
+            too_large: |bytes| too_large(&bytes, <K as Decode>::KIND),
+            json: |text| from_json::<K>(text, <K as Decode>::KIND, whole),
         }
     }
 
     /// The metadata of ConfigMaps.
     pub fn config_maps() -> Self {
+        const KIND: Kind = Kind::ConfigMap;
         Self {
             accept: METADATA,
-            proto: |bytes| Ok(partial(proto::Partial::decode(bytes)?.into(), Kind::ConfigMap)),
-            json: |bytes| serde_json::from_slice(bytes).map(|object| partial(object, Kind::ConfigMap)),
-            json_list: |bytes| list(bytes, |object| partial(object, Kind::ConfigMap)),
+            proto: |bytes| from_proto::<proto::Partial, _>(bytes, KIND, |metadata| partial(metadata, KIND)),
+            too_large: |bytes| too_large(&bytes, KIND),
+            json: |text| from_json(text, KIND, |Partial { metadata }| partial(metadata, KIND)),
         }
     }
 
     /// The metadata of Namespaces.
     pub fn namespaces() -> Self {
+        const KIND: Kind = Kind::Namespace;
         Self {
             accept: METADATA,
-            proto: |bytes| Ok(partial(proto::Partial::decode(bytes)?.into(), Kind::Namespace)),
-            json: |bytes| serde_json::from_slice(bytes).map(|object| partial(object, Kind::Namespace)),
-            json_list: |bytes| list(bytes, |object| partial(object, Kind::Namespace)),
+            proto: |bytes| from_proto::<proto::Partial, _>(bytes, KIND, |metadata| partial(metadata, KIND)),
+            too_large: |bytes| too_large(&bytes, KIND),
+            json: |text| from_json(text, KIND, |Partial { metadata }| partial(metadata, KIND)),
         }
     }
 }
@@ -114,49 +116,119 @@ struct Partial {
     metadata: ObjectMeta,
 }
 
-impl From<proto::Partial> for Partial {
-    fn from(from: proto::Partial) -> Self {
-        Self { metadata: from.metadata.unwrap_or_default().into() }
+/// Identity and what is read of an object.
+type Read = (ObjectMeta, Option<Object>);
+
+fn whole<K: Wire>(object: K) -> Read {
+    (head(object.metadata()), object.decode())
+}
+
+fn partial(metadata: ObjectMeta, kind: Kind) -> Read {
+    let head = head(&metadata);
+    let meta = Arc::new(meta(metadata, kind));
+    (head, Some(if kind == Kind::Namespace { Object::Namespace(meta) } else { Object::ConfigMap(meta) }))
+}
+
+/// What identifies an object and its version.
+fn head(metadata: &ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name.clone(),
+        namespace: metadata.namespace.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+        generation: metadata.generation,
+        ..ObjectMeta::default()
     }
 }
 
-fn whole<K: Wire>(object: K) -> Item {
-    let (key, version) = identity(object.metadata());
-    item(key, version, object.decode())
+fn from_proto<P: Proto<K>, K>(bytes: Bytes, kind: Kind, read: impl Fn(K) -> Read) -> Item {
+    match P::decode(bytes.clone()) {
+        Ok(message) => {
+            let mut texts = proto::Texts::default();
+            let (head, object) = read(message.read(&mut texts));
+            match texts.fault() {
+                None => item(&head, object),
+                Some(fault) => misencoded(head, kind, fault, object),
+            }
+        }
+        Err(error) => misencoded(proto::identity(&bytes), kind, (String::new(), error.to_string()), None),
+    }
 }
 
-fn partial(object: Partial, kind: Kind) -> Item {
-    let (key, version) = identity(&object.metadata);
-    let meta = std::sync::Arc::new(meta(object.metadata, kind));
-    let object = if kind == Kind::Namespace { Object::Namespace(meta) } else { Object::ConfigMap(meta) };
-    item(key, version, Some(object))
+fn too_large(bytes: &[u8], kind: Kind) -> Item {
+    let message = format!("larger than {} MiB", LARGEST >> 20);
+    misencoded(proto::identity(bytes), kind, (String::new(), message), None)
 }
 
-fn identity(meta: &ObjectMeta) -> (ObjectKey, String) {
-    let key = ObjectKey::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
-    (key, meta.resource_version.clone().unwrap_or_default())
+fn from_json<K: DeserializeOwned>(text: &str, kind: Kind, read: impl Fn(K) -> Read) -> Item {
+    let error = match serde_path_to_error::deserialize::<_, K>(&mut serde_json::Deserializer::from_str(text)) {
+        Ok(object) => {
+            let (head, object) = read(object);
+            return item(&head, object);
+        }
+        Err(error) => error,
+    };
+    let field = error.path().to_string();
+    let field = if field == "." { String::new() } else { field };
+    misencoded(json_identity(text), kind, (field, error.into_inner().to_string().replace('`', "\"")), None)
 }
 
-fn item(key: ObjectKey, version: String, object: Option<Object>) -> Item {
-    // The object's own key: its texts are shared.
-    let key = object.as_ref().map_or(key, |object| object.meta().key.clone());
-    Item { key, version, object }
-}
-
-fn list<K: DeserializeOwned>(bytes: &[u8], item: impl Fn(K) -> Item) -> serde_json::Result<Items> {
+/// As [`proto::identity`], in JSON.
+pub fn json_identity(text: &str) -> ObjectMeta {
     #[derive(Deserialize)]
-    #[serde(bound = "K: DeserializeOwned")]
-    struct List<K> {
+    struct Named {
+        metadata: Head,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head {
+        name: Option<Value>,
+        namespace: Option<Value>,
+        uid: Option<Value>,
+        resource_version: Option<Value>,
+        generation: Option<Value>,
+    }
+    let Ok(Named { metadata }) = serde_json::from_str(text) else { return ObjectMeta::default() };
+    let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+    ObjectMeta {
+        name: text(metadata.name),
+        namespace: text(metadata.namespace),
+        uid: text(metadata.uid),
+        resource_version: text(metadata.resource_version),
+        generation: metadata.generation.and_then(|generation| generation.as_i64()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// An object with a fault: its field and message.
+fn misencoded(head: ObjectMeta, kind: Kind, (field, message): (String, String), readable: Option<Object>) -> Item {
+    let meta = meta(head.clone(), kind);
+    let object = Misencoded { kind, meta, field, message, readable };
+    item(&head, Some(Object::Misencoded(Arc::new(object))))
+}
+
+fn item(head: &ObjectMeta, object: Option<Object>) -> Item {
+    let (namespace, name) = (head.namespace.as_deref().unwrap_or_default(), head.name.as_deref().unwrap_or_default());
+    // The object's own key: its texts are shared.
+    let key = object.as_ref().map_or_else(|| ObjectKey::new(namespace, name), |object| object.meta().key.clone());
+    Item { key, version: head.resource_version.clone().unwrap_or_default(), object }
+}
+
+/// The metadata and the items of a list in JSON.
+pub fn json_list(text: &str, form: &Form) -> serde_json::Result<(ListMeta, Vec<Item>)> {
+    #[derive(Deserialize)]
+    struct List<'a> {
         #[serde(default)]
         metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
-        items: Option<Vec<K>>,
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
     }
-    let List { metadata, items } = serde_json::from_slice::<List<K>>(bytes)?;
+    let List { metadata, items } = serde_json::from_str::<List<'_>>(text)?;
     let meta = ListMeta {
         version: metadata.resource_version.unwrap_or_default(),
         rest: metadata.continue_.unwrap_or_default(),
     };
-    Ok((meta, items.unwrap_or_default().into_iter().map(item).collect()))
+    Ok((meta, items.unwrap_or_default().into_iter().map(|item| (form.json)(item.get())).collect()))
 }
 
 #[cfg(test)]

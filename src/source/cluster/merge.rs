@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube::runtime::watcher;
-
+use super::watch::Arrival;
 use super::{Told, describe, is_expired, origin};
 use crate::source::Event;
 use crate::source::objects::{Kind, Object, ObjectKey};
@@ -47,19 +46,20 @@ impl Merge {
         };
         let mut events = Vec::new();
         // A list begins before the first request is made, so it proves nothing.
-        if !matches!(arrival, watcher::Event::Init) && self.faulty.remove(&i) && self.faulty.is_empty() {
+        if !matches!(arrival, Arrival::ListStarted) && self.faulty.remove(&i) && self.faulty.is_empty() {
             events.push(Event::Healed(origin(kind)));
         }
         let single = self.watches.len() == 1;
         let Some(watch) = self.watches.get_mut(i) else { return events };
         match arrival {
-            watcher::Event::Init => watch.list = Some(BTreeMap::new()),
-            watcher::Event::InitApply((key, object)) => {
+            Arrival::Alive => {}
+            Arrival::ListStarted => watch.list = Some(BTreeMap::new()),
+            Arrival::ListItem(key, object) => {
                 if let Some(object) = object {
                     watch.list.get_or_insert_default().insert(key, object);
                 }
             }
-            watcher::Event::InitDone => {
+            Arrival::ListEnded => {
                 let list = watch.list.take().unwrap_or_default();
                 watch.listed = true;
                 if single {
@@ -76,7 +76,7 @@ impl Merge {
                     events.extend(self.first_list());
                 }
             }
-            watcher::Event::Apply((key, Some(object))) => {
+            Arrival::Applied(key, Some(object)) => {
                 let keep = (!self.listed).then(|| object.clone());
                 if !single {
                     watch.held.insert(key, keep);
@@ -85,7 +85,7 @@ impl Merge {
                     events.push(Event::Applied(object));
                 }
             }
-            watcher::Event::Delete((key, _)) | watcher::Event::Apply((key, None)) => {
+            Arrival::Deleted(key) | Arrival::Applied(key, None) => {
                 watch.held.remove(&key);
                 if self.listed {
                     events.push(Event::Deleted(kind, key));

@@ -9,27 +9,29 @@ use prost::bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
 const MAGIC: &[u8] = b"k8s\0";
-/// No object is larger: etcd takes 1.5 MiB by default.
-const LARGEST: usize = 64 << 20;
+/// The most bytes of an object: etcd takes 1.5 MiB by default.
+pub const LARGEST: usize = 64 << 20;
+/// The bytes that are read of a larger object. Its name is among them.
+const HEAD: usize = 64 << 10;
 
-/// The body of an answer is not what it should be.
+/// A list or a watch that cannot be followed. An object that cannot be decoded is none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// It ends in the middle.
     #[error("the answer ends too early")]
     Truncated,
     /// It is not in the form that it says.
-    #[error("the answer is no valid protobuf")]
+    #[error("the answer is not valid protobuf")]
     NotProtobuf,
-    /// An object in it cannot be decoded.
-    #[error("an object does not decode: {0}")]
-    Object(String),
-}
-
-impl From<prost::DecodeError> for Malformed {
-    fn from(error: prost::DecodeError) -> Self {
-        Self::Object(error.to_string())
-    }
+    /// A watch event is too large to be read.
+    #[error("a watch event is larger than {} MiB", LARGEST >> 20)]
+    TooLarge,
+    /// It is not clear which object has changed.
+    #[error("a watch event has no readable type, or its object has no readable name")]
+    Unnamed,
+    /// The metadata of a list cannot be decoded.
+    #[error("the metadata of the list cannot be decoded: {0}")]
+    List(String),
 }
 
 /// The metadata of a list.
@@ -43,19 +45,17 @@ pub struct ListMeta {
     pub rest: String,
 }
 
-/// The envelope of every object that is encoded by itself.
-#[derive(Clone, PartialEq, Message)]
-struct Unknown {
-    #[prost(bytes = "bytes", tag = "2")]
-    raw: Bytes,
-}
-
-/// The object in an envelope.
-pub fn unwrapped(envelope: Bytes) -> Result<Bytes, Malformed> {
-    if !envelope.starts_with(MAGIC) {
-        return Err(Malformed::NotProtobuf);
+/// The object in the envelope of every object that is encoded by itself; `None` if it is no such envelope. Of a
+/// malformed one, what is before the fault.
+pub fn unwrapped(envelope: &Bytes) -> Option<Bytes> {
+    #[derive(Clone, PartialEq, Message)]
+    struct Unknown {
+        #[prost(bytes = "bytes", tag = "2")]
+        raw: Bytes,
     }
-    Ok(Unknown::decode(envelope.slice(MAGIC.len()..))?.raw)
+    let mut unknown = Unknown::default();
+    let _ = unknown.merge(envelope.slice(envelope.starts_with(MAGIC).then_some(MAGIC.len())?..));
+    Some(unknown.raw)
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -68,32 +68,35 @@ struct RawExtension {
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchEvent {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-    #[prost(string, tag = "1")]
-    pub kind: String,
+    #[prost(bytes = "bytes", tag = "1")]
+    pub kind: Bytes,
     #[prost(message, optional, tag = "2")]
     object: Option<RawExtension>,
 }
 
 impl WatchEvent {
-    /// The object.
-    pub fn object(&self) -> Result<Bytes, Malformed> {
-        unwrapped(self.object.clone().unwrap_or_default().raw)
+    /// The object; empty if there is no readable one.
+    pub fn object(&self) -> Bytes {
+        self.object.as_ref().and_then(|object| unwrapped(&object.raw)).unwrap_or_default()
     }
 }
 
-/// The next event of a watch, if `buffer` has all of it.
+/// The next event of a watch, if `buffer` has all of it. Of a malformed one, what is before the fault: its length is
+/// known, so the events after it are not lost.
 pub fn event(buffer: &mut BytesMut) -> Result<Option<WatchEvent>, Malformed> {
     let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > LARGEST {
-        return Err(Malformed::NotProtobuf);
+        return Err(Malformed::TooLarge);
     }
     if buffer.len() < 4 + length {
         buffer.reserve(4 + length - buffer.len());
         return Ok(None);
     }
     buffer.advance(4);
-    Ok(Some(WatchEvent::decode(buffer.split_to(length).freeze())?))
+    let mut event = WatchEvent::default();
+    let _ = event.merge(buffer.split_to(length).freeze());
+    Ok(Some(event))
 }
 
 /// What comes next of a list.
@@ -101,6 +104,8 @@ pub fn event(buffer: &mut BytesMut) -> Result<Option<WatchEvent>, Malformed> {
 pub enum Next {
     /// An item.
     Item(Bytes),
+    /// The beginning of an item that is too large to be read. The rest of it is skipped.
+    TooLarge(Bytes),
     /// More bytes are needed.
     More,
     /// That was all.
@@ -108,16 +113,22 @@ pub enum Next {
 }
 
 /// Where the reading of a list is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ListReader {
     place: Place,
     meta: ListMeta,
+    largest: usize,
 }
 
-#[derive(Debug, Default)]
+impl Default for ListReader {
+    fn default() -> Self {
+        Self { place: Place::Start, meta: ListMeta::default(), largest: LARGEST }
+    }
+}
+
+#[derive(Debug)]
 enum Place {
     /// Before the four bytes.
-    #[default]
     Start,
     /// Between fields of the envelope, before the list.
     Before,
@@ -125,6 +136,8 @@ enum Place {
     After,
     /// In the list, of which so many bytes are to come.
     List(usize),
+    /// In a field of the list that is skipped: so many bytes of it are to come, and then so many of the list.
+    Skip(usize, usize),
 }
 
 impl ListReader {
@@ -140,6 +153,13 @@ impl ListReader {
                     self.place = Place::Before;
                 }
                 Place::List(0) => self.place = Place::After,
+                Place::Skip(0, left) => self.place = Place::List(left),
+                Place::Skip(..) if buffer.is_empty() => return more,
+                Place::Skip(skip, left) => {
+                    let here = skip.min(buffer.len());
+                    buffer.advance(here);
+                    self.place = Place::Skip(skip - here, left);
+                }
                 Place::After if buffer.is_empty() && ended => return Ok(Next::End(std::mem::take(&mut self.meta))),
                 Place::Before | Place::After => match header(buffer)? {
                     None => return more,
@@ -158,10 +178,12 @@ impl ListReader {
                     let Some(left) = left.checked_sub(before.saturating_add(length)) else {
                         return Err(Malformed::NotProtobuf);
                     };
-                    let Some(value) = take(buffer, before, length)? else { return more };
-                    self.place = Place::List(left);
+                    let read = if length > self.largest { HEAD.min(length) } else { length };
+                    let Some(value) = take(buffer, before, read)? else { return more };
+                    self.place = if read < length { Place::Skip(length - read, left) } else { Place::List(left) };
                     match tag {
-                        1 => self.meta = ListMeta::decode(value)?,
+                        2 if read < length => return Ok(Next::TooLarge(value)),
+                        1 => self.meta = ListMeta::decode(value).map_err(|error| Malformed::List(error.to_string()))?,
                         2 => return Ok(Next::Item(value)),
                         _ => {}
                     }
@@ -181,7 +203,7 @@ struct Header {
 /// The value of a field, if all of it is there.
 fn take(buffer: &mut BytesMut, before: usize, length: usize) -> Result<Option<Bytes>, Malformed> {
     if length > LARGEST {
-        return Err(Malformed::NotProtobuf);
+        return Err(Malformed::TooLarge);
     }
     if buffer.len() < before + length {
         buffer.reserve(before + length - buffer.len());

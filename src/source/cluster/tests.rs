@@ -12,9 +12,9 @@ use tower::service_fn;
 
 use super::*;
 use crate::source::objects::{Meta, Object, ObjectKey};
-use watcher::Event as Told;
 
-fn object(name: &str) -> (ObjectKey, Option<Object>) {
+/// An object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
+fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arrival {
     let key = ObjectKey::new("shop", name);
     let meta = Meta {
         key: key.clone(),
@@ -24,7 +24,19 @@ fn object(name: &str) -> (ObjectKey, Option<Object>) {
         terminating: false,
         annotations: BTreeMap::new(),
     };
-    (key, Some(Object::ConfigMap(Arc::new(meta))))
+    arrival(key, Some(Object::ConfigMap(Arc::new(meta))))
+}
+
+fn item(name: &str) -> Arrival {
+    object(Arrival::ListItem, name)
+}
+
+fn applied(name: &str) -> Arrival {
+    object(Arrival::Applied, name)
+}
+
+fn deleted(name: &str) -> Arrival {
+    Arrival::Deleted(ObjectKey::new("shop", name))
 }
 
 fn names(events: &[Event]) -> Vec<String> {
@@ -47,26 +59,26 @@ fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) ->
 #[test]
 fn a_list_is_told_as_a_whole_and_then_every_change() {
     let mut merge = Merge::new(Kind::ConfigMap, 1);
-    let list = [Told::Init, Told::InitApply(object("b")), Told::InitApply(object("a")), Told::InitDone];
+    let list = [Arrival::ListStarted, item("b"), item("a"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, list), ["listed a b"]);
-    let nothing_read = Told::Apply((ObjectKey::new("shop", "a"), None));
+    let nothing_read = Arrival::Applied(ObjectKey::new("shop", "a"), None);
     assert_eq!(
-        tell(&mut merge, 0, [Told::Apply(object("c")), nothing_read, Told::Delete(object("b"))]),
+        tell(&mut merge, 0, [applied("c"), nothing_read, deleted("b")]),
         ["applied c", "deleted a", "deleted b"]
     );
-    let again = [Told::Init, Told::InitApply(object("d")), Told::InitDone];
+    let again = [Arrival::ListStarted, item("d"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, again), ["listed d"]);
 }
 
 #[test]
 fn several_namespaces_are_listed_when_the_last_of_them_is() {
     let mut merge = Merge::new(Kind::ConfigMap, 2);
-    let first = [Told::Init, Told::InitApply(object("a")), Told::InitDone, Told::Apply(object("b"))];
+    let first = [Arrival::ListStarted, item("a"), Arrival::ListEnded, applied("b")];
     assert_eq!(tell(&mut merge, 0, first), [""; 0]);
-    assert_eq!(tell(&mut merge, 0, [Told::Delete(object("a"))]), [""; 0]);
-    let second = [Told::Init, Told::InitApply(object("c")), Told::InitDone];
+    assert_eq!(tell(&mut merge, 0, [deleted("a")]), [""; 0]);
+    let second = [Arrival::ListStarted, item("c"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 1, second), ["listed b c"]);
-    let again = [Told::Init, Told::InitApply(object("d")), Told::InitDone];
+    let again = [Arrival::ListStarted, item("d"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, again), ["deleted b", "applied d"]);
 }
 
@@ -99,7 +111,8 @@ async fn a_refused_list_is_told_and_tried_again() {
         async move { Ok::<_, std::io::Error>(answered.await) }
     });
     let (sender, mut events) = mpsc::channel(64);
-    let watching = tokio::spawn(watch(kube::Client::new(service, "default"), WatchOptions::default(), sender));
+    let watching =
+        tokio::spawn(watch(kube::Client::new(service, "default"), WatchOptions::default(), Metrics::default(), sender));
     let mut told = Vec::new();
     let mut listed = BTreeSet::new();
     while listed.len() < Kind::ALL.len() {

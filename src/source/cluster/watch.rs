@@ -1,8 +1,13 @@
 //! The list of a kind and the watch that follows it, as a stream that never ends.
 //!
-//! Like `kube::runtime::watcher`, whose events and errors it has, but it asks for protobuf, which costs the API server a
-//! third and us a tenth of what JSON does, takes all of a list in one answer, and decodes it while it comes.
+//! Like `kube::runtime::watcher`, whose errors it has, but it asks for protobuf, which costs the API server a third and us
+//! a tenth of what JSON does, takes all of a list in one answer, and decodes it while it comes.
+//!
+//! No single object and no single event can stop it. An object that cannot be decoded is passed on as such, and its
+//! version is adopted. An event without a readable name or version, and an error that comes again at the same version,
+//! lead to a new list: a watch never resumes where it has just failed for its content.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,22 +17,38 @@ use futures::{StreamExt, TryStreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response};
 use http_body_util::BodyExt;
-use kube::api::{ListParams, PartialObjectMeta, WatchParams};
+use kube::api::{ListParams, WatchParams};
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusSummary;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher;
 use prost::Message;
 use prost::bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::form::{Form, Item};
-use super::read::{self, ListReader, Malformed, Next};
+use super::form::{self, Form, Item};
+use super::proto::{self, lossy};
+use super::read::{self, LARGEST, ListReader, Malformed, Next};
 use crate::source::objects::{Object, ObjectKey};
 
-/// An event of a watch, the object cut down: key, and the object if anything of it is read.
-pub type Arrival = Event<(ObjectKey, Option<Object>)>;
+/// What a watch reports. Objects are reduced to what is read of them; `None` if nothing is.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A list is requested.
+    ListStarted,
+    /// An object of the list.
+    ListItem(ObjectKey, Option<Object>),
+    /// The list is complete.
+    ListEnded,
+    /// An object is new or has changed.
+    Applied(ObjectKey, Option<Object>),
+    /// An object is gone.
+    Deleted(ObjectKey),
+    /// Nothing has changed, and the API server follows.
+    Alive,
+}
+
 /// All events of a kind, or of a kind in one namespace.
 pub type Watch = BoxStream<'static, watcher::Result<Arrival>>;
 
@@ -64,9 +85,27 @@ enum State {
     Start,
     List(Option<String>),
     Listing(Box<Listing>),
-    /// Listed, or watched up to this version.
-    At(String),
-    Watching(String, Box<Watching>),
+    At(Place),
+    Watching(Place, Box<Watching>),
+}
+
+/// Where a list or a watch has come to.
+#[derive(Default)]
+struct Place {
+    version: String,
+    /// The watch from here has ended in an error event.
+    failed: bool,
+}
+
+impl Place {
+    fn new(version: String) -> Self {
+        Self { version, failed: false }
+    }
+
+    /// The place after a failure: a new list at once if `lost`, or after the second failure in a row.
+    fn after_failure(self, lost: bool) -> State {
+        if lost || self.failed { State::Start } else { State::At(Self { failed: true, ..self }) }
+    }
 }
 
 impl Target {
@@ -74,47 +113,63 @@ impl Target {
         use watcher::Error::{InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed};
         loop {
             state = match state {
-                State::Start => return (Ok(Event::Init), State::List(None)),
+                State::Start => return (Ok(Arrival::ListStarted), State::List(None)),
                 State::List(rest) => match self.list(rest).await {
                     Ok(listing) => State::Listing(Box::new(listing)),
                     Err(error) => return (Err(InitialListFailed(error)), State::Start),
                 },
                 State::Listing(mut listing) => match listing.next(&self.form).await {
+                    Ok(Listed::Item(Item { key, .. })) if key.name.is_empty() => {
+                        tracing::error!(url = self.url, "left out an object of a list that has no readable name");
+                        State::Listing(listing)
+                    }
                     Ok(Listed::Item(Item { key, object, .. })) => {
-                        return (Ok(Event::InitApply((key, object))), State::Listing(listing));
+                        return (Ok(Arrival::ListItem(key, object)), State::Listing(listing));
                     }
                     Ok(Listed::End(meta)) if !meta.rest.is_empty() => State::List(Some(meta.rest)),
                     Ok(Listed::End(meta)) if meta.version.is_empty() => return (Err(NoResourceVersion), State::Start),
-                    Ok(Listed::End(meta)) => return (Ok(Event::InitDone), State::At(meta.version)),
+                    Ok(Listed::End(meta)) => return (Ok(Arrival::ListEnded), State::At(Place::new(meta.version))),
                     Err(error) => return (Err(InitialListFailed(error)), State::Start),
                 },
-                State::At(version) => match self.follow(&version).await {
-                    Ok(watching) => State::Watching(version, Box::new(watching)),
+                State::At(place) => match self.follow(&place.version).await {
+                    Ok(watching) => State::Watching(place, Box::new(watching)),
                     Err(error) => {
-                        let gone = matches!(&error, kube::Error::Api(status) if status.code == 410);
-                        let next = if gone { State::Start } else { State::At(version) };
+                        let next = if is_refused(&error) { State::Start } else { State::At(place) };
                         return (Err(WatchStartFailed(error)), next);
                     }
                 },
-                State::Watching(version, mut watching) => match watching.next(&self.form).await {
-                    Ok(Some(Watched::Item(item, _))) if item.version.is_empty() => {
+                State::Watching(place, mut watching) => match watching.next(&self.form).await {
+                    Ok(Watched::Item(item, _)) if item.version.is_empty() => {
                         return (Err(NoResourceVersion), State::Start);
                     }
-                    Ok(Some(Watched::Item(Item { key, version, object }, deleted))) => {
-                        let event = if deleted { Event::Delete((key, object)) } else { Event::Apply((key, object)) };
-                        return (Ok(event), State::Watching(version, watching));
+                    Ok(Watched::Item(item, _)) if item.key.name.is_empty() => {
+                        return (Err(WatchFailed(malformed(Malformed::Unnamed))), State::Start);
                     }
-                    Ok(Some(Watched::Bookmark(version))) => State::Watching(version, watching),
-                    Ok(Some(Watched::Error(status))) => {
-                        let next = if status.code == 410 { State::Start } else { State::At(version) };
-                        return (Err(WatchError(status)), next);
+                    Ok(Watched::Item(Item { key, version, object }, deleted)) => {
+                        let arrival = if deleted { Arrival::Deleted(key) } else { Arrival::Applied(key, object) };
+                        return (Ok(arrival), State::Watching(Place::new(version), watching));
                     }
-                    Ok(None) if watching.brought || watching.since.elapsed() > TOO_SHORT => State::At(version),
-                    Ok(None) => {
+                    Ok(Watched::Version(version)) => {
+                        let place = if version.is_empty() { place } else { Place::new(version) };
+                        return (Ok(Arrival::Alive), State::Watching(place, watching));
+                    }
+                    // Code 0 is an error that cannot be decoded: perhaps that the version has expired.
+                    Ok(Watched::Error(status)) => {
+                        let lost = matches!(status.code, 0 | 410);
+                        return (Err(WatchError(status)), place.after_failure(lost));
+                    }
+                    Ok(Watched::End { complete }) if watching.brought || watching.since.elapsed() > TOO_SHORT => {
+                        match complete {
+                            true => return (Ok(Arrival::Alive), State::At(place)),
+                            false => State::At(place),
+                        }
+                    }
+                    Ok(Watched::End { .. }) => {
                         let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the watch ended at once");
-                        return (Err(WatchFailed(kube::Error::ReadEvents(error))), State::At(version));
+                        return (Err(WatchFailed(kube::Error::ReadEvents(error))), State::At(place));
                     }
-                    Err(error) => return (Err(WatchFailed(error)), State::At(version)),
+                    // The same bytes would come again.
+                    Err(error) => return (Err(WatchFailed(error)), State::Start),
                 },
             }
         }
@@ -129,7 +184,8 @@ impl Target {
             return Ok(Listing::Proto(ListReader::default(), body));
         }
         let bytes = body.rest().await?;
-        let (meta, items) = (self.form.json_list)(&bytes).map_err(kube::Error::SerdeError)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let (meta, items) = form::json_list(&text, &self.form).map_err(kube::Error::SerdeError)?;
         Ok(Listing::Json(items.into(), meta))
     }
 
@@ -154,7 +210,7 @@ impl Target {
         }
         let bytes = body.rest().await?;
         let told = if proto {
-            read::unwrapped(bytes.clone()).and_then(proto_status).ok()
+            read::unwrapped(&bytes).map(|status| proto_status(&status))
         } else {
             serde_json::from_slice::<Status>(&bytes).ok()
         };
@@ -178,20 +234,31 @@ fn malformed(fault: Malformed) -> kube::Error {
     kube::Error::ReadEvents(io::Error::new(io::ErrorKind::InvalidData, fault))
 }
 
-/// A `Status` in protobuf.
-fn proto_status(bytes: Bytes) -> Result<Status, Malformed> {
+/// Whether the API server does not watch from this version, and would not if asked again.
+fn is_refused(error: &kube::Error) -> bool {
+    const UNAUTHORIZED: u16 = 401;
+    const FORBIDDEN: u16 = 403;
+    const TOO_MANY_REQUESTS: u16 = 429;
+    let kube::Error::Api(status) = error else { return false };
+    (400..500).contains(&status.code) && ![UNAUTHORIZED, FORBIDDEN, TOO_MANY_REQUESTS].contains(&status.code)
+}
+
+/// A `Status` in protobuf; of a malformed one, what is before the fault.
+fn proto_status(mut bytes: &[u8]) -> Status {
     #[derive(Clone, PartialEq, Message)]
     struct Told {
-        #[prost(string, tag = "3")]
-        message: String,
-        #[prost(string, tag = "4")]
-        reason: String,
+        #[prost(bytes = "bytes", tag = "3")]
+        message: Bytes,
+        #[prost(bytes = "bytes", tag = "4")]
+        reason: Bytes,
         #[prost(int32, tag = "6")]
         code: i32,
     }
-    let Told { message, reason, code } = Told::decode(bytes)?;
-    let code = u16::try_from(code).unwrap_or_default();
-    Ok(Status { status: Some(StatusSummary::Failure), ..Status::failure(&message, &reason).with_code(code) })
+    let mut told = Told::default();
+    let _ = told.merge(&mut bytes);
+    let code = u16::try_from(told.code).unwrap_or_default();
+    let status = Status::failure(&lossy(&told.message), &lossy(&told.reason)).with_code(code);
+    Status { status: Some(StatusSummary::Failure), ..status }
 }
 
 /// A body that comes in chunks.
@@ -241,7 +308,8 @@ impl Listing {
         };
         loop {
             match reader.next(&mut body.buffer, body.ended).map_err(malformed)? {
-                Next::Item(bytes) => return (form.proto)(bytes).map(Listed::Item).map_err(malformed),
+                Next::Item(bytes) => return Ok(Listed::Item((form.proto)(bytes))),
+                Next::TooLarge(bytes) => return Ok(Listed::Item((form.too_large)(bytes))),
                 Next::More => body.more().await?,
                 Next::End(meta) => return Ok(Listed::End(meta)),
             }
@@ -260,67 +328,84 @@ struct Watching {
 enum Watched {
     /// Applied, or deleted.
     Item(Item, bool),
-    Bookmark(String),
+    /// Everything up to this version has been sent; empty if it cannot be read.
+    Version(String),
     Error(Box<Status>),
+    /// The API server has ended the watch, or the connection broke: the watch that follows tells why.
+    End {
+        complete: bool,
+    },
 }
 
 impl Watching {
-    /// The next event; `None` at the end, also where the connection broke: the watch that follows tells why.
-    async fn next(&mut self, form: &Form) -> kube::Result<Option<Watched>> {
+    /// The next event, or the end. Errors: the watch cannot be followed for what it holds.
+    async fn next(&mut self, form: &Form) -> kube::Result<Watched> {
         loop {
             let event = if self.proto { self.proto_event(form) } else { self.json_event(form) };
             if let Some(event) = event? {
                 self.brought = true;
-                return Ok(Some(event));
+                return Ok(event);
             }
             if self.body.ended {
-                return Ok(None);
+                return Ok(Watched::End { complete: true });
             }
             match tokio::time::timeout(IDLE, self.body.more()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a watch was cut off");
-                    return Ok(None);
+                    return Ok(Watched::End { complete: false });
                 }
-                Err(_) => return Ok(None),
+                Err(_) => return Ok(Watched::End { complete: false }),
             }
         }
     }
 
     fn proto_event(&mut self, form: &Form) -> kube::Result<Option<Watched>> {
         let Some(event) = read::event(&mut self.body.buffer).map_err(malformed)? else { return Ok(None) };
-        let object = event.object().map_err(malformed)?;
-        let watched = match event.kind.as_str() {
-            "BOOKMARK" => super::proto::Partial::decode(object)
-                .map(|partial| Watched::Bookmark(partial.metadata.unwrap_or_default().version))
-                .map_err(Malformed::from),
-            "ERROR" => proto_status(object).map(|status| Watched::Error(status.boxed())),
-            kind => (form.proto)(object).map(|item| Watched::Item(item, kind == "DELETED")),
-        };
-        watched.map(Some).map_err(malformed)
+        let object = event.object();
+        Ok(Some(match &*event.kind {
+            b"ADDED" | b"MODIFIED" => Watched::Item((form.proto)(object), false),
+            b"DELETED" => Watched::Item((form.proto)(object), true),
+            b"ERROR" => Watched::Error(proto_status(&object).boxed()),
+            b"" => return Err(malformed(Malformed::Unnamed)),
+            kind => version_alone(&lossy(kind), proto::identity(&object).resource_version),
+        }))
     }
 
     /// One line is one event.
     fn json_event(&mut self, form: &Form) -> kube::Result<Option<Watched>> {
         #[derive(Deserialize)]
         struct Line<'a> {
-            r#type: &'a str,
+            #[serde(borrow)]
+            r#type: Cow<'a, str>,
             #[serde(borrow)]
             object: &'a RawValue,
         }
-        let Some(end) = self.body.buffer.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+        let Some(end) = self.body.buffer.iter().position(|byte| *byte == b'\n') else {
+            return if self.body.buffer.len() > LARGEST { Err(malformed(Malformed::TooLarge)) } else { Ok(None) };
+        };
         let line = self.body.buffer.split_to(end + 1);
-        let watched = serde_json::from_slice::<Line>(&line).and_then(|Line { r#type, object }| {
-            let object = object.get().as_bytes();
-            Ok(match r#type {
-                "BOOKMARK" => {
-                    let partial: PartialObjectMeta = serde_json::from_slice(object)?;
-                    Watched::Bookmark(partial.metadata.resource_version.unwrap_or_default())
-                }
-                "ERROR" => Watched::Error(serde_json::from_slice::<Status>(object)?.boxed()),
-                kind => Watched::Item((form.json)(object)?, kind == "DELETED"),
-            })
-        });
-        watched.map(Some).map_err(kube::Error::SerdeError)
+        let line = String::from_utf8_lossy(&line);
+        let Line { r#type, object } = serde_json::from_str(&line).map_err(kube::Error::SerdeError)?;
+        Ok(Some(match &*r#type {
+            "ADDED" | "MODIFIED" => Watched::Item((form.json)(object.get()), false),
+            "DELETED" => Watched::Item((form.json)(object.get()), true),
+            "ERROR" => Watched::Error(serde_json::from_str::<Status>(object.get()).unwrap_or_default().boxed()),
+            kind => version_alone(kind, form::json_identity(object.get()).resource_version),
+        }))
     }
 }
+
+/// A bookmark, or an event of a type that is not known: only its version is used.
+fn version_alone(kind: &str, version: Option<String>) -> Watched {
+    if kind != "BOOKMARK" {
+        let kind: String = kind.chars().take(50).collect();
+        tracing::warn!("skipped a watch event of the unknown type {kind:?}");
+    }
+    Watched::Version(version.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod fuzz;
+#[cfg(test)]
+mod tests;

@@ -154,3 +154,42 @@ fn deleted_secrets_are_kept_up_to_a_limit() {
     assert!(objects.secrets.get(&key("s0")).is_none());
     assert_eq!(objects.count(Kind::Secret), 0);
 }
+
+fn misencoded(name: &str, readable: Option<Object>) -> Object {
+    let message = "not valid UTF-8".to_owned();
+    let (kind, meta, field) = (Kind::Service, meta(name), "spec".to_owned());
+    Object::Misencoded(Arc::new(Misencoded { kind, meta, field, message, readable }))
+}
+
+#[test]
+fn of_an_object_that_cannot_be_decoded_the_version_before_stays() {
+    let mut objects = Objects::default();
+    assert!(objects.apply(service("cart", 80)));
+    assert!(!objects.apply(misencoded("cart", None)), "nothing is served differently");
+    assert_eq!(objects.services[&key("cart")].ports[0].port, 80);
+    assert!(objects.misencoded(Kind::Service, &key("cart")).is_some());
+    assert!(objects.misencoded(Kind::Ingress, &key("cart")).is_none());
+    // What is readable of it is used.
+    assert!(objects.apply(misencoded("cart", Some(service("cart", 81)))));
+    assert_eq!(objects.services[&key("cart")].ports[0].port, 81);
+    assert!(objects.apply(service("cart", 82)));
+    assert!(objects.misencoded(Kind::Service, &key("cart")).is_none());
+}
+
+#[test]
+fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
+    let mut objects = Objects::default();
+    objects.replace(Kind::Service, vec![service("cart", 80), misencoded("till", None), misencoded("new", None)]);
+    assert_eq!(objects.count(Kind::Service), 1);
+    assert_eq!(objects.meta(Kind::Service, &key("new")).unwrap().key, key("new"));
+    let before = objects.clone();
+    // One in the list that cannot be decoded is not gone.
+    let changed = objects.replace(Kind::Service, vec![misencoded("cart", None), misencoded("new", None)]);
+    assert_eq!(changed, []);
+    assert_eq!(objects.services.len(), 1);
+    let changes = objects.encoding_changes(&before);
+    assert_eq!(changes, [(Kind::Service, key("cart")), (Kind::Service, key("till"))]);
+    assert!(!objects.delete(Kind::Service, &key("new")));
+    assert!(objects.delete(Kind::Service, &key("cart")));
+    assert_eq!(objects.all_misencoded().count(), 0);
+}

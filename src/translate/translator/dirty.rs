@@ -16,6 +16,8 @@ pub struct Dirty {
     pub(super) endpoints: BTreeSet<ObjectKey>,
     pub(super) classes: bool,
     pub(super) namespaces: BTreeSet<ObjectKey>,
+    /// Objects of which something else cannot be decoded than before.
+    pub(super) encodings: BTreeSet<(Kind, ObjectKey)>,
 }
 
 impl Dirty {
@@ -39,9 +41,14 @@ impl Dirty {
         }
     }
 
+    /// What cannot be decoded of an object has changed. Its content is for [`Dirty::note`].
+    pub fn note_encoding(&mut self, kind: Kind, key: ObjectKey) {
+        self.encodings.insert((kind, key));
+    }
+
     /// Takes in what `other` notes.
     pub fn extend(&mut self, other: Self) {
-        let Self { everything, ingresses, services, secrets, endpoints, classes, namespaces } = other;
+        let Self { everything, ingresses, services, secrets, endpoints, classes, namespaces, encodings } = other;
         self.everything |= everything;
         self.ingresses.extend(ingresses);
         self.services.extend(services);
@@ -49,12 +56,13 @@ impl Dirty {
         self.endpoints.extend(endpoints);
         self.classes |= classes;
         self.namespaces.extend(namespaces);
+        self.encodings.extend(encodings);
     }
 
     /// Whether nothing has changed.
     pub fn is_empty(&self) -> bool {
-        let Self { everything, ingresses, services, secrets, endpoints, classes, namespaces } = self;
+        let Self { everything, ingresses, services, secrets, endpoints, classes, namespaces, encodings } = self;
         let sets = [ingresses, services, secrets, endpoints, namespaces];
-        !(*everything || *classes) && sets.into_iter().all(BTreeSet::is_empty)
+        !(*everything || *classes) && encodings.is_empty() && sets.into_iter().all(BTreeSet::is_empty)
     }
 }

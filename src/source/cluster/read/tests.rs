@@ -24,7 +24,7 @@ fn read(bytes: &[u8], step: usize) -> Result<(Vec<Bytes>, ListMeta), Malformed> 
     let mut ended = false;
     loop {
         match reader.next(&mut buffer, ended)? {
-            Next::Item(item) => items.push(item),
+            Next::Item(item) | Next::TooLarge(item) => items.push(item),
             Next::End(meta) => return Ok((items, meta)),
             Next::More => match chunks.next() {
                 Some(chunk) => buffer.extend_from_slice(chunk),
@@ -69,8 +69,32 @@ fn events_of_a_watch_come_one_by_one() {
         buffer.extend_from_slice(&[*byte]);
         if buffer.len() == frame.len() {
             let event = super::event(&mut buffer).unwrap().unwrap();
-            assert_eq!((event.kind.as_str(), &*event.object().unwrap()), ("ADDED", b"object".as_slice()));
+            assert_eq!((&*event.kind, &*event.object()), (b"ADDED".as_slice(), b"object".as_slice()));
         }
     }
-    assert_eq!(super::event(&mut BytesMut::from(&[0xff; 9][..])), Err(Malformed::NotProtobuf));
+    assert_eq!(super::event(&mut BytesMut::from(&[0xff; 9][..])), Err(Malformed::TooLarge));
+}
+
+#[test]
+fn of_an_item_that_is_too_large_the_beginning_is_read() {
+    let huge: Vec<u8> = (0..HEAD + 5_000).map(|i| i as u8).collect();
+    let bytes = list(&[b"a", &huge, b"b"]);
+    for step in [100, 10_000, 1 << 20] {
+        let (mut reader, mut buffer) = (ListReader { largest: HEAD, ..ListReader::default() }, BytesMut::new());
+        let (mut chunks, mut ended, mut items) = (bytes.chunks(step), false, Vec::new());
+        let meta = loop {
+            match reader.next(&mut buffer, ended).unwrap() {
+                Next::Item(item) => items.push((item, true)),
+                Next::TooLarge(item) => items.push((item, false)),
+                Next::End(meta) => break meta,
+                Next::More => match chunks.next() {
+                    Some(chunk) => buffer.extend_from_slice(chunk),
+                    None => ended = true,
+                },
+            }
+        };
+        let expected = [(b"a".as_slice(), true), (&huge[..HEAD], false), (b"b", true)];
+        assert!(items.iter().map(|(item, whole)| (&**item, *whole)).eq(expected), "{step} bytes at a time");
+        assert_eq!(meta.version, "17");
+    }
 }

@@ -1,0 +1,119 @@
+//! When each kind last had news from the API server: a metric, and a log line if that is long ago.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use super::plural;
+use crate::metrics::Metrics;
+use crate::source::objects::Kind;
+
+/// How often the age is checked.
+pub const PERIOD: Duration = Duration::from_secs(30);
+/// A watch without news for so long makes no progress: the API server ends every watch after half of this time.
+const STALE: Duration = Duration::from_secs(600);
+
+/// When the watches of one kind last had success: a complete list, an event, or a regular end.
+pub struct Freshness {
+    kind: Kind,
+    metrics: Metrics,
+    /// The last success of each watch, at first the start.
+    last: Vec<Instant>,
+    /// The last log line about it.
+    warned: Option<Instant>,
+}
+
+impl Freshness {
+    /// So many watches of `kind` start `now`.
+    pub fn new(kind: Kind, watches: usize, metrics: Metrics, now: Instant) -> Self {
+        let this = Self { kind, metrics, last: vec![now; watches], warned: None };
+        this.publish(now);
+        this
+    }
+
+    /// Watch `i` had success.
+    pub fn succeeded(&mut self, i: usize, now: Instant) {
+        if let Some(last) = self.last.get_mut(i) {
+            *last = now;
+        }
+        self.publish(now);
+        if self.warned.is_some() && self.age(now).is_some_and(|age| age < STALE) {
+            self.warned = None;
+            tracing::info!(kind = self.kind.as_str(), "{} are watched again", plural(self.kind));
+        }
+    }
+
+    /// Logs a warning if a watch makes no progress, once in [`STALE`].
+    pub fn check(&mut self, now: Instant) {
+        let Some(age) = self.age(now).filter(|age| *age >= STALE) else { return };
+        if self.warned.is_some_and(|warned| now.saturating_duration_since(warned) < STALE) {
+            return;
+        }
+        self.warned = Some(now);
+        let (kind, plural, minutes) = (self.kind.as_str(), plural(self.kind), age.as_secs() / 60);
+        tracing::error!(
+            kind,
+            "no news of {plural} for {minutes} minutes: their changes are not served; check the errors above and the API server"
+        );
+    }
+
+    /// The time since the last success of the watch that has waited longest.
+    fn age(&self, now: Instant) -> Option<Duration> {
+        self.last.iter().min().map(|last| now.saturating_duration_since(*last))
+    }
+
+    fn publish(&self, now: Instant) {
+        if let Some(age) = self.age(now)
+            && let Some(time) = SystemTime::now().checked_sub(age)
+        {
+            self.metrics.set_source_success(self.kind.as_str(), time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The age that the metric shows, in seconds.
+    fn shown(metrics: &Metrics) -> u64 {
+        let text = metrics.encode();
+        let line = "lockgate_source_last_success_timestamp_seconds{kind=\"Secret\"} ";
+        let value = text.lines().find_map(|text| text.strip_prefix(line)).and_then(|value| value.parse::<u64>().ok());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        now - value.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_watch_that_has_waited_longest_decides() {
+        let (metrics, start) = (Metrics::default(), Instant::now());
+        let mut freshness = Freshness::new(Kind::Secret, 2, metrics.clone(), start);
+        assert!(shown(&metrics) <= 1);
+        freshness.succeeded(0, start + Duration::from_secs(400));
+        assert!((400..=402).contains(&shown(&metrics)), "{}", shown(&metrics));
+        freshness.succeeded(1, start + Duration::from_secs(500));
+        assert!((100..=102).contains(&shown(&metrics)), "{}", shown(&metrics));
+    }
+
+    #[test]
+    fn a_watch_without_progress_is_logged_once_in_a_while() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut freshness = Freshness::new(Kind::Secret, 1, Metrics::default(), start);
+        let mut warned = Vec::new();
+        for seconds in [30, 599, 600, 630, 1199, 1200] {
+            freshness.check(after(seconds));
+            warned.push(freshness.warned.map(|at| (at - start).as_secs()));
+        }
+        assert_eq!(warned, [None, None, Some(600), Some(600), Some(600), Some(1200)]);
+        freshness.succeeded(0, after(1300));
+        freshness.check(after(1301));
+        assert_eq!(freshness.warned, None);
+    }
+
+    #[test]
+    fn without_a_watch_there_is_nothing_to_wait_for() {
+        let (metrics, start) = (Metrics::default(), Instant::now());
+        let mut freshness = Freshness::new(Kind::Secret, 0, metrics.clone(), start);
+        freshness.check(start + STALE);
+        assert!(freshness.warned.is_none() && !metrics.encode().contains("kind=\"Secret\""));
+    }
+}

@@ -1,0 +1,222 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::networking::v1::Ingress;
+use serde_json::json;
+use tower::service_fn;
+
+use super::*;
+use crate::source::cluster::{origin, plural};
+use crate::source::objects::Kind;
+
+const PROTO: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
+
+/// A field with a length.
+fn field(tag: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut bytes = vec![tag << 3 | 2];
+    prost::encoding::encode_varint(value.as_ref().len() as u64, &mut bytes);
+    bytes.extend(value.as_ref());
+    bytes
+}
+
+fn metadata(name: &str, version: &str) -> Vec<u8> {
+    field(1, [field(1, name), field(3, "shop"), field(5, "uid"), field(6, version)].concat())
+}
+
+/// An Ingress whose class is `class`.
+fn ingress(name: &str, version: &str, class: &[u8]) -> Vec<u8> {
+    [metadata(name, version), field(2, field(4, class))].concat()
+}
+
+/// One whose spec is malformed: a field that ends too late.
+fn malformed_ingress(name: &str, version: &str) -> Vec<u8> {
+    [metadata(name, version), field(2, [0x22, 0x7f])].concat()
+}
+
+fn envelope(object: impl AsRef<[u8]>) -> Vec<u8> {
+    [b"k8s\0".to_vec(), field(2, object)].concat()
+}
+
+fn list(version: &str, rest: &str, items: &[Vec<u8>]) -> Vec<u8> {
+    let meta = field(1, [field(2, version), field(3, rest)].concat());
+    envelope(items.iter().fold(meta, |list, item| [list, field(2, item)].concat()))
+}
+
+fn frame(kind: &str, object: impl AsRef<[u8]>) -> Vec<u8> {
+    raw_frame([field(1, kind), field(2, field(1, envelope(object)))].concat())
+}
+
+fn raw_frame(event: Vec<u8>) -> Vec<u8> {
+    [&u32::try_from(event.len()).unwrap().to_be_bytes(), event.as_slice()].concat()
+}
+
+fn status(code: u16) -> Vec<u8> {
+    let mut bytes = [field(3, b"\xff etcd"), vec![6 << 3]].concat();
+    prost::encoding::encode_varint(code.into(), &mut bytes);
+    bytes
+}
+
+/// One answer of the API server: the media type, and the body.
+type Answer = (&'static str, Vec<u8>);
+
+/// What a watch reports and what it asks for, until the API server has given all of `answers`.
+async fn follow(answers: Vec<Answer>) -> Vec<String> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (asked, answers) = (log.clone(), Arc::new(Mutex::new(answers.into_iter())));
+    let service = service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let next = answers.lock().unwrap().next();
+        let version = query.split('&').find_map(|part| part.strip_prefix("resourceVersion=")).unwrap_or_default();
+        let rest = query.split('&').find_map(|part| part.strip_prefix("continue=")).unwrap_or_default();
+        let verb = if query.contains("watch=true") { "watch" } else { "list" };
+        asked.lock().unwrap().push(format!("{verb} {version}{rest}").trim_end().to_owned());
+        async move {
+            let Some((media_type, body)) = next else { return std::future::pending().await };
+            let answer = Response::builder().header(CONTENT_TYPE, media_type).body(Body::from(body));
+            Ok::<_, std::io::Error>(answer.unwrap())
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    let mut watch = watch(Target { client, url: "/ingresses".into(), fields: None, form: Form::whole::<Ingress>() });
+    while let Ok(Some(told)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
+        let object = |object: &Option<Object>| match object {
+            Some(Object::Misencoded(object)) => format!(" ({}: {})", object.field, object.message),
+            Some(_) => String::new(),
+            None => " (unread)".to_owned(),
+        };
+        let line = match told {
+            Ok(Arrival::ListStarted | Arrival::Alive) => continue,
+            Ok(Arrival::ListItem(key, of)) => format!("item {}{}", key.name, object(&of)),
+            Ok(Arrival::ListEnded) => "listed".to_owned(),
+            Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
+            Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
+            Err(error) => super::super::describe(Kind::Ingress, &error, Duration::ZERO),
+        };
+        log.lock()
+            .unwrap()
+            .push(line.replace(&format!(" {}", plural(Kind::Ingress)), "").replace("; retrying in 0.0 s", ""));
+    }
+    assert_eq!(origin(Kind::Ingress).kind, "Ingress");
+    let log = log.lock().unwrap().clone();
+    log
+}
+
+const TEXT: &str = "(spec.ingressClassName: not valid UTF-8)";
+const WIRE: &str =
+    "(: failed to decode Protobuf message: IngressSpec.ingress_class_name: Ingress.spec: buffer underflow)";
+
+#[tokio::test]
+async fn an_object_that_cannot_be_decoded_is_passed_on_and_its_version_adopted() {
+    let events = [
+        frame("ADDED", ingress("a", "11", b"\xff\xfe")),
+        frame("MODIFIED", malformed_ingress("a", "12")),
+        frame("ADDED", ingress("b", "13", b"c")),
+        frame("DELETED", malformed_ingress("a", "14")),
+    ];
+    let items = [ingress("x", "3", b"\xff"), malformed_ingress("y", "4"), ingress("z", "5", b"c")];
+    let told = follow(vec![(PROTO, list("10", "", &items)), (PROTO, events.concat())]).await;
+    assert_eq!(
+        told,
+        [
+            "list",
+            &format!("item x {TEXT}"),
+            &format!("item y {WIRE}"),
+            "item z",
+            "listed",
+            "watch 10",
+            &format!("applied a {TEXT}"),
+            &format!("applied a {WIRE}"),
+            "applied b",
+            "deleted a",
+            "watch 14"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_list_in_parts_passes_over_objects_without_a_name() {
+    let pages = [
+        list("10", "more", &[ingress("a", "1", b"c"), field(1, [0x0a, 0x7f])]),
+        list("10", "", &[malformed_ingress("b", "2"), vec![0xff]]),
+    ];
+    let told = follow(pages.map(|page| (PROTO, page)).to_vec()).await;
+    assert_eq!(told, ["list", "item a", "list more", &format!("item b {WIRE}"), "listed", "watch 10"]);
+}
+
+#[tokio::test]
+async fn an_event_without_a_name_or_a_type_leads_to_a_new_list() {
+    let unnamed = "cannot watch: Error reading events stream: a watch event has no readable type, or its object has no readable name";
+    let no_version = "cannot watch: the API server gave no resource version";
+    for (event, fault) in [
+        (frame("ADDED", field(1, field(6, "11"))), unnamed),
+        (raw_frame(vec![0xff; 20]), unnamed),
+        (raw_frame(Vec::new()), unnamed),
+        (frame("DELETED", field(1, field(1, "a"))), no_version),
+        (raw_frame(field(1, "MODIFIED")), no_version),
+    ] {
+        let events = [event, frame("ADDED", ingress("b", "12", b"c"))].concat();
+        let told = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events), (PROTO, list("20", "", &[]))]).await;
+        assert_eq!(told, ["list", "listed", "watch 10", fault, "list", "listed", "watch 20"]);
+    }
+}
+
+#[tokio::test]
+async fn bookmarks_and_unknown_events_count_for_their_version() {
+    let events = [
+        frame("BOOKMARK", [metadata("", "11"), vec![0xff]].concat()),
+        frame("BOOKMARK", b"\xff\xff"),
+        frame("RENAMED", ingress("a", "12", b"c")),
+    ];
+    let told = follow(vec![(PROTO, list("10", "", &[])), (PROTO, events.concat())]).await;
+    assert_eq!(told, ["list", "listed", "watch 10", "watch 12"]);
+}
+
+#[tokio::test]
+async fn an_error_that_comes_again_or_cannot_be_read_leads_to_a_new_list() {
+    let error = |code| (PROTO, frame("ERROR", status(code)));
+    let message = "cannot watch: \u{fffd} etcd";
+    let lists = || (PROTO, list("10", "", &[]));
+    let told = follow(vec![lists(), error(500), error(500), lists()]).await;
+    assert_eq!(told, ["list", "listed", "watch 10", message, "watch 10", message, "list", "listed", "watch 10"]);
+    // An event in between is progress.
+    let more = [frame("ADDED", ingress("a", "11", b"c")), frame("ERROR", status(500))].concat();
+    let told = follow(vec![lists(), error(500), (PROTO, more)]).await;
+    assert_eq!(told, ["list", "listed", "watch 10", message, "watch 10", "applied a", message, "watch 11"]);
+    for lost in [frame("ERROR", status(410)), frame("ERROR", b"\xff")] {
+        let told = follow(vec![lists(), (PROTO, lost), lists()]).await;
+        assert_eq!(told[2..3], ["watch 10"]);
+        assert_eq!(told[4..], ["list", "listed", "watch 10"]);
+    }
+}
+
+#[tokio::test]
+async fn in_json_too_an_object_costs_only_itself() {
+    let ingress = |name: &str, version: &str, class: serde_json::Value| json!({"metadata": {"name": name, "namespace": "shop", "resourceVersion": version}, "spec": {"ingressClassName": class}});
+    let items = [ingress("a", "1", json!(7)), ingress("b", "2", json!("c")), json!(null), json!({"metadata": 7})];
+    let list = json!({"metadata": {"resourceVersion": "10"}, "items": items}).to_string().into_bytes();
+    let event = |kind: &str, object: serde_json::Value| format!("{}\n", json!({"type": kind, "object": object}));
+    let events = [
+        event("ADDED", ingress("c", "11", json!({}))),
+        event("DELETED", ingress("a", "12", json!(7))),
+        event("RENAMED", ingress("a", "13", json!(7))),
+        event("BOOKMARK", json!({"metadata": {"resourceVersion": "14"}})),
+        event("BOOKMARK", json!([])),
+    ];
+    let fault = |kind: &str| format!("(spec.ingressClassName: invalid type: {kind}, expected a string");
+    let told = follow(vec![(JSON, list), (JSON, events.concat().into_bytes())]).await;
+    assert_eq!(told.len(), 8, "{told:?}");
+    assert!(told[1].starts_with(&format!("item a {}", fault("integer \"7\""))), "{told:?}");
+    assert!(told[5].starts_with(&format!("applied c {}", fault("map"))), "{told:?}");
+    assert_eq!((&*told[2], &*told[3], &*told[4]), ("item b", "listed", "watch 10"));
+    assert_eq!(told[6..], ["deleted a", "watch 14"]);
+}
+
+#[tokio::test]
+async fn a_line_that_is_not_json_leads_to_a_new_list() {
+    let list = || (JSON, b"{\"metadata\": {\"resourceVersion\": \"10\"}, \"items\": null}".to_vec());
+    let told = follow(vec![list(), (JSON, b"{\"type\": \"ADDED\", \"obj\n".to_vec()), list()]).await;
+    assert!(told[3].starts_with("cannot watch: "), "{told:?}");
+    assert_eq!(told[4..], ["list", "listed", "watch 10"]);
+}
