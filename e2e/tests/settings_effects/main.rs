@@ -5,6 +5,7 @@ mod http;
 mod limits;
 mod live;
 mod log;
+mod objects;
 mod rate_limit;
 mod stats;
 mod tls;

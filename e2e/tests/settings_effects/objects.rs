@@ -1,0 +1,159 @@
+//! Settings that name an object, with a real API server: the object takes effect, and so does each change of it.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use e2e::certificates::Pair;
+use e2e::manifests::{documents, ingress, service};
+use e2e::process::repository;
+use e2e::{ApiServer, Authority, Envoy, Lockgate, Mode, Target, ports, wait_until};
+use serde_json::{Value, json};
+
+use crate::HOST;
+
+/// The settings that name an object, and where a test with a real API server shows that they take effect.
+const TESTED: [(&str, &str); 11] = [
+    ("ingress.controllerName", "here"),
+    ("ingress.classNames", "here"),
+    ("status.envoyService", "here"),
+    ("listeners.stats.tls.secret", "here"),
+    ("listeners.stats.tls.clientCa", "here"),
+    ("tls.defaultSecret", "here"),
+    ("upstream.clientCertificate", "here"),
+    ("watch.namespaces", "process_settings"),
+    ("xds.secrets", "process_settings"),
+    ("xds.service", "process_settings"),
+    ("leaderElection.lease", "process_settings"),
+];
+
+/// What `docs/settings.md` calls values that name an object.
+const TYPES: [&str; 5] = [
+    "`namespace/name`",
+    "name of an object",
+    "name of a controller",
+    "list of name of a namespace",
+    "list of name of an IngressClass",
+];
+
+#[test]
+fn every_setting_that_names_an_object_is_tested() {
+    let text = std::fs::read_to_string(repository().join("docs/settings.md")).expect("the settings");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let named: BTreeSet<&str> =
+        rows.filter(|(_, rest)| TYPES.iter().any(|kind| rest.starts_with(kind))).map(|(key, _)| key).collect();
+    assert_eq!(named, TESTED.iter().map(|(key, _)| *key).collect());
+}
+
+const NAMESPACE: &str = "{ apiVersion: v1, kind: Namespace, metadata: { name: edge } }\n";
+const CLASS: &str = "{ apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: { name: edge }, \
+                     spec: { controller: example.com/edge } }\n";
+const ENVOY_SERVICE: &str = "{ apiVersion: v1, kind: Service, metadata: { name: envoy, namespace: edge }, \
+                             spec: { type: LoadBalancer, ports: [{ port: 80 }] } }\n";
+
+fn settings(stats_tls: u16) -> String {
+    format!(
+        "xds: {{ address: '127.0.0.1:XDS' }}\nadmin: {{ address: '127.0.0.1:ADMIN' }}\n\
+         leaderElection: {{ enabled: true }}\n\
+         ingress: {{ controllerName: example.com/edge, classNames: [named] }}\n\
+         status: {{ envoyService: edge/envoy }}\n\
+         tls: {{ defaultSecret: edge/default-tls }}\n\
+         upstream: {{ clientCertificate: edge/client-tls }}\n\
+         listeners:\n  http: {{ port: HTTP_PORT }}\n  https: {{ port: HTTPS_PORT }}\n  \
+         stats: {{ port: STATS, tls: {{ port: {stats_tls}, secret: edge/stats-tls, clientCa: edge/scrapers }} }}\n"
+    )
+}
+
+/// An Ingress of a class, for a host behind TLS without a Secret of its own.
+fn of_class(name: &str, class: &str, host: &str) -> String {
+    let spec = format!("spec:\n  ingressClassName: {class}\n  tls: [{{ hosts: [{host}] }}]\n");
+    ingress(name, host, "shop", None).replace("spec:\n", &spec)
+}
+
+/// What the settings name, all of one edition.
+struct Edition {
+    default: Pair,
+    stats: Pair,
+    client: Pair,
+    scrapers: Authority,
+    address: &'static str,
+}
+
+impl Edition {
+    async fn apply(server: &ApiServer, authority: &Authority, address: &'static str) -> Self {
+        let issue = || authority.issue(&[HOST, "named.test", "stats.test"]);
+        let this = Self { default: issue(), stats: issue(), client: issue(), scrapers: Authority::new(), address };
+        let secrets = [
+            this.default.secret("edge", "default-tls"),
+            this.stats.secret("edge", "stats-tls"),
+            this.client.secret("edge", "client-tls"),
+            this.scrapers.secret("edge", "scrapers"),
+            ENVOY_SERVICE.to_owned(),
+        ];
+        server.apply(&documents(&secrets)).await;
+        let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } }).to_string();
+        let patch = ["patch", "service", "envoy", "--namespace=edge", "--subresource=status", "--type=merge", "-p"];
+        server.kubectl(&[&patch[..], &[&status]].concat(), "").await;
+        this
+    }
+
+    /// `upstream.clientCertificate`: whether Envoy presents the certificate to the backend.
+    async fn is_presented(&self, envoy: &Envoy) -> bool {
+        let uses = |cluster: &Value| cluster.to_string().contains("edge/client-tls");
+        let chain = BASE64_STANDARD.encode(&self.client.certificate);
+        envoy.config_dump("dynamic_active_clusters").await.iter().any(uses)
+            && envoy
+                .config_dump("dynamic_active_secrets")
+                .await
+                .iter()
+                .any(|secret| secret.to_string().contains("edge/client-tls") && secret.to_string().contains(&chain))
+    }
+
+    /// `listeners.stats.tls`: whether who has a certificate of `clientCa`, and nobody else, is shown the statistics, under
+    /// the certificate of `secret`.
+    async fn protects(&self, anonymous: &Target, authority: &Authority) -> bool {
+        let scraper = anonymous.clone().showing(&self.scrapers.issue(&["prometheus"]));
+        let shown = scraper.connect().await.is_ok_and(|shown| shown.certificate == Some(self.stats.der.clone()));
+        let stranger = anonymous.clone().showing(&authority.issue(&["prometheus"]));
+        shown
+            && scraper.get("/stats").await.is_ok_and(|answer| answer.status == 200)
+            && anonymous.get("/stats").await.is_err()
+            && stranger.get("/stats").await.is_err()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_setting_names_takes_effect_and_so_does_its_change() {
+    let server = ApiServer::start().await;
+    let (authority, stats_tls) = (Authority::new(), ports::free());
+    let backend = service(
+        "shop",
+        "projectcontour.io/upstream-protocol.tls: http",
+        &["192.0.2.1:8443".parse().expect("an address")],
+    );
+    let ingresses = [of_class("shop", "edge", HOST), of_class("named", "named", "named.test")];
+    server.apply(&documents(&[NAMESPACE.to_owned(), CLASS.to_owned(), backend, documents(&ingresses)])).await;
+    let kubeconfig = server.kubeconfig("admin");
+    let source = ["--kubeconfig", kubeconfig.to_str().expect("a path in UTF-8")];
+    let mut lockgate = Lockgate::launch_by_file(&source, &settings(stats_tls));
+    lockgate.wait_ready().await;
+    let envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let anonymous = Target::https(stats_tls, "stats.test", authority.der());
+    for address in ["192.0.2.20", "192.0.2.21"] {
+        let edition = Edition::apply(&server, &authority, address).await;
+        for host in [HOST, "named.test"] {
+            let tls = Target::https(lockgate.https, host, authority.der());
+            let default = Some(edition.default.der.clone());
+            let shown = async || tls.connect().await.is_ok_and(|shown| shown.certificate == default);
+            wait_until(&format!("the default certificate for {host}"), shown).await;
+        }
+        wait_until("the statistics", async || edition.protects(&anonymous, &authority).await).await;
+        wait_until("the client certificate", async || edition.is_presented(&envoy).await).await;
+        wait_until("the address of the Service", async || {
+            let ingress = server.kubectl(&["get", "ingress", "shop", "--output=json"], "").await;
+            let ingress: Value = serde_json::from_str(&ingress).expect("JSON of kubectl");
+            ingress["status"]["loadBalancer"]["ingress"] == json!([{ "ip": edition.address }])
+        })
+        .await;
+    }
+}
