@@ -54,6 +54,7 @@ struct Inner {
     pushed_bytes: Family<Type, Counter>,
     acks: Family<Type, Counter>,
     nacks: Family<Type, Counter>,
+    rejected: Family<Type, Gauge>,
     push_to_ack: Family<Type, Histogram, Bounds>,
     gate_timeouts: Family<Type, Counter>,
     leader: Gauge,
@@ -143,6 +144,7 @@ impl Metrics {
             pushed_bytes: Family::default(),
             acks: Family::default(),
             nacks: Family::default(),
+            rejected: Family::default(),
             push_to_ack: Family::new_with_constructor(Bounds),
             gate_timeouts: Family::default(),
             leader: Gauge::default(),
@@ -274,6 +276,11 @@ impl Metrics {
         self.0.nacks.get_or_create(&Type { r#type: type_name }).inc();
     }
 
+    /// Clients reject so many resources of `type_name`, and do without them.
+    pub fn set_rejected(&self, type_name: &'static str, resources: usize) {
+        self.0.rejected.get_or_create(&Type { r#type: type_name }).set(i64::try_from(resources).unwrap_or(i64::MAX));
+    }
+
     /// A push of `type_name` waited for an ACK longer than the limit and went on without it.
     pub fn gate_timed_out(&self, type_name: &'static str) {
         self.0.gate_timeouts.get_or_create(&Type { r#type: type_name }).inc();
@@ -380,6 +387,11 @@ impl Inner {
         registry.register_with_unit("xds_pushed", "Bytes sent, by type", Unit::Bytes, self.pushed_bytes.clone());
         registry.register("xds_acks", "Responses that a client accepted, by type", self.acks.clone());
         registry.register("xds_nacks", "Responses that a client rejected, by type", self.nacks.clone());
+        registry.register(
+            "xds_rejected_resources",
+            "Resources that a client rejects and does without, by type",
+            self.rejected.clone(),
+        );
         registry.register_with_unit(
             "xds_push_to_ack",
             "Time from a response to its ACK, by type",

@@ -33,6 +33,7 @@ mod names;
 mod references;
 mod resource;
 mod store;
+mod suspects;
 mod watch;
 
 pub use asked::Asked;
@@ -43,6 +44,7 @@ pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};
 pub use store::{Changes, Key, Snapshot, Store, Update};
+pub use suspects::{Suspect, Suspects};
 pub use watch::{Interest, Watch};
 
 #[cfg(test)]

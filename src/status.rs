@@ -48,6 +48,8 @@ pub struct Writer {
     pub inspected: watch::Receiver<Arc<Inspection>>,
     /// What is wrong with certificates in use that nobody sees who has no clock.
     pub expiring: watch::Receiver<Problems>,
+    /// Objects whose resources an Envoy of this replica rejects.
+    pub rejected: watch::Receiver<Problems>,
     /// Which addresses are ours and what we are called.
     pub settings: watch::Receiver<Chosen>,
     /// Who has to accept before an address is told.
@@ -93,6 +95,7 @@ impl Writer {
             leader: self.leader,
             inspected: self.inspected,
             expiring: self.expiring,
+            rejected: self.rejected,
             settings: self.settings.clone(),
             programmed: told,
             metrics: self.metrics,

@@ -68,10 +68,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     });
     let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
+    let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
     let service = xds::Service::new(stores(pipeline.served.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
-        .with_observer(Arc::new(observer::LogAndCount::new(metrics.clone(), registry.clone())))
+        .with_observer(Arc::new(observer))
         .with_routes(replicas::routes(here.clone()))
         .with_registry(registry);
     let service = Arc::new(service);
@@ -89,6 +90,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
         expiring: pipeline.expiring.clone(),
+        rejected,
         settings: pipeline.status.clone(),
         envoys: Fleet::new(here, others(xds_settings, &certificates)),
         metrics: metrics.clone(),

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::asked::Asked;
 use super::body::{Bodies, Body};
+use super::suspects::Suspects;
 use super::watch::Watchers;
 use super::{Resource, ResourceType, Version, canonical};
 
@@ -29,6 +30,8 @@ pub struct Snapshot {
     /// What the last publications changed, oldest first; the newest is the one that made this snapshot. Names alone:
     /// with the resources, every version of a route configuration of megabytes would outlive it by all these changes.
     journal: imbl::Vector<Arc<[Key]>>,
+    /// Shared by all snapshots of a store.
+    suspects: Arc<Suspects>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -179,6 +182,11 @@ impl Snapshot {
         let users = self.users.clusters.range(from..);
         let users = users.take_while(move |(used, of, _)| (used, *of) == (&cluster, kind));
         Box::new(users.filter_map(move |(_, _, name)| self.get(kind, name)))
+    }
+
+    /// What clients of this store have rejected.
+    pub fn suspects(&self) -> &Suspects {
+        &self.suspects
     }
 
     /// How many resources of a type there are.

@@ -83,6 +83,7 @@ pub(super) struct Events {
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub expiring: watch::Receiver<Problems>,
+    pub rejected: watch::Receiver<Problems>,
     /// What we are called.
     pub settings: watch::Receiver<Chosen>,
     pub programmed: mpsc::Receiver<Programmed>,
@@ -114,7 +115,8 @@ impl Events {
     /// What is to be told of what has changed.
     fn look(&mut self, ledger: &mut Ledger) -> Vec<Notice> {
         let inspection = self.inspected.borrow_and_update().clone();
-        ledger.look(&inspection, &self.expiring.borrow_and_update().clone())
+        let beside = self.expiring.borrow_and_update().clone();
+        ledger.look(&inspection, &beside.union(self.rejected.borrow_and_update().clone()))
     }
 
     /// While another replica leads: keeps what is healed in mind, in case that one ends before it has told it.
@@ -128,6 +130,7 @@ impl Events {
             tokio::select! {
                 () = super::changed(&mut self.inspected) => {}
                 () = super::changed(&mut self.expiring) => {}
+                () = super::changed(&mut self.rejected) => {}
             }
         }
     }
@@ -157,6 +160,7 @@ impl Events {
                 Some(programmed) = self.programmed.recv() => outbox.push(programmed.into(), Instant::now()),
                 () = super::changed(&mut self.inspected) => new = true,
                 () = super::changed(&mut self.expiring) => new = true,
+                () = super::changed(&mut self.rejected) => new = true,
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => {}
             }

@@ -65,6 +65,8 @@ pub enum Reason {
     InvalidEncoding,
     /// A certificate in use that ends soon, or has ended. Translation has no clock: this is found beside it.
     CertificateExpiring,
+    /// A resource made of the object is rejected by an Envoy. Translation knows no Envoy: this is found beside it.
+    XdsRejected,
 }
 
 impl Reason {
@@ -87,6 +89,7 @@ impl Reason {
             Reason::EndpointNotValid => "EndpointNotValid",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
+            Reason::XdsRejected => "XdsRejected",
         }
     }
 }

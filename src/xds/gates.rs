@@ -172,6 +172,13 @@ impl Gates {
         types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
     }
 
+    /// Whether `resource` leads to a cluster that the client does not have, and that may yet prove to be good.
+    pub fn leads_to_suspects(&self, resource: &Resource, types: &Types) -> bool {
+        let Some(clusters) = types.get(&ResourceType::CLUSTER) else { return false };
+        let is_suspect = |name: &Arc<str>| clusters.is_pending(name) && !clusters.known(name).accepted.exists();
+        resource.references().clusters.iter().any(is_suspect)
+    }
+
     /// Whether a listener at the client asks for the route configuration `name`.
     pub fn uses_routes(&self, types: &Types, name: &str) -> bool {
         types.get(&ResourceType::LISTENER).is_none_or(|listeners| {

@@ -12,7 +12,7 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
 use super::locators::Locator;
-use crate::snapshot::{Body, Resource, ResourceType, canonical};
+use crate::snapshot::{Body, Resource, ResourceType, Version, canonical};
 
 /// Which variant of the protocol a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -267,7 +267,8 @@ pub enum Notice {
         /// From sending to the ACK.
         latency: Duration,
     },
-    /// The client rejected a response. What it rejected is not sent again until it changes.
+    /// The client rejected a response. What of it is at fault is found out by sending its resources again in smaller
+    /// groups, and told by `Rejected`.
     Nacked {
         /// Type of the response.
         kind: ResourceType,
@@ -277,6 +278,22 @@ pub enum Notice {
         message: String,
         /// Names of the resources that the response set: one of them, or several, is at fault.
         suspects: Vec<Arc<str>>,
+    },
+    /// A resource is at fault: the client rejected it by itself. It is not sent again in this version.
+    Rejected {
+        /// The resource.
+        resource: Arc<Resource>,
+        /// The client's reason, as it gave it.
+        message: Arc<str>,
+        /// The version that the client has instead, if it has any.
+        last_good: Option<Version>,
+    },
+    /// A resource that was rejected is accepted in another version, or no longer there, or no longer asked for.
+    Recovered {
+        /// Its type.
+        kind: ResourceType,
+        /// Its name.
+        name: Arc<str>,
     },
     /// The client did not answer a response in time; what waited for it goes on.
     Unanswered {

@@ -3,11 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::route::v3 as route_v3;
-use prost::Message;
-
 use super::message::{Node, Response, Variant};
-use super::subscription::{Need, State, Subscription};
+use super::subscription::{Batch, Need, State, Subscription, Verdict, domains_of};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// What a name should be at the client now.
@@ -29,11 +26,6 @@ impl Look {
     }
 }
 
-/// The domains of a virtual host.
-fn domains_of(host: &Resource) -> Vec<String> {
-    route_v3::VirtualHost::decode(host.message()).map(|host| host.domains).unwrap_or_default()
-}
-
 /// The response that is being put together.
 #[derive(Default)]
 pub(super) struct Push {
@@ -53,11 +45,37 @@ pub(super) struct Push {
     pub told_again: BTreeSet<Arc<str>>,
     /// Names of which there is nothing, and nothing to tell.
     pub nothing: Vec<Arc<str>>,
+    /// What is rejected stays as it is, and is not waited for.
+    pub left_out: BTreeSet<Arc<str>>,
+    /// Of a full state, what stays as it is.
+    pub instead: Vec<(Arc<str>, State)>,
     /// Names of a full state that are not as in the snapshot: its version is another one.
     pub mixed: BTreeSet<Arc<str>>,
 }
 
 impl Push {
+    /// What becomes of a name that `look` says, with regard to what the client has rejected.
+    pub fn judge(
+        &mut self,
+        name: &Arc<str>,
+        need: Need,
+        look: Look,
+        batch: Batch,
+        types: &Subscription,
+    ) -> Option<Look> {
+        let (Look::Send(resource) | Look::ForNow(resource)) = &look else { return Some(look) };
+        match types.verdict(resource, need, batch) {
+            Verdict::Clear => Some(look),
+            Verdict::Wait => Some(Look::Wait),
+            Verdict::Meanwhile(good) => Some(Look::ForNow(good)),
+            Verdict::Instead(good) => Some(Look::Send(good)),
+            Verdict::Never => {
+                self.done.push(name.clone());
+                None
+            }
+        }
+    }
+
     /// Decides what becomes of one dirty name.
     pub fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
         let known = subscription.known(name);
@@ -112,12 +130,13 @@ impl Push {
         let mut held: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
         let mut domains = HashSet::new();
         while let Some(name) = held.pop() {
-            let sent = subscription.known(&name).sent;
-            domains.extend(sent.resource().into_iter().chain(&to_be(&name)).flat_map(|host| domains_of(host)));
+            let known = subscription.known(&name);
+            let has = [known.sent.resource(), known.accepted.resource()].into_iter().flatten();
+            domains.extend(has.chain(&to_be(&name)).flat_map(|host| domains_of(host)));
             let shares = |host: &Arc<str>| {
-                let sent = subscription.known(host).sent;
+                let known = subscription.known(host);
                 let set = self.set.iter().find(|set| set.name() == host);
-                let of = [sent.resource(), set].into_iter().flatten();
+                let of = [known.sent.resource(), known.accepted.resource(), set].into_iter().flatten();
                 of.flat_map(|host| domains_of(host)).any(|domain| domains.contains(&domain))
             };
             let more: Vec<Arc<str>> = self.content.iter().map(|(name, _)| name.clone()).filter(shares).collect();

@@ -15,7 +15,7 @@ use super::locators::Locators;
 use super::message::{Node, Notice, Output, Request, Resources, Response, Variant};
 use super::order::{self, Side, Timing};
 use super::push::Look;
-use super::subscription::{Held, InFlight, Need, Subscription};
+use super::subscription::{Held, InFlight, IsolationEvent, Need, Subscription};
 use super::v2;
 use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 
@@ -149,6 +149,7 @@ impl Stream {
     pub fn on_time(&mut self, now: Instant) -> Vec<Output> {
         for subscription in self.types.values_mut() {
             subscription.pace.on_time(now);
+            subscription.end_pause(now);
             let deadline = |sent: Instant| sent + self.timing.gate_timeout;
             while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
                 let nonce = late.nonce.clone();
@@ -169,7 +170,8 @@ impl Stream {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
         let renewals = self.types.values().filter_map(Subscription::renewal);
         let paced = self.types.values().filter_map(Subscription::paced_until);
-        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).min()
+        let trials = self.types.values().filter_map(Subscription::trial_due);
+        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).chain(trials).min()
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
@@ -192,7 +194,8 @@ impl Stream {
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         replaced.extend(subscription.accept(response));
                         accepted = true;
-                        subscription.rejection = None;
+                        let rejection = subscription.culprits().next().map(|(_, why)| why.clone());
+                        subscription.rejection = rejection;
                         self.outputs.push(Output::Notice(Notice::Acked { kind, nonce, latency }));
                     }
                 }
@@ -200,8 +203,8 @@ impl Stream {
                     if let Some(response) = subscription.take(&request.nonce) {
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         subscription.reached = subscription.reached.max(response.generation);
-                        subscription.reject(&response);
-                        subscription.rejection = Some(message.clone());
+                        subscription.reject(&response, message, now);
+                        subscription.rejection = Some(message.as_str().into());
                         let suspects = response.names_set().cloned().collect();
                         let (nonce, message) = (response.nonce, message.clone());
                         self.outputs.push(Output::Notice(Notice::Nacked { kind, nonce, message, suspects }));
@@ -311,7 +314,37 @@ impl Stream {
             self.gates.settle(&self.types, &self.newest, now, self.timing);
         }
         self.locators.advance(&self.newest, now, &mut self.nonces, &mut self.outputs);
-        std::mem::take(&mut self.outputs)
+        let recovered = self.report_isolation();
+        let before = self.types.iter_mut().filter(|(kind, _)| order::place(**kind).1 == Side::Before);
+        let mut again = false;
+        for (_, subscription) in before.filter(|_| !recovered.is_empty()) {
+            again |= recovered.iter().any(|cluster| subscription.retry_those_that_need(cluster));
+        }
+        let mut outputs = std::mem::take(&mut self.outputs);
+        if again {
+            outputs.extend(self.advance(now));
+        }
+        outputs
+    }
+
+    /// Tells which resources were found to be at fault, and which are no more. Returns the clusters among the latter.
+    fn report_isolation(&mut self) -> Vec<Arc<str>> {
+        let mut recovered = Vec::new();
+        for subscription in self.types.values_mut() {
+            let kind = subscription.kind;
+            for event in subscription.isolation_events() {
+                self.outputs.push(Output::Notice(match event {
+                    IsolationEvent::Rejected { resource, message, last_good } => {
+                        Notice::Rejected { resource, message, last_good }
+                    }
+                    IsolationEvent::Recovered { name } => {
+                        recovered.extend((kind == ResourceType::CLUSTER).then(|| name.clone()));
+                        Notice::Recovered { kind, name }
+                    }
+                }));
+            }
+        }
+        recovered
     }
 
     /// Clusters go ahead of everything; those that routes still use stay until the routes have moved away.
@@ -339,7 +372,7 @@ impl Stream {
             None => Look::Nothing,
         });
         let Some(clusters) = self.types.get(&kind) else { return };
-        if clusters.dirty.keys().all(|name| self.gates.keeps(name)) {
+        if clusters.dirty.keys().all(|name| self.gates.keeps(name) || clusters.is_pending(name)) {
             self.gates.clusters_sent(&self.newest);
         }
         if self.nonces != before {
@@ -466,6 +499,13 @@ impl Stream {
             // Not worth beginning with. Routes are: a listener of the same view may ask for them.
             Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
             Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
+                Look::Wait
+            }
+            Some(resource)
+                if kind == ResourceType::VIRTUAL_HOST
+                    && sent.is_none()
+                    && self.gates.leads_to_suspects(resource, &self.types) =>
+            {
                 Look::Wait
             }
             Some(resource) if behind => Look::ForNow(resource.clone()),

@@ -4,6 +4,7 @@
 
 mod client;
 mod held;
+mod isolation;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use super::stream::View;
 use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Resource, ResourceType, Snapshot, Version};
 
 pub(super) use held::{Held, Standing};
+pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of};
 
 /// A client that asks for more names than this is told of every change of the type: one look too many costs less than
 /// so many entries.
@@ -46,6 +48,9 @@ pub(super) struct Subscription {
     wildcard: bool,
     /// State of the world: an empty list means everything only until a name was ever given.
     ever_named: bool,
+    /// Full state: the client came with resources of an earlier stream that are not known. What an answer leaves out it
+    /// deletes.
+    came_back: bool,
     /// State of the world: whether a stale request left the wildcard out (see `let_go`).
     let_go_all: bool,
     /// The newest snapshot.
@@ -55,6 +60,8 @@ pub(super) struct Subscription {
     /// Names whose wanted state may differ from what was sent.
     pub dirty: BTreeMap<Arc<str>, Need>,
     pub in_flight: Vec<InFlight>,
+    /// What the client has rejected, if anything.
+    isolation: Option<Box<Isolation>>,
     /// When the client must be told that a resource with a time to live lives on.
     renewals: BTreeMap<Arc<str>, Instant>,
     /// What is large has to wait after it was sent.
@@ -80,11 +87,8 @@ pub(super) struct Subscription {
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
     /// has dropped and wants them anew.
     let_go: HashSet<Arc<str>>,
-    /// Names whose newest content was rejected, and the response that it was in: one of its names is at fault, and a
-    /// client may have thrown away the others with it.
-    rejected: HashMap<Arc<str>, String>,
-    /// The newest NACK, until an ACK clears it.
-    pub rejection: Option<String>,
+    /// The newest NACK, until an ACK clears it and no culprit is left.
+    pub rejection: Option<Arc<str>>,
 }
 
 /// Why a name is dirty.
@@ -105,6 +109,7 @@ impl Subscription {
             type_url: type_url.into(),
             wildcard: false,
             ever_named: false,
+            came_back: false,
             names: OrdSet::new(),
             asked: None,
             aliases: HashMap::new(),
@@ -117,10 +122,10 @@ impl Subscription {
             level: Level::Nothing,
             apart: HashMap::new(),
             fresh: false,
-            rejected: HashMap::new(),
             dirty: BTreeMap::new(),
             answer_owed: false,
             in_flight: Vec::new(),
+            isolation: None,
             reached: 0,
             last_nonce: String::new(),
             rejection: None,
@@ -211,6 +216,9 @@ impl Subscription {
                 self.named_by(resource);
             }
         }
+        if self.isolation.is_some() {
+            changed.clone().for_each(|name| self.reopen(name));
+        }
         changed.for_each(|name| self.changed(name));
     }
 
@@ -229,8 +237,18 @@ impl Subscription {
     /// Notes a change in the snapshot, if this client cares for the name.
     fn changed(&mut self, name: &Arc<str>) {
         if self.covers(name) || self.apart.contains_key(name) {
-            self.touch(name, Need::Changed);
+            // What comes back as it was when it was rejected is not there because it was sent.
+            let again = self.was_rejected(name);
+            self.touch(name, if again { Need::Again } else { Need::Changed });
         }
+    }
+
+    /// Whether the newest content of `name` was sent and not accepted.
+    fn was_rejected(&self, name: &str) -> bool {
+        let Some(known) = self.apart.get(name) else { return false };
+        let Some(newest) = self.base.get(self.kind, name) else { return false };
+        let answered = || !self.in_flight.iter().any(|response| response.is_about(name));
+        known.sent == *newest && known.accepted != *newest && answered()
     }
 
     /// Notes that `resource` is new or has changed: an alias that was asked for may have got its name.
@@ -255,8 +273,8 @@ impl Subscription {
         self.names.remove(name);
         self.apart.remove(name);
         self.dirty.remove(name);
-        self.rejected.remove(name);
         self.renewals.remove(name);
+        self.forget_isolated();
     }
 
     /// What was asked for, in `snapshot`: all resources that the client is to have, by name.
@@ -343,6 +361,7 @@ impl Subscription {
         (self.wildcard, self.globs) = (all, globs);
         gone.iter().for_each(|name| drop(self.names.remove(name)));
         self.names.extend(added.iter().cloned());
+        self.came_back |= first && self.kind.full_state() && !request.version.is_empty();
         if first
             && all
             && let Some(held) = &request.held
@@ -479,12 +498,16 @@ impl Subscription {
     /// routes.
     fn take_held(&mut self, held: &[Arc<Resource>]) {
         let base = self.base.clone();
-        if held.iter().all(|resource| base.get(self.kind, resource.name()).is_some()) {
+        let all_there = held.iter().all(|resource| base.get(self.kind, resource.name()).is_some());
+        if all_there && base.suspects().is_empty() {
             return;
         }
+        self.came_back = false;
         self.level = Level::Accepted;
+        let has: HashMap<&Arc<str>, &Arc<Resource>> = held.iter().map(|resource| (resource.name(), resource)).collect();
         for resource in base.all(self.kind) {
-            self.apart.entry(resource.name().clone()).or_default();
+            let state = has.get(resource.name()).map_or(State::Unknown, |held| State::Resource((*held).clone()));
+            self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
         }
         for resource in held {
             if resource.kind() == self.kind && self.base.get(self.kind, resource.name()).is_none() {
@@ -521,11 +544,7 @@ impl Subscription {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.retain(|name, _| self.covers(name));
         self.dirty = dirty;
-        let (rejected, gone): (HashMap<_, _>, HashMap<_, _>) =
-            std::mem::take(&mut self.rejected).into_iter().partition(|(name, _)| self.covers(name));
-        self.rejected = rejected;
-        // What was rejected beside one that is gone now was perhaps good.
-        self.try_again(&gone.into_values().collect());
+        self.forget_isolated();
         let mut renewals = std::mem::take(&mut self.renewals);
         renewals.retain(|name, _| self.covers(name));
         self.renewals = renewals;

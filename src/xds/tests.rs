@@ -13,6 +13,7 @@ mod fetch;
 mod fuzz;
 mod grpc;
 mod harness;
+mod isolation;
 mod leases;
 mod locators;
 mod order;

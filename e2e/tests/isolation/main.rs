@@ -13,6 +13,7 @@ mod identities;
 mod key_pairs;
 mod paths;
 mod regexes;
+mod rejections;
 mod site;
 mod terminating;
 mod undecodable;

@@ -1,10 +1,16 @@
 //! What the log and the metrics learn of xDS streams.
 
+mod rejections;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::metrics::Metrics;
+use crate::translate::problem::Problems;
 use crate::xds::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
+use rejections::Rejections;
 
 /// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
 const TALKATIVE: usize = 10;
@@ -16,11 +22,14 @@ const NAMED: usize = 5;
 pub(super) struct LogAndCount {
     metrics: Metrics,
     registry: Arc<Registry>,
+    rejections: Rejections,
 }
 
 impl LogAndCount {
-    pub fn new(metrics: Metrics, registry: Arc<Registry>) -> Self {
-        Self { metrics, registry }
+    /// Also follows what is wrong with objects whose resources a client rejects.
+    pub fn new(metrics: Metrics, registry: Arc<Registry>) -> (Self, watch::Receiver<Problems>) {
+        let (rejections, problems) = Rejections::new(metrics.clone());
+        (Self { metrics, registry, rejections }, problems)
     }
 }
 
@@ -74,8 +83,23 @@ impl Observer for LogAndCount {
             Notice::Nacked { kind, nonce, message, suspects } => {
                 self.metrics.nacked(kind.short_name());
                 let type_url = kind.short_name();
-                let suspects = suspects.iter().take(5).map(|name| &**name).collect::<Vec<_>>().join(", ");
-                tracing::error!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
+                let suspects = suspects.iter().take(NAMED).map(|name| &**name).collect::<Vec<_>>().join(", ");
+                tracing::warn!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
+            }
+            Notice::Rejected { resource, message, last_good } => {
+                let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
+                let of = resource.origins().iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
+                tracing::error!(
+                    node_id, stream, type_url, %name, %version, of, instead,
+                    "rejected, and left out until it changes: {message}"
+                );
+                self.rejections.rejected(stream, resource, message, last_good.is_some());
+            }
+            Notice::Recovered { kind, name } => {
+                let type_url = kind.short_name();
+                tracing::info!(node_id, stream, type_url, %name, "no longer rejected");
+                self.rejections.recovered(stream, *kind, name);
             }
             Notice::Unanswered { kind, nonce } => {
                 self.metrics.gate_timed_out(kind.short_name());
@@ -87,6 +111,7 @@ impl Observer for LogAndCount {
 
     fn closed(&self, stream: &StreamInfo, node: Option<&Node>, reason: &str) {
         self.metrics.stream_closed(stream.variant.as_str());
+        self.rejections.closed(stream.id);
         let node_id = node.map_or("", |node| &node.id);
         tracing::info!(node_id, peer = %stream.peer, stream = stream.id, reason, "stream closed");
     }

@@ -34,6 +34,7 @@ struct Installation {
 pub(super) struct Known {
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub expiring: watch::Receiver<Problems>,
+    pub rejected: watch::Receiver<Problems>,
     pub settings: watch::Receiver<Chosen>,
     pub envoys: Fleet,
     pub metrics: Metrics,
@@ -79,9 +80,10 @@ impl Writing {
     /// Begins to write.
     pub fn begin(&mut self, known: Known) {
         let Some(Installation { client, instance, manager }) = self.installation.take() else { return };
-        let Known { inspected, expiring, settings, envoys, metrics } = known;
+        let Known { inspected, expiring, rejected, settings, envoys, metrics } = known;
         let leader = self.leader.clone();
-        let writer = Writer { client, instance, manager, leader, inspected, expiring, settings, envoys, metrics };
+        let writer =
+            Writer { client, instance, manager, leader, inspected, expiring, rejected, settings, envoys, metrics };
         self.tasks.push(("the status writer", tokio::spawn(writer.run())));
     }
 

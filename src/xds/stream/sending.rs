@@ -10,7 +10,16 @@ use crate::xds::message::{Output, Resources, Response, Variant};
 use crate::xds::order::{self, Side};
 use crate::xds::pace::Pace;
 use crate::xds::push::{Look, Push};
-use crate::xds::subscription::{InFlight, Need, Shared, State, Subscription};
+use crate::xds::subscription::{Batch, InFlight, Need, Shared, State, Subscription};
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+struct Pushed {
+    /// Whether a response went out.
+    something: bool,
+    /// Whether that gave more to send.
+    more: bool,
+}
 
 impl Stream {
     /// Answers the first request for a type as a whole, if nothing of it has to wait: then it need not be remembered name
@@ -18,7 +27,7 @@ impl Stream {
     fn push_whole(&mut self, kind: ResourceType, now: Instant) -> bool {
         let whole = self.may_answer_as_a_whole(kind);
         let Some(subscription) = self.types.get_mut(&kind) else { return true };
-        let whole = whole && !subscription.tells_of_others();
+        let whole = whole && !subscription.tells_of_others() && subscription.is_above_suspicion();
         let bodies = if whole { subscription.bodies(self.variant) } else { Vec::new() };
         if !whole || bodies.iter().any(|body| body.is_leased()) {
             subscription.one_by_one();
@@ -101,11 +110,36 @@ impl Stream {
         if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
             return false;
         }
-        let Some(subscription) = self.types.get(&kind) else { return false };
-        let under_way = !subscription.in_flight.is_empty();
+        let Some(subscription) = self.types.get_mut(&kind) else { return false };
         if subscription.dirty.is_empty() && !subscription.answer_owed {
             return false;
         }
+        subscription.admit();
+        if !subscription.isolates() {
+            return self.push_batch(kind, now, look, Batch::Changes).more;
+        }
+        let mut more = false;
+        for batch in subscription.batches(subscription.in_flight.is_empty()) {
+            let sent = self.push_batch(kind, now, look, batch);
+            more |= sent.more;
+            if sent.something {
+                break;
+            }
+        }
+        more
+    }
+
+    /// The same of what is in `batch`.
+    fn push_batch(
+        &mut self,
+        kind: ResourceType,
+        now: Instant,
+        look: &impl Fn(&Self, &Arc<str>) -> Look,
+        batch: Batch,
+    ) -> Pushed {
+        let Some(subscription) = self.types.get(&kind) else { return Pushed::default() };
+        let under_way = !subscription.in_flight.is_empty();
+        let tried = subscription.names_in(batch);
         let owed = subscription.answer_owed;
         let full = self.variant == Variant::Sotw && kind.full_state();
         // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
@@ -115,9 +149,15 @@ impl Stream {
         let together = kind == ResourceType::VIRTUAL_HOST;
         let everything = !under_way || ((full || together) && answer);
         let later = together && self.is_at_large_listeners();
-        let mut push = Push::default();
+        let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
         for (name, need) in &subscription.dirty {
             if !everything && *need != Need::Asked {
+                continue;
+            }
+            if tried.as_ref().is_some_and(|tried| !tried.contains(name)) {
+                if full {
+                    push.waits.insert(name.clone());
+                }
                 continue;
             }
             let look = match look(self, name) {
@@ -127,13 +167,15 @@ impl Stream {
                 }
                 look => look,
             };
-            push.consider(name, *need, look, subscription);
+            if let Some(look) = push.judge(name, *need, look, batch, subscription) {
+                push.consider(name, *need, look, subscription);
+            }
         }
         let view = match order::place(kind).1 {
             Side::Before if self.aggregated => self.gates.routes_view(),
             _ => Some(&self.newest),
         };
-        let Some(view) = view.cloned() else { return false };
+        let Some(view) = view.cloned() else { return Pushed::default() };
         if together {
             push.hold_with_those_that_wait(subscription, &view);
         }
@@ -163,10 +205,13 @@ impl Stream {
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
             self.asked_routes.extend(std::mem::take(&mut push.asked));
         }
-        let Some(subscription) = self.types.get_mut(&kind) else { return false };
+        let Some(subscription) = self.types.get_mut(&kind) else { return Pushed::default() };
         for name in &push.done {
             subscription.dirty.remove(name);
         }
+        let tried: Vec<Arc<str>> = push.done.iter().chain(&push.answered).cloned().collect();
+        let something = response.is_some();
+        let attempt = subscription.tried(batch, &tried, something);
         push.recognised.iter().for_each(|resource| subscription.recognise(resource));
         for name in &push.answered {
             // Sent from an older view: looked at again when the gate is passed.
@@ -182,7 +227,10 @@ impl Stream {
                 response.nonce.clone_from(&nonce);
                 let mut in_flight = InFlight::new(nonce, now, push.content, full);
                 in_flight.paced = paced;
-                if everything && !push.waits.iter().any(|name| view.get(kind, name).is_some()) {
+                in_flight.attempt = attempt;
+                in_flight.instead = push.instead;
+                let waits = subscription.has_trials() || push.waits.iter().any(|name| view.get(kind, name).is_some());
+                if everything && !waits {
                     in_flight.generation = view.generation();
                 }
                 subscription.sent(&response.version, in_flight);
@@ -193,7 +241,7 @@ impl Stream {
         };
         let more = subscription.has(unsaid);
         push.done.iter().for_each(|name| subscription.settle(name));
-        more
+        Pushed { something, more }
     }
 
     /// Whether the client has not answered all that it started with: what it takes for a change now says nothing.
@@ -212,7 +260,7 @@ impl Stream {
     fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Resources {
         let kind = subscription.kind;
         let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
-        let level = view.serial() == self.newest.serial() && push.waits.is_empty();
+        let level = view.serial() == self.newest.serial() && push.waits.is_empty() && push.left_out.is_empty();
         if level && subscription.is_all() && push.set.iter().all(in_view) {
             // What was rejected in an earlier response goes out again with this one: news to the client.
             let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
@@ -235,8 +283,9 @@ impl Stream {
             }
         }
         // What waits stays at the client as it is; what is new and waits is not there yet.
-        for name in &push.waits {
+        for name in push.waits.union(&push.left_out) {
             let stays = subscription.holds(name);
+            push.instead.push((name.clone(), stays.clone()));
             let instead = match stays.resource() {
                 Some(old) => all.insert(name.clone(), old.clone()),
                 None => all.remove(name),
@@ -245,16 +294,19 @@ impl Stream {
                 push.mixed.insert(name.clone());
             }
         }
-        for resource in push.set.iter().filter(|resource| !all.contains_key(resource.name())).collect::<Vec<_>>() {
-            push.mixed.insert(resource.name().clone());
-            all.insert(resource.name().clone(), resource.clone());
+        for resource in &push.set {
+            if all.get(resource.name()) != Some(resource) {
+                push.mixed.insert(resource.name().clone());
+                all.insert(resource.name().clone(), resource.clone());
+            }
         }
         // What was rejected in an earlier response goes out again with this one: news to the client.
         let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
         let again = all.iter().filter(|(name, resource)| {
             let sent = at_client(name) == **resource;
             let has_it = sent && subscription.holds(name) == **resource;
-            !has_it && !changed.contains(*name)
+            let stays = push.waits.contains(*name) || push.left_out.contains(*name);
+            !has_it && !stays && !changed.contains(*name)
         });
         push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
         Resources::from(all.into_values().collect::<Vec<_>>())

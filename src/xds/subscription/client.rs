@@ -3,10 +3,11 @@
 //! A client that is level with the newest snapshot costs nothing to remember: only names that stand apart from it are
 //! kept one by one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::isolation::Attempt;
 use super::{Need, Subscription};
 use crate::snapshot::{Resource, Version};
 use crate::xds::pace::Paced;
@@ -77,12 +78,29 @@ pub(in crate::xds) struct InFlight {
     pub generation: u64,
     /// What of it is large.
     pub paced: Vec<Paced>,
+    /// Of a full state, names that stayed as they were although something else was sent of them before, or wanted.
+    pub instead: Vec<(Arc<str>, State)>,
+    /// Whether it was sent to find out what of an earlier response is at fault.
+    pub attempt: Attempt,
+    /// Whether it holds what was rejected meanwhile: that it is rejected too says nothing of what is new in it.
+    pub tainted: bool,
 }
 
 impl InFlight {
     /// A response that changes `content`.
     pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: bool) -> Self {
-        Self { nonce, sent_at, content, first: Arc::new([]), full, generation: 0, paced: Vec::new() }
+        Self {
+            nonce,
+            sent_at,
+            content,
+            first: Arc::new([]),
+            full,
+            generation: 0,
+            paced: Vec::new(),
+            instead: Vec::new(),
+            attempt: Attempt::default(),
+            tainted: false,
+        }
     }
 
     /// Whether it set anything (rather than only removed).
@@ -262,7 +280,13 @@ impl Subscription {
             "in_flight": self.in_flight.iter().map(|response| &response.nonce).collect::<Vec<_>>(),
             "last_version": self.sent_version,
             "last_nonce": self.last_nonce,
-            "rejection": self.rejection,
+            "rejection": self.rejection.as_deref(),
+            "rejected": self.culprits().map(|(resource, message)| serde_json::json!({
+                "name": resource.name(),
+                "version": resource.version().to_string(),
+                "message": message,
+                "keeps_version": self.known(resource.name()).accepted.resource().map(|good| good.version().to_string()),
+            })).collect::<Vec<_>>(),
         })
     }
 
@@ -342,8 +366,8 @@ impl Subscription {
         let mut renewed = Vec::new();
         for name in due {
             self.renewals.remove(&name);
-            let known = self.known(&name);
-            let Some(resource) = known.sent.resource() else { continue };
+            let held = self.holds(&name);
+            let Some(resource) = held.resource() else { continue };
             if let Some(ttl) = resource.lease().ttl {
                 renewed.push(resource.clone());
                 self.renewals.insert(name, now + ttl / 2);
@@ -374,10 +398,21 @@ impl Subscription {
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
     pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
         self.reached = self.reached.max(response.generation);
+        self.attempt_accepted(response.attempt);
         if response.full {
-            // It held everything: with it, what was in a response that was rejected is accepted too.
+            self.came_back = false;
+            // It held everything that was sent until then, but for what stayed as it was.
+            let instead: HashMap<&str, &State> =
+                response.instead.iter().map(|(name, state)| (&**name, state)).collect();
+            let own: HashMap<&str, &State> = response.content.iter().map(|(name, state)| (&**name, state)).collect();
+            let later = |name: &str| self.in_flight.iter().any(|later| later.is_about(name));
+            let state = |name: &str, sent: &State| match own.get(name).or_else(|| instead.get(name)) {
+                Some(state) => Some((*state).clone()),
+                None => (!later(name)).then(|| sent.clone()),
+            };
             let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
-            let content = unsettled.map(|(name, known)| (name.clone(), known.sent.clone())).collect();
+            let content =
+                unsettled.filter_map(|(name, known)| Some((name.clone(), state(name, &known.sent)?))).collect();
             if !matches!(self.level, Level::Nothing) {
                 self.level = Level::Accepted;
             }
@@ -408,7 +443,7 @@ impl Subscription {
     }
 
     /// Lets every name stand apart that was sent in a first answer of which a part was rejected.
-    fn take_first_apart(&mut self) {
+    pub(super) fn take_first_apart(&mut self) {
         let Level::Sent(accepted) = std::mem::replace(&mut self.level, Level::Accepted) else { return };
         let settled: Vec<Arc<Resource>> = self.settled().cloned().collect();
         let mut has: HashMap<Arc<str>, Arc<Resource>> = HashMap::new();
@@ -425,9 +460,9 @@ impl Subscription {
 
     /// Records that the client has `content`, or need not be told of it.
     fn accept_content(&mut self, content: Vec<(Arc<str>, State)>) -> Vec<Arc<Resource>> {
-        let (mut replaced, mut mended) = (Vec::new(), BTreeSet::new());
+        let mut replaced = Vec::new();
         for (name, state) in content {
-            mended.extend(self.rejected.remove(&name));
+            self.cleared(&name, &state);
             let named = self.named(&name);
             let Some(known) = self.apart.get_mut(&name) else { continue };
             let gone = !state.exists() && !known.sent.exists() && !named;
@@ -441,21 +476,7 @@ impl Subscription {
                 self.settle(&name);
             }
         }
-        self.try_again(&mended);
         replaced
-    }
-
-    /// What was rejected together with something that is now accepted was perhaps good: once more, without it.
-    pub(super) fn try_again(&mut self, mended: &BTreeSet<String>) {
-        let again = self.rejected.iter().filter(|(_, nonce)| mended.contains(*nonce));
-        // What is on its way meanwhile has its own answer to come.
-        let waits = |name: &str| self.in_flight.iter().any(|response| response.is_about(name));
-        let again = again.map(|(name, _)| name).filter(|name| self.covers(name) && !waits(name));
-        let again: Vec<Arc<str>> = again.cloned().collect();
-        for name in again {
-            self.rejected.remove(&name);
-            self.touch(&name, Need::Again);
-        }
     }
 
     /// Records that what was rejected of `name` is wanted no more: the client has what it had before.
@@ -463,11 +484,9 @@ impl Subscription {
         if self.holds(name) == self.known(name).sent {
             return; // Something newer is on its way.
         }
-        let Some(nonce) = self.rejected.remove(name) else { return };
         let known = self.apart(name);
         known.sent = known.accepted.clone();
         self.settle(name);
-        self.try_again(&BTreeSet::from([nonce]));
     }
 
     /// What the client has of `name`: what is on its way, or what it accepted last.
@@ -487,39 +506,12 @@ impl Subscription {
         }
     }
 
-    /// Records that the client did not take `response`. It is not sent again.
-    pub fn reject(&mut self, response: &InFlight) {
-        if response.full {
-            return;
-        }
-        if !response.first.is_empty() {
-            self.take_first_apart();
-        }
-        let first = response.first.iter().map(|resource| resource.name());
-        let names: Vec<&Arc<str>> = first.chain(response.content.iter().map(|(name, _)| name)).collect();
-        let earlier: BTreeSet<String> = names.iter().filter_map(|name| self.rejected.get(*name).cloned()).collect();
-        if let [culprit] = &names[..] {
-            // It is at fault by itself. What was rejected beside it was perhaps good.
-            self.rejected.insert((*culprit).clone(), response.nonce.clone());
-            self.try_again(&earlier);
-            return;
-        }
-        // What waited for one of these to be mended waits on.
-        for nonce in self.rejected.values_mut().filter(|nonce| earlier.contains(*nonce)) {
-            nonce.clone_from(&response.nonce);
-        }
-        self.rejected.extend(names.into_iter().map(|name| (name.clone(), response.nonce.clone())));
-        if response.names_set().any(|name| !self.covers(name)) {
-            // Without what is no longer asked for, it is another content.
-            self.try_again(&BTreeSet::from([response.nonce.clone()]));
-        }
-    }
-
     /// Whether a name for which `matching` holds was sent although no version of it was ever accepted: none, but while
     /// a response is under way or after a NACK.
     pub fn unaccepted(&self, matching: impl Fn(&str) -> bool) -> bool {
         let mut apart = self.apart.iter().filter(|(_, known)| known.sent.exists() && !known.accepted.exists());
         apart.any(|(name, _)| matching(name))
+            || self.never_accepted().any(|name| matching(name))
             || (matches!(self.level, Level::Sent(_)) && self.settled().any(|resource| matching(resource.name())))
     }
 }

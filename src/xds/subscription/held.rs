@@ -49,12 +49,9 @@ impl Subscription {
         if level { newest.generation() } else { self.reached }
     }
 
-    /// Names that the client was sent and did not take, some twice.
+    /// Names that the client was sent and did not take.
     pub fn rejected_names(&self) -> impl Iterator<Item = &Arc<str>> {
-        let answered = |name: &str| !self.in_flight.iter().any(|response| response.is_about(name));
-        let apart = self.apart.iter().filter(|_| self.rejection.is_some());
-        let apart = apart.filter(|(_, known)| known.sent != known.accepted).map(|(name, _)| name);
-        apart.chain(self.rejected.keys()).filter(move |name| answered(name))
+        self.culprits().map(|(resource, _)| resource.name())
     }
 
     /// Visits every name that is asked for or was sent, in order.
@@ -68,7 +65,8 @@ impl Subscription {
         let names: BTreeSet<&'a str> = self.apart.keys().chain(asked).chain(settled).map(|name| &**name).collect();
         for name in names {
             let Known { sent, accepted } = self.known(name);
-            let standing = match &self.rejection {
+            let standing = match self.reason(name).or(self.rejection.as_ref()) {
+                Some(reason) if self.reason(name).is_some() => Standing::Rejected(reason),
                 _ if sent.exists() && accepted == sent => Standing::Accepted,
                 Some(reason) if sent.exists() && !on_its_way.contains(name) => Standing::Rejected(reason),
                 _ if sent.exists() => Standing::Sent { before: accepted.exists() },

@@ -8,6 +8,7 @@
 mod clients;
 mod envoys;
 mod names;
+mod rejections;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, RngSeed};

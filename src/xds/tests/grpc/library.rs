@@ -48,6 +48,8 @@ impl Observer for Diary {
             Notice::Acked { nonce, .. } => format!("ACK {nonce:?}"),
             Notice::Nacked { nonce, message, .. } => format!("NACK {nonce:?} {message}"),
             Notice::Unanswered { nonce, .. } => format!("silence {nonce:?}"),
+            Notice::Rejected { resource, .. } => format!("without {}", resource.name()),
+            Notice::Recovered { name, .. } => format!("with {name} again"),
         };
         self.write(stream, format!("{} {what}", node.id));
     }
@@ -140,6 +142,7 @@ async fn every_hook_is_called_in_the_order_of_what_happens() {
         format!(r#"1 sent one ["a"] "{two}""#),
         format!(r#"1 received one Cluster [] "{two}" Some("too short")"#),
         format!(r#"1 one NACK "{two}" too short"#),
+        "1 one without a".to_owned(),
         "1 closed one the client closed it".to_owned(),
         r#"2 received one Cluster ["a"] "" None"#.to_owned(),
         r#"2 sent one ["a"] "1""#.to_owned(),

@@ -115,7 +115,11 @@ fn s23_a_nack_of_a_first_response_then_a_reconnect_gets_an_answer_again() {
             let sent = bench.ask(kind, ["a"]);
             assert_eq!(bench.nack(sent.one(), "bad"), "");
             bench.reconnect();
-            let again = bench.ask(kind, ["a"]);
+            let mut again = bench.ask(kind, ["a"]);
+            if FULL.contains(&kind) {
+                assert_eq!(again, says(kind, "{}"), "what is known to be bad comes last");
+                again = bench.ack(again.one());
+            }
             assert_eq!(again, says(kind, "{a}"), "a new stream knows of no rejection");
             assert_eq!(bench.nack(again.one(), "bad"), "", "and is silent after one");
         }
@@ -128,10 +132,10 @@ fn s24_what_was_rejected_beside_a_name_that_is_no_longer_asked_for_follows() {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
             let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
-            assert_eq!(bench.nack(sent.one(), "bad a"), "");
-            let rest = bench.ask(kind, ["b"]);
-            assert_eq!(rest, says(kind, "{b}"), "without a it may be good");
-            assert_eq!(bench.nack(rest.one(), "b too"), "");
+            let rest = bench.nack(sent.one(), "bad a");
+            assert_eq!(rest, says(kind, "{b}"));
+            assert_eq!(bench.ask(kind, ["b"]), "", "it is under way");
+            assert_eq!(bench.ack(rest.one()), "", "a is not tried any more");
         }
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
@@ -175,13 +179,14 @@ fn s29_names_are_answered_after_a_reconnect_whatever_version_is_claimed() {
 }
 
 #[test]
-fn s24_what_was_rejected_beside_a_resource_that_is_gone_follows_at_once() {
+fn s24_a_culprit_that_is_gone_is_not_tried() {
     for kind in PARTIAL {
         for mut bench in streams(kind, ["a", "b"]) {
             bench.settled(kind, ["a", "b"]);
             let sent = bench.set([any_kind(kind, "a", 1), any_kind(kind, "b", 1)]);
-            assert_eq!(bench.nack(sent.one(), "bad a"), "");
-            assert_eq!(bench.remove([(kind, "a")]), says(kind, "{b}"), "without a it may be good");
+            let rest = bench.nack(sent.one(), "bad a");
+            assert_eq!(bench.remove([(kind, "a")]), "");
+            assert_eq!(bench.ack(rest.one()), "");
         }
     }
 }

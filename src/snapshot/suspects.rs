@@ -1,0 +1,78 @@
+//! Resources that some client has rejected by themselves: other clients are sent them last and alone.
+//!
+//! It is a memory, not a verdict. Clients of another version may accept what one has rejected, so a suspect costs a client
+//! that accepts it one message more, and nothing else. The memory is small, so that a client which rejects everything
+//! does not make all others slow.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Resource, ResourceType, Snapshot, Version};
+
+/// The most suspects of one store. The oldest is forgotten.
+const MOST: usize = 32;
+
+/// A resource that a client has rejected.
+#[derive(Debug, Clone)]
+pub struct Suspect {
+    /// The resource, in the version that was rejected.
+    pub resource: Arc<Resource>,
+    /// The version that this client had accepted before, if any.
+    pub last_good: Option<Arc<Resource>>,
+}
+
+/// The suspects of a store: all of its snapshots share them.
+#[derive(Debug, Default)]
+pub struct Suspects {
+    /// How many there are: asked at each first answer, without a lock.
+    count: AtomicUsize,
+    known: Mutex<VecDeque<Suspect>>,
+}
+
+impl Suspects {
+    /// Whether nothing is suspect.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Remembers that a client has rejected `resource`, and forgets what `newest` does not have any more.
+    pub fn remember(&self, resource: &Arc<Resource>, last_good: Option<&Arc<Resource>>, newest: &Snapshot) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = |suspect: &Suspect| {
+            let current = newest.get(suspect.resource.kind(), suspect.resource.name());
+            current.is_some_and(|current| current.version() == suspect.resource.version())
+        };
+        let same = |suspect: &Suspect| {
+            let own = &suspect.resource;
+            (own.kind(), own.name(), own.version()) == (resource.kind(), resource.name(), resource.version())
+        };
+        // The last good version of a client that had one is worth more than none.
+        let before = known.iter().find(|suspect| same(suspect)).and_then(|suspect| suspect.last_good.clone());
+        known.retain(|suspect| is_current(suspect) && !same(suspect));
+        known.push_back(Suspect { resource: resource.clone(), last_good: last_good.cloned().or(before) });
+        if known.len() > MOST {
+            known.pop_front();
+        }
+        self.count.store(known.len(), Ordering::Relaxed);
+    }
+
+    /// The suspect of this type, name and version.
+    pub fn find(&self, kind: ResourceType, name: &str, version: Version) -> Option<Suspect> {
+        if self.is_empty() {
+            return None;
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |own: &Resource| own.kind() == kind && **own.name() == *name && own.version() == version;
+        known.iter().find(|suspect| is_it(&suspect.resource)).cloned()
+    }
+
+    /// The suspects of one type.
+    pub fn of_kind(&self, kind: ResourceType) -> Vec<Suspect> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter(|suspect| suspect.resource.kind() == kind).cloned().collect()
+    }
+}
