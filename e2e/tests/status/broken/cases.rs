@@ -88,7 +88,7 @@ pub const CASES: &[Case] = &[
         "entry left out",
     ),
     ("names", "EndpointNotValid", "addressType", "\"FQDN\" is not served", "EndpointSlice left out"),
-    ("second", "MultipleDefaultClasses", "ingressclass.kubernetes.io/is-default-class", "is older", "every controller"),
+    ("second", "MultipleDefaultClasses", "ingressclass.kubernetes.io/is-default-class", "takes precedence", "every controller"),
 ];
 
 const UNRESOLVED: &str = "ServiceUnresolvedReference";
