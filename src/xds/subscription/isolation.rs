@@ -473,9 +473,9 @@ impl Subscription {
     /// Who rejects a full state has perhaps still what is not in it.
     fn remove_again(&mut self, response: &InFlight) {
         for (name, _) in response.content.iter().filter(|(_, state)| !state.exists()) {
-            let known = self.apart(name);
+            let known = self.known(name);
             if !known.sent.exists() && known.accepted.exists() {
-                known.sent = known.accepted.clone();
+                self.apart(name).sent = known.accepted;
                 self.touch(name, Need::Changed);
             }
         }
