@@ -68,7 +68,10 @@ impl Push {
             Verdict::Clear => Some(look),
             Verdict::Wait => Some(Look::Wait),
             Verdict::Meanwhile(good) => Some(Look::ForNow(good)),
-            Verdict::Instead(good) => Some(Look::Send(good)),
+            Verdict::Instead(good) if matches!(look, Look::Send(_)) => Some(Look::Send(good)),
+            Verdict::Instead(good) => Some(Look::ForNow(good)),
+            // Of an older view: the newest has perhaps something else.
+            Verdict::Never if matches!(look, Look::ForNow(_)) => Some(Look::Wait),
             Verdict::Never => {
                 self.done.push(name.clone());
                 None

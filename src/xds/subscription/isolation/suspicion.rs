@@ -49,7 +49,8 @@ impl Subscription {
         let isolation = self.isolation.get_or_insert_default();
         for name in &admitted {
             if let Some(culprit) = isolation.culprits.get_mut(name) {
-                culprit.retried = true;
+                let newest = self.base.get(self.kind, name);
+                culprit.retried = newest.is_some_and(|newest| newest.version() == culprit.resource.version());
             }
         }
         if isolation.trials.is_empty() {
