@@ -5,7 +5,7 @@
 
 mod touched;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,6 +22,9 @@ pub struct Model {
     pub http: BTreeMap<Host, VirtualHost>,
     /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one.
     pub https: BTreeMap<Host, TlsHost>,
+    /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
+    /// take their connections.
+    pub refused: BTreeSet<Host>,
     /// Clusters by name, each referenced by at least one route.
     pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.

@@ -92,6 +92,8 @@ pub enum Writes {
 pub struct Settings {
     /// Which Ingresses are served.
     pub ingress: Ingress,
+    /// Whether several namespaces may share a host.
+    pub namespace_ownership: NamespaceOwnership,
     /// Services of type ExternalName.
     pub external_names: ExternalNames,
     /// What is written into the status of objects.
@@ -145,6 +147,17 @@ impl Default for Ingress {
     fn default() -> Self {
         Self { controller: "lockgate.dev/ingress-controller".to_owned(), class_names: Vec::new(), classless: false }
     }
+}
+
+/// Whether several namespaces may share a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NamespaceOwnership {
+    /// The namespace with the oldest rule for a host owns it, and the names below it if it is a wildcard. Rules of other
+    /// namespaces count only if an Ingress of the owner delegates the host to them.
+    #[default]
+    Strict,
+    /// Every namespace may add paths to every host.
+    InterNamespaceAllowed,
 }
 
 /// Services of type ExternalName.

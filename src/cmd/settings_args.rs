@@ -32,6 +32,10 @@ pub struct SettingsArgs {
     #[arg(long, help_heading = "Objects")]
     watch_ingress_without_class: bool,
 
+    /// Whether namespaces may share a host: Strict or InterNamespaceAllowed [default: Strict]
+    #[arg(long, value_name = "MODE", value_parser = scalar("namespaceOwnership"), help_heading = "Objects")]
+    namespace_ownership: Option<String>,
+
     /// The Secret for TLS hosts that name none, and for clients that send no known server name [default: none]
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("tls.defaultSecret"), help_heading = "Objects")]
     default_tls_secret: Option<String>,
@@ -211,6 +215,7 @@ impl SettingsArgs {
     fn overrides(&self) -> impl Iterator<Item = Override> {
         let flags = [
             ("ingress.controllerName", "--controller-name", &self.controller_name),
+            ("namespaceOwnership", "--namespace-ownership", &self.namespace_ownership),
             ("tls.defaultSecret", "--default-tls-secret", &self.default_tls_secret),
             ("status.envoyService", "--envoy-service", &self.envoy_service),
             ("listeners.http.port", "--http-port", &self.http_port),

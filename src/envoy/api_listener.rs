@@ -7,6 +7,7 @@
 //! - A host of an Ingress is called `shop.example.com` (its routes behind TLS if there are any, else the plain ones),
 //!   `shop.example.com:443` and `shop.example.com:80`; wildcard hosts have no name that could be asked for.
 //! - A Service port that routes lead to is called as in [`names::service_targets`]; it wins over a host of that name.
+//! - A host that reads as `service.namespace` of a served namespace has no name unless all its routes are of that namespace.
 //! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
 //!   route takes fails with UNAVAILABLE, at once.
 
@@ -89,7 +90,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
         let tls = model.https.get(&key).map(|tls| &tls.virtual_host);
         // Plain first, so that TLS takes the name without a port if the host has both.
         for (listener, port, content) in [(names::HTTP, 80, plain), (names::HTTPS, 443, tls)] {
-            let Some(content) = content else { continue };
+            let Some(content) = content.filter(|content| !impersonates(host, content, model)) else { continue };
             let name = names::api_routes_of_host(listener, host);
             let mut origins: Vec<ObjectRef> = content.routes.iter().map(|route| route.origin.clone()).collect();
             origins.sort();
@@ -157,6 +158,16 @@ fn reused<M: Message + prost::Name>(
         Some(old) if old.origins() == origins && *old.message() == message.encode_to_vec() => old.clone(),
         _ => Arc::new(Resource::new(name, message, origins)),
     }
+}
+
+/// Whether a host reads as a Service of a namespace that is served, such as `cart.shop`, and has routes of another namespace:
+/// its listener `cart.shop:80` would get the calls for that Service.
+fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
+    let Some((_, namespace)) = host.split_once('.').filter(|(_, rest)| !rest.contains('.')) else { return false };
+    let first = format!("{namespace}/");
+    let mut clusters = model.clusters.range(ClusterName(first.as_str().into())..);
+    let served = clusters.next().is_some_and(|(name, _)| name.0.starts_with(&first));
+    served && content.routes.iter().any(|route| *route.origin.namespace != *namespace)
 }
 
 /// Hosts that a client can call by name.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Host, Model, SecretName, TlsHost, TlsVersion, Touched};
+use crate::model::{Action, Host, Model, SecretName, TlsHost, TlsVersion, Touched};
 use crate::settings::Settings;
 use crate::snapshot::{Key, Resource, ResourceType, Update};
 
@@ -45,8 +45,10 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
 /// The listeners for TLS, and the routes of all hosts behind it, following a model that changes.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// What the listeners have of each host: a hash of what it is presented with, and of its origins.
+    /// What the listeners have of each host: a hash of what it is presented with, and of its origins, or [`REFUSED`].
     hosts: BTreeMap<Host, u64>,
+    /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes lead nowhere.
+    excluded: BTreeMap<Host, u16>,
     /// The listeners that there are.
     listeners: BTreeSet<&'static str>,
 }
@@ -67,13 +69,16 @@ impl Chains {
         let mut stale: BTreeSet<&Host> = touched.https.iter().collect();
         let gone: Vec<Host>;
         if everything {
-            gone = self.hosts.keys().filter(|host| !model.https.contains_key(*host)).cloned().collect();
-            stale.extend(gone.iter().chain(model.https.keys()));
+            gone = self.hosts.keys().filter(|host| shape(host, model).is_none()).cloned().collect();
+            stale.extend(gone.iter().chain(model.https.keys()).chain(&model.refused));
+        }
+        if self.update_excluded(model, touched, everything) {
+            stale.insert(&Host::Any);
         }
         let mut listeners = everything;
         let mut above = BTreeSet::new();
         for host in &stale {
-            let shape = model.https.get(*host).map(shape);
+            let shape = shape(host, model);
             let before = match shape {
                 Some(shape) => self.hosts.insert((*host).clone(), shape),
                 None => self.hosts.remove(*host),
@@ -82,7 +87,7 @@ impl Chains {
                 // The wildcard above it names it as being elsewhere.
                 above.extend(wildcard_above(host, model));
             }
-            if before.is_some() && shape.is_none() {
+            if before.is_some_and(|before| before != REFUSED) && !model.https.contains_key(*host) {
                 update.remove.push(key_of_routes(host));
             }
             listeners |= before != shape;
@@ -99,6 +104,27 @@ impl Chains {
         update
     }
 
+    /// Brings the excluded hosts up to date. Returns whether they have changed.
+    fn update_excluded(&mut self, model: &Model, touched: &Touched, everything: bool) -> bool {
+        if !serves_unnamed(model) {
+            self.excluded.clear();
+            return false;
+        }
+        if everything || self.excluded.is_empty() || touched.https.contains(&Host::Any) {
+            let now = excluded(model).map(|(host, status)| (host.clone(), status)).collect();
+            return std::mem::replace(&mut self.excluded, now) != self.excluded;
+        }
+        let mut changed = false;
+        for host in touched.http.iter().chain(&touched.https) {
+            let now = exclusion(host, model);
+            changed |= match now {
+                Some(status) => self.excluded.insert(host.clone(), status) != now,
+                None => self.excluded.remove(host).is_some(),
+            };
+        }
+        changed
+    }
+
     fn update_listeners(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
         let made = listener::tls_listeners(model, settings);
         let names = made.iter().map(|(name, _)| *name).collect();
@@ -109,11 +135,39 @@ impl Chains {
     }
 }
 
+/// The [`shape`] of a host whose connections are refused.
+const REFUSED: u64 = 0;
+
 /// A hash of what a listener has of a host.
-fn shape(host: &TlsHost) -> u64 {
-    let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = host;
+fn shape(host: &Host, model: &Model) -> Option<u64> {
+    let Some(tls) = model.https.get(host) else { return model.refused.contains(host).then_some(REFUSED) };
+    let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = tls;
     let text = format!("{secret} {minimum:?} {maximum:?} {origins:?}");
-    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
+}
+
+/// Whether clients without a known server name are served anything but 404.
+fn serves_unnamed(model: &Model) -> bool {
+    let nothing = Action::Respond { status: 404 };
+    let routes = model.https.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
+    routes.is_some_and(|routes| routes.iter().any(|route| route.action != nothing))
+}
+
+/// The status with which the routes of [`Host::Any`] answer requests for a host that a rule or a TLS entry names.
+///
+/// 421 tells a browser to open a connection for that name; a host without TLS has nothing to offer there.
+fn exclusion(host: &Host, model: &Model) -> Option<u16> {
+    match host {
+        Host::Any => None,
+        host if model.https.contains_key(host) || model.refused.contains(host) => Some(421),
+        host => model.http.contains_key(host).then_some(404),
+    }
+}
+
+/// All hosts with an [`exclusion`].
+fn excluded(model: &Model) -> impl Iterator<Item = (&Host, u16)> {
+    let hosts = model.https.keys().chain(&model.refused).chain(model.http.keys());
+    hosts.filter_map(|host| Some((host, exclusion(host, model)?)))
 }
 
 /// The resource that has the routes of a host.
@@ -132,7 +186,7 @@ pub fn routes(host: &Host, tls: &TlsHost, model: &Model, settings: &Settings) ->
     let name = names::https_routes(host);
     let virtual_host = &tls.virtual_host;
     let origins = route::origins(virtual_host).chain(tls.origins.iter().cloned()).collect();
-    let mut routes = route_configuration(host, tls, &elsewhere(host, model), settings);
+    let mut routes = route_configuration(host, tls, &answered(host, model), settings);
     match host {
         Host::Exact(server_name) => {
             // The key goes no further than Envoy.
@@ -146,21 +200,28 @@ pub fn routes(host: &Host, tls: &TlsHost, model: &Model, settings: &Settings) ->
 /// The routes of a TLS host, and 421 for requests that are for another host.
 ///
 /// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one. So a
-/// wildcard host must refuse the names under it that are served `elsewhere`, on chains of their own.
+/// wildcard host must refuse the names under it that are served on chains of their own, and the default backend must not
+/// get requests for a host that somebody names: `answered` has these names and the status for each.
 /// Source: RFC 9110 section 15.5.20.
 ///
 /// Where HTTP/3 is on, and the host takes its TLS 1.3, clients are told.
 fn route_configuration(
     host: &Host,
     tls: &TlsHost,
-    elsewhere: &[&Host],
+    answered: &BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
 ) -> route_v3::RouteConfiguration {
     let mut virtual_hosts = vec![route::virtual_host(host, &tls.virtual_host, settings)];
     if *host != Host::Any {
         let mut others = route::answering_all(421, settings);
-        others.domains.extend(elsewhere.iter().map(ToString::to_string));
+        others.domains.extend(answered.values().flatten().map(ToString::to_string));
         virtual_hosts.push(others);
+    } else {
+        virtual_hosts.extend(answered.iter().map(|(status, hosts)| route_v3::VirtualHost {
+            name: status.to_string(),
+            domains: hosts.iter().map(ToString::to_string).collect(),
+            ..route::answering_all(*status, settings)
+        }));
     }
     let routes = route::route_configuration(&names::https_routes(host), virtual_hosts);
     let routes = route::with_settings(routes, settings);
@@ -190,6 +251,22 @@ fn wildcard_above(host: &Host, model: &Model) -> Option<Host> {
     suffixes.into_iter().find(|above| model.https.contains_key(above))
 }
 
+/// The names that the domain of a TLS host takes too but must not serve, by the status with which they are answered.
+fn answered<'a>(host: &Host, model: &'a Model) -> BTreeMap<u16, BTreeSet<&'a Host>> {
+    let mut answered = BTreeMap::<u16, BTreeSet<&Host>>::new();
+    if *host == Host::Any {
+        for (host, status) in excluded(model).filter(|_| serves_unnamed(model)) {
+            answered.entry(status).or_default().insert(host);
+        }
+    } else {
+        let elsewhere = elsewhere(host, model);
+        if !elsewhere.is_empty() {
+            answered.insert(421, elsewhere.into_iter().collect());
+        }
+    }
+    answered
+}
+
 /// The names that the domain of the TLS host `host` takes too, though they are served otherwise. A wildcard among them takes
 /// those below it along.
 fn elsewhere<'a>(host: &Host, model: &'a Model) -> Vec<&'a Host> {
@@ -200,7 +277,7 @@ fn elsewhere<'a>(host: &Host, model: &'a Model) -> Vec<&'a Host> {
         }
         Host::Any => false,
     };
-    let names: Vec<&Host> = model.https.keys().filter(below).collect();
+    let names: Vec<&Host> = model.https.keys().chain(&model.refused).filter(below).collect();
     let has_wildcards = names.iter().any(|name| matches!(name, Host::Wildcard(_)));
     let nearest = |name: &&Host| !has_wildcards || wildcard_above(name, model).as_ref() == Some(host);
     names.into_iter().filter(nearest).collect()

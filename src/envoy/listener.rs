@@ -1,6 +1,6 @@
 //! Listeners for clients: plain text, TLS, HTTP/3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -67,7 +67,7 @@ pub fn https(model: &Model, settings: &Settings) -> listener_v3::Listener {
         listener_filters: filters.collect(),
         ..over_tcp(names::HTTPS, &settings.listeners.https, settings)
     };
-    with_chains(listener, model.https.iter(), Codec::Tcp, settings)
+    with_chains(listener, model.https.iter(), &model.refused, Codec::Tcp, settings)
 }
 
 /// The listener for HTTP/3, if it is switched on and there is a host for it: the chains of the TLS listener over QUIC.
@@ -83,13 +83,14 @@ pub fn http3(model: &Model, settings: &Settings) -> Option<listener_v3::Listener
         quic_options: Some(listener_v3::QuicProtocolOptions::default()),
         ..Default::default()
     });
-    Some(with_chains(listener, hosts(), Codec::Http3, settings))
+    Some(with_chains(listener, hosts(), &model.refused, Codec::Http3, settings))
 }
 
 /// `listener` with the chains of `hosts`, and the matcher that chooses among them.
 fn with_chains<'a>(
     mut listener: listener_v3::Listener,
     hosts: impl Iterator<Item = (&'a Host, &'a TlsHost)>,
+    refused: &BTreeSet<Host>,
     codec: Codec,
     settings: &Settings,
 ) -> listener_v3::Listener {
@@ -112,6 +113,12 @@ fn with_chains<'a>(
                 own.push(chain);
             }
             Host::Any => listener.default_filter_chain = Some(own_chain()),
+        }
+    }
+    for host in refused {
+        if let Host::Exact(server_name) = host {
+            // Envoy closes a connection whose chain does not exist.
+            choice.exact(server_name, names::REFUSED);
         }
     }
     // All shared chains have the same connection manager.

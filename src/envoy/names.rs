@@ -94,6 +94,9 @@ pub fn service_targets(cluster: &ClusterName, port: u16) -> Vec<String> {
     ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{service}.{namespace}{suffix}:{port}")).into()
 }
 
+/// The name of the filter chain that does not exist: connections that it is chosen for are closed.
+pub const REFUSED: &str = "refused";
+
 /// The name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
 pub fn alt_stat_name(cluster: &ClusterName) -> String {
     cluster.0.replace('/', "_")

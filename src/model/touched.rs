@@ -10,7 +10,7 @@ use super::{ClusterName, Host, Model, SecretName};
 pub struct Touched {
     /// Of [`Model::http`].
     pub http: BTreeSet<Host>,
-    /// Of [`Model::https`].
+    /// Of [`Model::https`] and [`Model::refused`].
     pub https: BTreeSet<Host>,
     /// Of [`Model::clusters`].
     pub clusters: BTreeSet<ClusterName>,
@@ -27,7 +27,7 @@ impl Touched {
     pub fn all(model: &Model) -> Self {
         Self {
             http: model.http.keys().cloned().collect(),
-            https: model.https.keys().cloned().collect(),
+            https: model.https.keys().chain(&model.refused).cloned().collect(),
             clusters: model.clusters.keys().cloned().collect(),
             endpoints: model.endpoints.keys().cloned().collect(),
             secrets: model.secrets.keys().cloned().collect(),

@@ -339,7 +339,7 @@ impl Default for Http {
             versions: vec![HttpVersion::Http2, HttpVersion::Http1],
             http3: Http3 { enabled: false, advertised_port: 443 },
             trusted_hops: 0,
-            strip_trailing_host_dot: false,
+            strip_trailing_host_dot: true,
             merge_slashes: true,
             escaped_slashes: EscapedSlashes::UnescapeAndRedirect,
             server_header: ServerHeader::Overwrite,

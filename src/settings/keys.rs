@@ -22,7 +22,8 @@ use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
 use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, ProxyProtocol, ServerHeader, Settings, Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, ServerHeader, Settings,
+    Underscores,
 };
 use crate::telemetry;
 
@@ -111,6 +112,10 @@ use upstream::UPSTREAM;
 /// What the groups of keys are about, in the order of the reference.
 pub static GROUPS: &[(&str, &str)] = &[
     ("ingress", "Which Ingresses are served."),
+    (
+        "namespaceOwnership",
+        "Which namespaces may define routes for a host. [security.md](security.md#host-ownership) has the rules.",
+    ),
     ("externalNames", "Services of type ExternalName. Whoever may write one could reach whatever Envoy can reach."),
     ("status", "What is written into the status of objects."),
     ("listeners", "Where Envoy listens, and how it takes connections."),

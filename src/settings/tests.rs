@@ -65,6 +65,7 @@ fn every_field_has_a_key() {
     // Takes the structs apart, so that a new field does not compile until it has a key.
     let Settings {
         ingress: Ingress { controller: _, class_names: _, classless: _ },
+        namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         status: Status { addresses: _, envoy_service: _ },
         listeners:
@@ -212,7 +213,9 @@ fn every_field_has_a_key() {
         + 2
         + 1
         + 1
-        + (15 + 1 + 2 + 2 + 5 + 1);
+        + (15 + 1 + 2 + 2 + 5 + 1)
+        // namespaceOwnership
+        + 1;
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -1,6 +1,7 @@
 //! Annotations: which are known, and what those of an Ingress say. Those of a Service are read in `backend`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Retry, TlsVersion};
@@ -9,13 +10,16 @@ use crate::settings::Settings;
 use crate::source::objects::{Ingress, Kind, Meta};
 
 use super::duration::{self, Limit};
+use super::few::set_of;
+use super::host;
 use super::problem::{Problem, Reason};
 
 /// Prefixes whose every key is ours to know: an unknown one is a slip.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
 
 /// Keys under [`PREFIXES`] that an Ingress may have.
-const INGRESS_KEYS: [&str; 10] = [
+const INGRESS_KEYS: [&str; 11] = [
+    DELEGATE_TO,
     "projectcontour.io/ingress.class",
     NUM_RETRIES,
     PER_TRY_TIMEOUT,
@@ -43,6 +47,7 @@ const SERVICE_KEYS: [&str; 9] = [
 ];
 
 const ALLOW_HTTP: &str = "kubernetes.io/ingress.allow-http";
+const DELEGATE_TO: &str = "lockgate.dev/delegate-to";
 const FORCE_SSL_REDIRECT: &str = "ingress.kubernetes.io/force-ssl-redirect";
 const NUM_RETRIES: &str = "projectcontour.io/num-retries";
 const PER_TRY_TIMEOUT: &str = "projectcontour.io/per-try-timeout";
@@ -99,6 +104,8 @@ pub struct Annotations {
     pub tls_maximum: TlsVersion,
     /// Whether the Secrets are said to be in another namespace, which nothing permits yet.
     pub foreign_secrets: bool,
+    /// The namespaces that may add paths to the hosts of the Ingress, sorted.
+    pub delegates: Box<[Arc<str>]>,
 }
 
 /// What the annotations of an Ingress say, and what is wrong with them. A wrong one counts as absent.
@@ -125,8 +132,27 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
         tls_minimum,
         tls_maximum,
         foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
+        delegates: delegates(&mut reader),
     };
     (annotations, reader.problems)
+}
+
+/// The namespaces that may add paths to the hosts of the Ingress.
+fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
+    let mut names = Vec::new();
+    for name in reader.get(DELEGATE_TO).into_iter().flat_map(|list| list.split(',')).map(str::trim) {
+        match host::is_label(name) {
+            true => names.push(Arc::from(name)),
+            // A comma at the end.
+            false if name.is_empty() => {}
+            false => reader.wrong(
+                DELEGATE_TO,
+                format!("{name:?} is not the name of a namespace"),
+                "the hosts are not delegated to it",
+            ),
+        }
+    }
+    set_of(names)
 }
 
 /// What is unknown or misplaced among the annotations of a Service.

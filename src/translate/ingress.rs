@@ -27,8 +27,8 @@ pub struct Parsed {
     pub rule_less: bool,
     /// What its annotations say.
     pub annotations: Annotations,
-    /// Its hosts in the order of its rules, each with the paths that can be served; a host may come twice.
-    pub rules: Box<[(Host, Box<[PathRule]>)]>,
+    /// Its rules with a valid host, in their order; a host may come twice.
+    pub rules: Box<[Rule]>,
     /// Its TLS entries.
     pub entries: Box<[tls::Entry]>,
     /// Whether its spec has a path or a default backend, valid or not.
@@ -47,6 +47,22 @@ impl Parsed {
     /// Its hosts, sorted.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter().map(|(host, _)| host)
+    }
+
+    /// The rules for `host`.
+    pub fn rules_for(&self, host: &Host) -> impl Iterator<Item = &Rule> {
+        let places = self.places(host).into_iter().flat_map(|places| &places.rules);
+        places.filter_map(|at| self.rules.get(*at as usize))
+    }
+
+    /// Whether a rule names `host`.
+    pub fn rules_on(&self, host: &Host) -> bool {
+        self.places(host).is_some_and(|places| !places.rules.is_empty())
+    }
+
+    /// Whether its default backend is also the backend of a rule without `http`.
+    pub fn default_backend_in_rules(&self) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.paths).any(|path| path.at.1.is_none())
     }
 
     /// Where `host` occurs, if it does.
@@ -76,11 +92,29 @@ pub struct Reads {
     pub secrets: Box<[ObjectKey]>,
 }
 
+/// A rule with a valid host.
+#[derive(Debug, PartialEq)]
+pub struct Rule {
+    /// The index in `spec.rules`.
+    pub at: usize,
+    /// The host.
+    pub host: Host,
+    /// The paths that can be served.
+    pub paths: Box<[PathRule]>,
+}
+
+impl Rule {
+    /// `spec.rules[0]`
+    pub fn field(&self) -> String {
+        field((self.at, None))
+    }
+}
+
 /// A path of a rule.
 #[derive(Debug, PartialEq)]
 pub struct PathRule {
-    /// Which path of which rule.
-    pub at: (usize, usize),
+    /// The rule's index, and the path's; a rule without `http` has one path without an index.
+    pub at: (usize, Option<usize>),
     /// What it matches.
     pub path: PathMatch,
     /// What comparing a request with it costs, if it is a regular expression.
@@ -96,8 +130,11 @@ impl PathRule {
     }
 }
 
-fn field((rule, path): (usize, usize)) -> String {
-    format!("spec.rules[{rule}].http.paths[{path}]")
+fn field((rule, path): (usize, Option<usize>)) -> String {
+    match path {
+        Some(path) => format!("spec.rules[{rule}].http.paths[{path}]"),
+        None => format!("spec.rules[{rule}]"),
+    }
 }
 
 /// Where requests go, on both ports.
@@ -136,14 +173,25 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
         clusters: Vec::new(),
         problems,
     };
+    let default_backend = ingress.spec.default_backend.as_ref();
+    let default_backend = default_backend.map(|backend| Box::new(reader.target("spec.defaultBackend", backend)));
     let mut rules = Vec::new();
     for (i, rule) in ingress.spec.rules.iter().flatten().enumerate() {
         let text = rule.host.as_deref().unwrap_or_default();
         match host::parse(text) {
             Ok(host) => {
-                let paths = rule.http.iter().flat_map(|http| &http.paths).enumerate();
-                let paths = paths.filter_map(|(j, path)| reader.path((i, j), path)).collect();
-                rules.push((host, paths));
+                let paths = match (&rule.http, default_backend.as_deref()) {
+                    // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
+                    (None, Some(target)) => {
+                        let path = PathMatch::Prefix("/".to_owned());
+                        [PathRule { at: (i, None), path, cost: Cost::default(), target: target.clone() }].into()
+                    }
+                    (http, _) => {
+                        let paths = http.iter().flat_map(|http| &http.paths).enumerate();
+                        paths.filter_map(|(j, path)| reader.path((i, Some(j)), path)).collect()
+                    }
+                };
+                rules.push(Rule { at: i, host, paths });
             }
             Err(fault) => {
                 let message = format!("host {text:?} {fault}");
@@ -151,8 +199,6 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
             }
         }
     }
-    let default_backend = ingress.spec.default_backend.as_ref();
-    let default_backend = default_backend.map(|backend| Box::new(reader.target("spec.defaultBackend", backend)));
     let Reader { services, clusters, mut problems, .. } = reader;
     let mut secrets = Vec::new();
     let entries = tls::entries(ingress, &annotations, (context.objects, context.settings), &mut secrets, &mut problems);
@@ -170,10 +216,10 @@ pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Re
 }
 
 /// Where each host occurs.
-fn hosts(rules: &[(Host, Box<[PathRule]>)], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
+fn hosts(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
     let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
-    for (at, (host, _)) in (0..).zip(rules) {
-        hosts.entry(host).or_default().0.push(at);
+    for (at, rule) in (0..).zip(rules) {
+        hosts.entry(&rule.host).or_default().0.push(at);
     }
     for (at, entry) in (0..).zip(entries) {
         for host in &entry.hosts {
@@ -196,7 +242,7 @@ struct Reader<'r, F> {
 }
 
 impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
-    fn path(&mut self, at: (usize, usize), path: &HTTPIngressPath) -> Option<PathRule> {
+    fn path(&mut self, at: (usize, Option<usize>), path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{}.backend", field(at)), &path.backend);
         match path::parse(&path.path_type, text, &self.context.settings.regexes) {

@@ -1,6 +1,6 @@
 //! Paths of Ingress rules: what each path type matches, and the order in which routes are tried.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use crate::model::PathMatch;
 use crate::re2::{self, Cost, Rejection};
@@ -108,19 +108,21 @@ fn check_elements(path: &str) -> Result<(), String> {
 
 /// The order in which the routes of one virtual host are tried: exact, regular expression, prefix; the longer first;
 /// of equal length by text, descending; whole elements before a string prefix.
-pub fn order(a: &PathMatch, b: &PathMatch) -> Ordering {
-    rank(a).cmp(&rank(b))
+///
+/// `foreign` paths are those of namespaces other than the first of the host. Their regular expressions come last and their
+/// exact paths after the regular expressions of the first namespace, so they cannot take requests from its paths.
+pub fn rank(path: &PathMatch, foreign: bool) -> Rank<'_> {
+    let (class, kind, text) = match path {
+        PathMatch::Exact(text) => (if foreign { 2 } else { 0 }, 0, text),
+        PathMatch::Regex(text) => (if foreign { 4 } else { 1 }, 0, text),
+        PathMatch::SeparatedPrefix(text) => (3, 0, text),
+        PathMatch::Prefix(text) => (3, 1, text),
+    };
+    (class, Reverse(text.len()), Reverse(text), kind)
 }
 
-/// The sort key of [`order`].
-fn rank(path: &PathMatch) -> (u8, Reverse<usize>, Reverse<&str>, u8) {
-    match path {
-        PathMatch::Exact(text) => (0, Reverse(text.len()), Reverse(text), 0),
-        PathMatch::Regex(text) => (1, Reverse(text.len()), Reverse(text), 0),
-        PathMatch::SeparatedPrefix(text) => (2, Reverse(text.len()), Reverse(text), 0),
-        PathMatch::Prefix(text) => (2, Reverse(text.len()), Reverse(text), 1),
-    }
-}
+/// The sort key of a route: see [`rank`].
+pub type Rank<'a> = (u8, Reverse<usize>, Reverse<&'a str>, u8);
 
 #[cfg(test)]
 mod tests {
@@ -215,7 +217,7 @@ mod tests {
         ];
         let mut paths = sorted.clone();
         paths.reverse();
-        paths.sort_by(order);
+        paths.sort_by(|a, b| rank(a, false).cmp(&rank(b, false)));
         assert_eq!(paths, sorted);
     }
 }

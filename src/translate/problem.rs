@@ -45,11 +45,11 @@ pub enum Reason {
     UnsupportedBackend,
     /// An ExternalName that must not be reached.
     ExternalNameNotAllowed,
-    /// A Secret that is missing or has no usable key pair.
+    /// A Secret that is missing, has no usable key pair, or has a certificate that does not cover a host.
     SecretNotValid,
     /// TLS settings that contradict each other.
     TLSConfigNotValid,
-    /// Another object has the same host and path, or asks for the default backend, and is older.
+    /// Another namespace owns the host, or an older object has the same path, the default backend, or the certificate.
     Conflicted,
     /// An annotation's value, or an annotation on the wrong kind of object.
     InvalidAnnotation,

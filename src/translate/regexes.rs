@@ -15,11 +15,11 @@ use super::problem::{Problem, Reason};
 ///
 /// `candidates` are the regular expressions of `paths` in the order of precedence. Those of the namespace `owner` come
 /// first, so that nobody else uses up its budget. Of the rest, the older Ingress comes first.
-pub fn within_budget<'a>(
+pub fn within_budget<'a, R>(
     host: &Host,
     owner: &str,
     mut candidates: Vec<(&'a ObjectRef, &'a PathRule)>,
-    paths: &mut BTreeMap<&'a PathMatch, &'a PathRule>,
+    paths: &mut BTreeMap<&'a PathMatch, R>,
     limits: &Regexes,
     problems: &mut Vec<Problem>,
 ) {

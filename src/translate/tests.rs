@@ -7,6 +7,7 @@ mod envoy;
 pub(crate) mod fixtures;
 mod fuzz;
 mod incremental;
+mod ownership;
 mod rules;
 mod services;
 mod terminating;

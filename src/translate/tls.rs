@@ -10,8 +10,9 @@ use crate::settings::Settings;
 use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
 
 use super::annotations::Annotations;
+use super::few::set_of;
 use super::host;
-use super::ingress::{Parsed, PathRule};
+use super::ingress::{Parsed, Rule};
 use super::problem::{Problem, Reason};
 
 pub use chosen::{client_certificate, default_secret, stats};
@@ -220,11 +221,52 @@ pub struct Missed {
     pub instead: Instead,
 }
 
+/// The namespaces whose rules serve a host.
+#[derive(Debug, Default)]
+pub struct Routing {
+    /// Sorted; empty if no rule applies to the host.
+    namespaces: Box<[Arc<str>]>,
+    /// An Ingress of the first namespace: the host's owner, if it has one.
+    first: Option<ObjectRef>,
+}
+
+impl Routing {
+    /// The routing of a host that the rules of these Ingresses serve, those of the first namespace first. An owner without
+    /// a rule for the host has delegated it, and may present its certificate.
+    pub fn new(served: &[&Parsed], owner: Option<&ObjectRef>) -> Self {
+        let first = owner.or(served.first().map(|parsed| &parsed.origin));
+        let namespaces = served.iter().map(|parsed| &parsed.origin).chain(first).map(|origin| origin.namespace.clone());
+        Self { namespaces: set_of(namespaces.collect()), first: first.cloned() }
+    }
+
+    /// Whether TLS entries of `namespace` count: it has a rule for the host, or no namespace has one.
+    fn counts(&self, namespace: &Arc<str>) -> bool {
+        self.namespaces.is_empty() || self.namespaces.binary_search(namespace).is_ok()
+    }
+
+    /// Whether the certificate in `secret` may be presented: it is of a namespace whose entries count.
+    fn presents(&self, secret: &SecretName) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|namespace| is_of(secret, namespace))
+    }
+
+    /// Whether `namespace` is the first.
+    fn is_first(&self, namespace: &Arc<str>) -> bool {
+        self.first.as_ref().is_some_and(|first| first.namespace == *namespace)
+    }
+}
+
+/// Whether a Secret of an Ingress is in `namespace`.
+pub fn is_of(secret: &SecretName, namespace: &str) -> bool {
+    secret.0.split_once('/').is_some_and(|(of_secret, _)| of_secret == namespace)
+}
+
 /// What `host` is served with behind TLS.
 ///
-/// In this order: an entry that names it, the oldest usable one; what the wildcard above it is served with; an entry of
-/// an Ingress that has the name in a rule, and whose certificate covers it; the default certificate. A name under a served
-/// wildcard is always served: else its clients would reach the wildcard's routes.
+/// In this order: an entry that names it, the oldest usable one whose certificate covers it; what the wildcard above it is
+/// served with; an entry of an Ingress that has the name in a rule, and whose certificate covers it; the default certificate.
+///
+/// Only entries of namespaces in `routing` count, and of these only the first namespace's if it asks for TLS. The wildcard's
+/// certificate is presented only if its namespace is in `routing`, too.
 ///
 /// Entries and wildcards of objects that are being deleted count only if no other object has an entry for the host.
 ///
@@ -236,12 +278,49 @@ pub fn chain(
     beside: &[Asking],
     above: Option<&Chain>,
     default: Option<&SecretName>,
+    routing: &Routing,
+) -> Found {
+    let is_default = |chain: &Chain| Some(&chain.secret) == default;
+    let above = above.filter(|above| is_default(above) || routing.presents(&above.secret));
+    let of_first = |asking: &&Asking| routing.is_first(asking.namespace());
+    let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
+    let counting = |asking: &&Asking| routing.counts(asking.namespace());
+    let all: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(counting).copied().collect());
+    let first_is_above = routing
+        .first
+        .as_ref()
+        .is_some_and(|first| above.is_some_and(|above| !is_default(above) && is_of(&above.secret, &first.namespace)));
+    let first_asks = first_is_above || asks(host, &first[0], &first[1]);
+    let [counted, beside] = if first_asks { first } else { all };
+    let mut found = choose(host, &counted, &beside, above, default);
+    for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
+        if let Some(first) = &routing.first {
+            found.problems.push(ignored.ignored(host, first));
+        }
+    }
+    found
+}
+
+/// Whether one of these entries asks for TLS on `host`.
+fn asks(host: &Host, naming: &[Asking], beside: &[Asking]) -> bool {
+    let covers = |asking: &Asking| asking.covering(host).is_some();
+    !naming.is_empty() || beside.iter().any(|asking| asking.is_blind() || covers(asking))
+}
+
+/// The same, of entries that all count.
+fn choose(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
 ) -> Found {
     let mut found = Found::default();
-    let asking: Vec<Asking> = naming.iter().chain(beside.iter().filter(|asking| asking.is_blind())).copied().collect();
+    let blind = beside.iter().filter(|asking| asking.is_blind());
+    let asking: Vec<Asking> = naming.iter().chain(blind).copied().collect();
     let mut chain = lasting(naming, beside, above)
-        .and_then(|(naming, beside, above)| choose(host, &naming, &beside, above, default, &mut found.problems))
-        .or_else(|| choose(host, naming, beside, above, default, &mut found.problems));
+        .and_then(|(naming, beside, above)| first_of(host, &naming, &beside, above, default))
+        .or_else(|| first_of(host, naming, beside, above, default));
     if let Some(chain) = &mut chain {
         chain.origins.extend(asking.iter().map(|asking| asking.parsed.origin.clone()));
         chain.origins.sort();
@@ -274,38 +353,39 @@ fn lasting<'a, 'c>(
 }
 
 /// Chooses what `host` is served with, by the order that [`chain`] describes.
-fn choose(
+fn first_of(
     host: &Host,
     naming: &[Asking],
     beside: &[Asking],
     above: Option<&Chain>,
     default: Option<&SecretName>,
-    problems: &mut Vec<Problem>,
 ) -> Option<Chain> {
-    let mut usable = naming.iter().filter_map(|asking| Some((asking, asking.entry.material.pair()?)));
-    let mut covering = beside.iter().filter_map(|asking| {
-        let (secret, pair) = asking.entry.material.pair()?;
-        host::covered(host, &pair.names).then_some((asking, secret))
-    });
+    let covering = |asking: &[Asking]| asking.iter().find_map(|asking| Some(asking.chain(asking.covering(host)?)));
     let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.is_blind()));
-    if let Some((asking, (secret, pair))) = usable.next() {
-        if !host::covered(host, &pair.names) {
-            problems.push(asking.uncovered(secret, host));
-        }
-        Some(asking.chain(secret))
-    } else if let Some(above) = above.filter(|above| Some(&above.secret) != default) {
-        Some(above.clone())
-    } else if let Some((asking, secret)) = covering.next() {
-        Some(asking.chain(secret))
-    } else if let (Some(asking), Some(secret)) = (asking, default) {
-        Some(asking.chain(secret))
-    } else {
-        above.cloned()
-    }
+    covering(naming)
+        .or_else(|| above.filter(|above| Some(&above.secret) != default).cloned())
+        .or_else(|| covering(beside))
+        .or_else(|| Some(asking?.chain(default?)))
+        .or_else(|| above.cloned())
 }
 
 impl Asking<'_> {
-    /// Whether the entry lists no hosts and has no certificate to take them from: it asks for all hosts of its Ingress.
+    fn namespace(&self) -> &Arc<str> {
+        &self.parsed.origin.namespace
+    }
+
+    /// Whether both are the same entry.
+    fn is(&self, other: &Asking) -> bool {
+        std::ptr::eq(self.entry, other.entry)
+    }
+
+    /// The Secret, if its certificate covers `host`.
+    fn covering(&self, host: &Host) -> Option<&SecretName> {
+        let (secret, pair) = self.entry.material.pair()?;
+        host::covered(host, &pair.names).then_some(secret)
+    }
+
+    /// Whether it lists no hosts and has no certificate that could state them: it is for all hosts of its Ingress.
     fn is_blind(&self) -> bool {
         self.entry.hostless && self.entry.material.pair().is_none()
     }
@@ -324,9 +404,10 @@ impl Asking<'_> {
     /// Notes what became of the entry, which asks for `host`.
     fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretName>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
+        let uncovered;
         let fault = match &self.entry.material {
             Material::Foreign => return,
-            Material::Pair(wanted, _) => {
+            Material::Pair(wanted, pair) if host::covered(host, &pair.names) => {
                 if let Some(other) = secret.filter(|other| *other != wanted) {
                     found.problems.push(Problem {
                         object: self.parsed.origin.clone(),
@@ -339,6 +420,11 @@ impl Asking<'_> {
                     });
                 }
                 return;
+            }
+            // Another entry, perhaps of the wildcard above, names the same Secret: what is presented is not for this host.
+            Material::Pair(wanted, _) => {
+                uncovered = format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry");
+                &uncovered
             }
             Material::Default if secret.is_some() => return,
             Material::Default => NO_DEFAULT,
@@ -353,14 +439,17 @@ impl Asking<'_> {
         found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
     }
 
-    /// That a certificate does not cover a host which its entry names.
-    fn uncovered(&self, secret: &SecretName, host: &Host) -> Problem {
+    /// States that the entry does not count for `host`, whose routes are those of other namespaces.
+    fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
+        let namespace = &first.namespace;
         Problem {
             object: self.parsed.origin.clone(),
-            field: format!("{}.secretName", self.entry.field()),
-            reason: Reason::Ambiguous,
-            message: format!("the certificate of Secret \"{secret}\" does not cover host \"{host}\""),
-            consequence: "presented all the same".to_owned(),
+            field: self.entry.field(),
+            reason: Reason::Conflicted,
+            message: format!(
+                "the routes and the certificate of host \"{host}\" are those of namespace \"{namespace}\" ({first})"
+            ),
+            consequence: format!("TLS entry not used for \"{host}\""),
         }
     }
 }
@@ -375,10 +464,10 @@ impl Entry {
     pub fn problem_of_its_own(
         &self,
         object: &ObjectRef,
-        rules: &[(Host, Box<[PathRule]>)],
+        rules: &[Rule],
         default: Option<&SecretName>,
     ) -> Option<Problem> {
-        let mut hosts = rules.iter().map(|(host, _)| host).filter(|host| **host != Host::Any);
+        let mut hosts = rules.iter().map(|rule| &rule.host).filter(|host| **host != Host::Any);
         let fault = match &self.material {
             _ if !self.hostless => return None,
             Material::Pair(secret, pair) => {

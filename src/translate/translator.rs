@@ -11,6 +11,7 @@ mod encodings;
 mod hosts;
 mod ledger;
 mod missed;
+mod ownership;
 mod secrets;
 mod served;
 mod sites;
@@ -26,15 +27,15 @@ use crate::source::objects::{Kind, ObjectKey, Objects, Precedence};
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
 use super::few::{Few, beyond};
-use super::ingress::{self, Parsed, Reading, Target};
+use super::ingress::{self, Parsed, Reading};
 use super::problem::{Problem, Problems};
 use super::tls;
-use super::virtual_host::catch_all;
 
 use clusters::{Clusters, NewClusters};
 pub use dirty::Dirty;
 use ledger::Ledger;
 use missed::Outcomes;
+use ownership::Nameless;
 use served::Served;
 use sites::Sites;
 
@@ -81,9 +82,8 @@ pub struct Translator {
     readers_of_secrets: BTreeMap<ObjectKey, Few<ObjectKey>>,
     /// The Ingresses with a default backend.
     with_default: BTreeSet<Precedence>,
-    catch_all: Option<Target>,
-    /// What is wrong with default backends for every host.
-    catch_all_problems: Vec<Arc<Problem>>,
+    /// The owner and the default backend of the hosts that no rule names.
+    nameless: Nameless,
     sites: Sites,
     served: Served,
     outcomes: Outcomes,
@@ -190,8 +190,7 @@ impl Translator {
             }
         }
         self.clusters.forget_unread(&mut self.ledger);
-        if defaults && self.find_catch_all() {
-            hosts.extend(self.sites.all().cloned());
+        if (defaults || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
             hosts.insert(Host::Any);
         }
         self.sites.close(&mut hosts);
@@ -267,20 +266,6 @@ impl Translator {
         }
         self.sites.enter(&parsed);
         self.ingresses.insert(key.clone(), parsed);
-    }
-
-    /// Finds the default backend of all hosts; whether it is another one.
-    fn find_catch_all(&mut self) -> bool {
-        let ingresses =
-            self.with_default.iter().filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed);
-        let (found, problems) = catch_all(ingresses);
-        let found = found.cloned();
-        let problems: Vec<_> = problems.into_iter().map(Arc::new).collect();
-        self.ledger.replace(&self.catch_all_problems, &problems);
-        self.catch_all_problems = problems;
-        let changed = found != self.catch_all;
-        self.catch_all = found;
-        changed
     }
 }
 

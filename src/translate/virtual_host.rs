@@ -1,4 +1,4 @@
-//! Rules of many Ingresses to the virtual hosts that they share: merging, conflicts, default backends, order.
+//! Rules of many Ingresses to the virtual hosts that they share: merging, conflicts, order.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,27 +12,25 @@ use super::ingress::{Parsed, PathRule, Target};
 use super::problem::{Problem, Reason};
 use super::{path, regexes};
 
-/// What all Ingresses together say of one host, conflicts decided.
+/// The rules of all Ingresses for one host, conflicts decided.
 #[derive(Debug, Default)]
 pub struct HostRules<'a> {
-    /// What each path leads to, and the rule that says so.
-    paths: BTreeMap<&'a PathMatch, &'a PathRule>,
-    /// The Ingresses that name the host in a rule, in the order of precedence.
+    /// The rule that each path comes from, and whether it is foreign: of another namespace than the first.
+    paths: BTreeMap<&'a PathMatch, (&'a PathRule, bool)>,
+    /// The Ingresses with a rule for the host, those of the first namespace first.
     ingresses: Vec<&'a ObjectRef>,
-    /// Whether any of them is served in plain text. An Ingress that is being deleted counts only if all of them are.
-    open: bool,
-    /// Where requests go that no path takes, if an Ingress with a default backend names the host in a rule or for TLS.
-    fallback: Option<&'a Target>,
 }
 
-/// What is said of a host, and of those above it.
+/// The rules of a host, and those that apply where it has none.
 #[derive(Debug)]
 pub struct Around<'a> {
-    /// Of the host.
+    /// The rules of the host.
     pub own: HostRules<'a>,
-    /// Of the wildcard above it, and of every host. Needed only if no rule names the host itself.
-    pub above: Option<(HostRules<'a>, HostRules<'a>)>,
-    /// The default backend of all hosts.
+    /// The rules of the wildcard above it. Needed only if no rule names the host.
+    pub parent: Option<HostRules<'a>>,
+    /// The rules without a host. Needed for wildcards, and if no rule names the host.
+    pub nameless: Option<HostRules<'a>>,
+    /// The default backend of hosts that no rule names.
     pub catch_all: Option<&'a Target>,
 }
 
@@ -46,45 +44,46 @@ pub enum Side {
 }
 
 impl<'a> HostRules<'a> {
-    /// What `ingresses`, all that name `host` and in the order of precedence, say of it: of equal paths the first holds,
-    /// and the owner of another is told. Regular expressions beyond `limits` are left out.
+    /// Merges the rules of `ingresses` for `host`. Of equal paths the first one holds, and the object of another gets a
+    /// problem. `ingresses` have a rule for the host; those of its first namespace come first, each namespace in the order of
+    /// precedence. Regular expressions beyond `limits` are left out.
     pub fn merge(host: &Host, ingresses: &[&'a Parsed], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
-        let mut terminating = true;
         let mut regexes = Vec::new();
-        for parsed in ingresses {
-            let Some(places) = parsed.places(host) else { continue };
-            let rules: Vec<_> = places.rules.iter().filter_map(|at| parsed.rules.get(*at as usize)).collect();
-            if !rules.is_empty() {
-                merged.ingresses.push(&parsed.origin);
-                terminating &= parsed.precedence.terminating;
-                if terminating == parsed.precedence.terminating {
-                    merged.open |= parsed.annotations.plain_text != PlainText::Closed;
+        let first = ingresses.first().map(|parsed| &parsed.origin.namespace);
+        // The prefixes of the first namespace, without a slash at the end.
+        let mut prefixes = BTreeMap::<&str, &PathRule>::new();
+        for &parsed in ingresses {
+            let foreign = Some(&parsed.origin.namespace) != first;
+            merged.ingresses.push(&parsed.origin);
+            for rule in parsed.rules_for(host).flat_map(|rule| &rule.paths) {
+                let winner = if foreign { taken(&rule.path, &prefixes) } else { None };
+                if let Some(winner) = winner {
+                    problems.push(conflict(parsed, host, rule, winner));
+                    continue;
                 }
-            }
-            for rule in rules.iter().flat_map(|(_, paths)| paths) {
                 match merged.paths.entry(&rule.path) {
                     Entry::Vacant(entry) => {
                         if matches!(rule.path, PathMatch::Regex(_)) {
                             regexes.push((&parsed.origin, rule));
                         }
-                        entry.insert(rule);
+                        entry.insert((rule, foreign));
                     }
                     Entry::Occupied(entry) => {
                         // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
-                        if entry.get().target != rule.target {
-                            problems.push(conflict(parsed, host, rule, entry.get()));
+                        if entry.get().0.target != rule.target {
+                            problems.push(conflict(parsed, host, rule, entry.get().0));
                         }
+                        continue;
                     }
                 }
+                if let (false, PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text)) = (foreign, &rule.path) {
+                    prefixes.entry(text.trim_end_matches('/')).or_insert(rule);
+                }
             }
-            // That of every host is the catch-all.
-            let Some(target) = parsed.default_backend.as_deref().filter(|_| *host != Host::Any) else { continue };
-            let winner = *merged.fallback.get_or_insert(target);
-            problems.extend(second_default(parsed, target, host, winner));
         }
-        if let Some(oldest) = merged.ingresses.first() {
-            regexes::within_budget(host, &oldest.namespace, regexes, &mut merged.paths, limits, problems);
+        if let Some(first) = merged.ingresses.first() {
+            regexes::within_budget(host, &first.namespace, regexes, &mut merged.paths, limits, problems);
         }
         merged
     }
@@ -93,51 +92,76 @@ impl<'a> HostRules<'a> {
     pub fn named(&self) -> bool {
         !self.ingresses.is_empty()
     }
+
+    /// The routes, in the order in which they are tried.
+    fn routes(&self, side: Side, one_label_host: bool) -> Vec<Route> {
+        let mut paths: Vec<_> = self.paths.iter().collect();
+        paths.sort_by(|(a, (_, a_foreign)), (b, (_, b_foreign))| {
+            path::rank(a, *a_foreign).cmp(&path::rank(b, *b_foreign))
+        });
+        let routes = paths.into_iter();
+        routes.map(|(path, (rule, _))| route((*path).clone(), one_label_host, &rule.target, side)).collect()
+    }
 }
 
-impl<'a> Around<'a> {
-    /// The virtual host of `host`. If no rule names it, the rules of the wildcard above it hold, else those without a
-    /// host. `origin` answers for a virtual host in which nothing is configured.
-    pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
-        let Self { own, above, .. } = self;
-        let named = own.named();
-        let inherited = above.iter().flat_map(|(parent, any)| [parent, any]);
-        let rules = [own].into_iter().chain(inherited).find(|rules| rules.named());
-        let one_label_host = named && matches!(host, Host::Wildcard(_));
-        let route = |path: PathMatch, one_label_host: bool, target: &Target| Route {
-            path,
-            one_label_host,
-            action: action(target, side),
-            origin: target.origin.clone(),
-        };
-        let mut routes: Vec<Route> = rules
-            .iter()
-            .flat_map(|rules| &rules.paths)
-            .map(|(path, rule)| route((*path).clone(), one_label_host, &rule.target))
-            .collect();
-        routes.sort_by(|a, b| path::order(&a.path, &b.path));
-        let root = PathMatch::Prefix("/".to_owned());
-        let reached = one_label_host || routes.last().is_none_or(|last| last.path != root);
-        if let Some(fallback) = self.fallback(side).filter(|_| reached) {
-            routes.push(route(root.clone(), false, fallback));
+/// The rule of the first namespace that a foreign path would take requests from, if there is one: a prefix with the same
+/// text. Behind `/`, no foreign regular expression is ever reached.
+fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Option<&'a PathRule> {
+    let text = match path {
+        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
+            text.trim_end_matches('/')
         }
-        let nothing = Action::Respond { status: 404 };
-        if routes.iter().all(|route| route.action == nothing) {
+        PathMatch::Regex(_) => "",
+    };
+    prefixes.get(text).copied()
+}
+
+impl Around<'_> {
+    /// The virtual host of `host`. If no rule names it, the rules of the wildcard above it apply, else those without a host
+    /// and the default backend. `origin` is the origin of a virtual host without routes.
+    pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
+        let Self { own, parent, nameless, catch_all } = self;
+        let all = || PathMatch::Prefix("/".to_owned());
+        let named = [Some(own), parent.as_ref()].into_iter().flatten().find(|rules| rules.named());
+        let wildcard = matches!(host, Host::Wildcard(_));
+        let mut routes = named.map(|rules| rules.routes(side, wildcard)).unwrap_or_default();
+        // Envoy's domain `*.example.com` also takes names of several labels. No rule names these.
+        let (unnamed, one_label) = match (named.is_some(), *host == Host::Any, side) {
+            (false, ..) => (true, wildcard && side == Side::Tls),
+            (true, true, _) => (true, false),
+            (true, false, side) => (wildcard && side == Side::PlainText, false),
+        };
+        if unnamed {
+            let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
+            let mut rest = rules.map(|rules| rules.routes(side, one_label)).unwrap_or_default();
+            let reached = |routes: &[Route]| routes.last().is_none_or(|last| last.path != all());
+            let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
+            if let Some(target) = catch_all.filter(|_| reached(before)) {
+                rest.push(route(all(), one_label, target, side));
+            }
+            // The names that the wildcard stands for are named, so what no path takes is answered 404.
+            if named.is_some() && wildcard && !rest.is_empty() && reached(&routes) {
+                let origin = own.ingresses.first().copied().unwrap_or(origin).clone();
+                routes.push(Route { path: all(), one_label_host: true, action: NOTHING, origin });
+            }
+            routes.extend(rest);
+        }
+        if routes.iter().all(|route| route.action == NOTHING) {
+            let rules = named.or(nameless.as_ref());
             let origin = rules.and_then(|rules| rules.ingresses.first().copied()).unwrap_or(origin).clone();
-            routes = vec![Route { path: root, one_label_host: false, action: nothing, origin }];
+            routes = vec![Route { path: all(), one_label_host: false, action: NOTHING, origin }];
         }
         routes.shrink_to_fit();
         VirtualHost { routes }
     }
+}
 
-    /// Where requests for the host go that no rule takes.
-    fn fallback(&self, side: Side) -> Option<&'a Target> {
-        let Self { own, above, catch_all } = self;
-        let inherited = above.as_ref().and_then(|(parent, _)| parent.fallback).filter(|_| !own.named());
-        // A host that is closed in plain text is not opened by somebody else's default backend.
-        let closed = side == Side::PlainText && own.named() && !own.open;
-        own.fallback.or(inherited).or(catch_all.filter(|_| !closed))
-    }
+/// The answer where nothing is configured.
+const NOTHING: Action = Action::Respond { status: 404 };
+
+/// The route of `path` to `target`.
+fn route(path: PathMatch, one_label_host: bool, target: &Target, side: Side) -> Route {
+    Route { path, one_label_host, action: action(target, side), origin: target.origin.clone() }
 }
 
 /// What happens to a request for `target` on one of the ports.
@@ -146,32 +170,8 @@ fn action(target: &Target, side: Side) -> Action {
         (Side::Tls, _) | (Side::PlainText, PlainText::Serve) => target.action.clone(),
         (Side::PlainText, PlainText::Redirect) => Action::RedirectToHttps { status: 301, port: None },
         // Kept in its place: the path must not fall to a shorter one, perhaps somebody else's, in clear text.
-        (Side::PlainText, PlainText::Closed) => Action::Respond { status: 404 },
+        (Side::PlainText, PlainText::Closed) => NOTHING,
     }
-}
-
-/// The default backend of all hosts that have none of their own, of those `ingresses` that have one, in the order of
-/// precedence: of an Ingress without rules if there is one, else of the first. Ingresses that are being deleted come
-/// last. And what is wrong with the others that mean every host.
-pub fn catch_all<'a>(ingresses: impl Iterator<Item = &'a Parsed> + Clone) -> (Option<&'a Target>, Vec<Problem>) {
-    let with = ingresses.filter_map(|parsed| Some((parsed, parsed.default_backend.as_deref()?)));
-    // Of equals, the first is the least.
-    let least = with.clone().min_by_key(|(parsed, _)| (parsed.precedence.terminating, !parsed.rule_less));
-    let Some((_, winner)) = least else { return (None, Vec::new()) };
-    let mean_any = with.filter(|(parsed, _)| parsed.rule_less || parsed.places(&Host::Any).is_some());
-    let problems = mean_any.filter_map(|(parsed, target)| second_default(parsed, target, &Host::Any, winner));
-    (Some(winner), problems.collect())
-}
-
-/// That the default backend of another Ingress takes precedence for `host`.
-fn second_default(parsed: &Parsed, target: &Target, host: &Host, winner: &Target) -> Option<Problem> {
-    (winner.origin != target.origin).then(|| Problem {
-        object: parsed.origin.clone(),
-        field: "spec.defaultBackend".to_owned(),
-        reason: Reason::Conflicted,
-        message: format!("the default backend of host \"{host}\" is that of {}", winner.origin),
-        consequence: format!("not used for \"{host}\""),
-    })
 }
 
 fn conflict(loser: &Parsed, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {

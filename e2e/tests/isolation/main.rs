@@ -11,6 +11,7 @@ mod full_disk;
 mod headers;
 mod identities;
 mod key_pairs;
+mod ownership;
 mod paths;
 mod regexes;
 mod rejections;

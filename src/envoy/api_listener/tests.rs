@@ -139,6 +139,23 @@ fn p10_a_service_wins_over_a_host_of_its_name() {
 }
 
 #[test]
+fn a_host_of_another_namespace_is_not_called_like_a_service() {
+    let mut model = one_host(vec![]);
+    let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    foreign.origin = ObjectRef::new("Ingress", "evil", "evil");
+    for name in ["cart.shop", "unrouted.shop", "example.com", "a.cart.shop"] {
+        model.http.insert(Host::Exact(name.into()), VirtualHost { routes: vec![foreign.clone()] });
+    }
+    let made = made(&model);
+    let targets = targets(&made);
+    for name in ["cart.shop", "cart.shop:443", "unrouted.shop", "unrouted.shop:80"] {
+        assert!(!targets.contains(&name), "{name}");
+    }
+    assert!(targets.contains(&"example.com") && targets.contains(&"a.cart.shop:80"), "{targets:?}");
+    assert_eq!(routes_name(&made, "cart.shop:80"), "api/service/shop/cart/http");
+}
+
+#[test]
 fn p1_a_service_port_leads_to_its_cluster() {
     let made = made(&model());
     for target in ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"] {

@@ -112,6 +112,7 @@ pub fn model() -> Model {
     let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
     let rest = VirtualHost { routes: vec![route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))] };
     Model {
+        refused: Default::default(),
         http: hosts(),
         https: BTreeMap::from([
             (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),

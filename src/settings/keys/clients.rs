@@ -24,6 +24,14 @@ pub const CLIENTS: &[Key] = &[
         ingress.classless,
         "Serve Ingresses that name no class at all, also if no IngressClass of ours is the default class."
     ),
+    key!(
+        "namespaceOwnership",
+        Word<NamespaceOwnership>,
+        namespace_ownership,
+        "With `Strict`, the namespace with the oldest rule for a host owns the host and, for a wildcard host, the names \
+         below it. Rules of other namespaces are rejected as `Conflicted` unless the owner delegates the host to them. \
+         With `InterNamespaceAllowed`, every namespace may add paths to every host."
+    ),
     key!("externalNames.allow", Bool, external_names.allow, "Take Services of type ExternalName as backends."),
     key!(
         "externalNames.clusterLocal",
@@ -214,7 +222,8 @@ pub const CLIENTS: &[Key] = &[
         "http.stripTrailingHostDot",
         Bool,
         http.strip_trailing_host_dot,
-        "Take a dot at the end of `Host` away before routes are looked up."
+        "Remove a dot at the end of `Host` before routes are looked up. Otherwise `shop.example.com.` is a host that no rule \
+         names, which gets the default backend."
     ),
     key!("http.mergeSlashes", Bool, http.merge_slashes, "Make `//` in a path `/` before routes are looked up."),
     key!(

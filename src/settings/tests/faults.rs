@@ -174,7 +174,7 @@ fn keys_that_are_not_known() {
         ("timeouts: {Connect: 5s}", "1:12", &["did you mean connect?"]),
         ("defaultSecret: a/b", "1:1", &["did you mean tls.defaultSecret?"]),
         ("timeouts: {minimum-protocol-version: 1.2}", "1:12", &["here it is tls.minimumVersion"]),
-        ("banana: 1", "1:1", &["known here: ingress, externalNames, status, listeners"]),
+        ("banana: 1", "1:1", &["known here: ingress, namespaceOwnership, externalNames, status, listeners"]),
         ("rateLimitService: {domain: a}", "1:1", &["unknown key; here it is rateLimit"]),
         ("rateLimit: {enableXRateLimitHeaders: true}", "1:13", &["here it is rateLimit.headers"]),
         ("globalExtAuth: {}", "1:1", &["unknown key; here it is externalAuthorization"]),

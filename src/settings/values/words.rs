@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::Scalar;
 use crate::settings::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, ProxyProtocol, ServerHeader, Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, ServerHeader, Underscores,
 };
 use crate::telemetry;
 
@@ -105,6 +105,12 @@ impl Choice for EscapedSlashes {
 impl Choice for HttpVersion {
     const NAME: &'static str = "version (`HTTP/1.1`, `HTTP/2`)";
     const WORDS: &'static [(Self, &'static str)] = &[(Self::Http1, "HTTP/1.1"), (Self::Http2, "HTTP/2")];
+}
+
+impl Choice for NamespaceOwnership {
+    const NAME: &'static str = "mode (`Strict`, `InterNamespaceAllowed`)";
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Strict, "Strict"), (Self::InterNamespaceAllowed, "InterNamespaceAllowed")];
 }
 
 impl Choice for ProxyProtocol {

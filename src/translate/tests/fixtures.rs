@@ -10,7 +10,7 @@ use k8s_openapi::api::networking::v1::{
 };
 
 use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
-use crate::settings::Settings;
+use crate::settings::{NamespaceOwnership, Settings};
 use crate::source::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, Meta, Object, ObjectKey, Objects, Secret, Service, ServicePort,
     SliceEndpoint,
@@ -337,6 +337,12 @@ impl World {
     /// The default TLS Secret is `shop/name`.
     pub fn default_secret(mut self, name: &str) -> Self {
         self.settings.tls.default_secret = Some(("shop".to_owned(), name.to_owned()));
+        self
+    }
+
+    /// Namespaces may share hosts.
+    pub fn shared(mut self) -> Self {
+        self.settings.namespace_ownership = NamespaceOwnership::InterNamespaceAllowed;
         self
     }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fixtures::*;
-use crate::model::{Action, Discovery, Model, VirtualHost};
-use crate::settings::{ExternalNames, Settings, Tls};
+use crate::model::{Action, Discovery, Host, Model, VirtualHost};
+use crate::settings::{ExternalNames, NamespaceOwnership, Settings, Tls};
 use crate::source::objects::{AddressType, Object};
 use crate::translate::{path, translate};
 
@@ -15,8 +15,24 @@ const PATHS: [&str; 13] =
 const TYPES: [&str; 5] = ["Exact", "Prefix", "ImplementationSpecific", "", "Nonsense"];
 const BACKENDS: [&str; 10] = ["a:80", "a:http", "b:80", "e:443", "l:80", "gone:80", "a:1", "u:53", "Bucket/b", ""];
 pub const SECRETS: [&str; 5] = ["", "good", "wild", "bad", "gone"];
-const VALUES: [&str; 10] = ["", "true", "false", "1.2", "1.3", "5xx", "-1", "99999999999999", "1s", "infinity"];
-const KEYS: [&str; 12] = [
+const VALUES: [&str; 13] = [
+    "",
+    "shop",
+    "other,third",
+    "third,*",
+    "true",
+    "false",
+    "1.2",
+    "1.3",
+    "5xx",
+    "-1",
+    "99999999999999",
+    "1s",
+    "infinity",
+];
+const KEYS: [&str; 14] = [
+    DELEGATE_TO,
+    DELEGATE_TO,
     "ingress.kubernetes.io/force-ssl-redirect",
     "kubernetes.io/ingress.allow-http",
     "kubernetes.io/ingress.class",
@@ -31,13 +47,19 @@ const KEYS: [&str; 12] = [
     "lockgate.dev/connect-timeout",
 ];
 
+const DELEGATE_TO: &str = "lockgate.dev/delegate-to";
+
+pub fn any_ownership() -> impl Strategy<Value = NamespaceOwnership> {
+    select(vec![NamespaceOwnership::Strict, NamespaceOwnership::Strict, NamespaceOwnership::InterNamespaceAllowed])
+}
+
 pub fn annotations() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
     prop::collection::vec((select(&KEYS[..]), select(&VALUES[..])), 0..3)
 }
 
 prop_compose! {
     pub fn any_ingress()(
-        name in select(vec!["i1", "i2", "i3", "other/i1"]),
+        name in select(vec!["i1", "i2", "other/i1", "other/i2", "third/i1"]),
         created in 0i64..3,
         terminating in prop::bool::weighted(0.3),
         class in select(vec![Some("ours"), Some("ours"), Some("foreign"), None]),
@@ -101,6 +123,9 @@ pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
         service("l").external("localhost").port("", 80).into(),
         service("u").port_of("UDP", "", 53).into(),
         service("other/a").port("http", 80).into(),
+        service("third/a").port("http", 80).into(),
+        secret("other/good", &["x.com", "*.x.com"]).into(),
+        secret("third/wild", &["*.x.com", "*.b.x.com"]).into(),
         secret("good", &["x.com"]).into(),
         secret("wild", &["*.x.com"]).fault("expired").into(),
         secret("bad", &[]).fault("no key").without_pair().into(),
@@ -113,11 +138,11 @@ fn check(model: &Model) {
         model.http.values().chain(model.https.values().map(|host| &host.virtual_host)).collect();
     for host in &hosts {
         assert!(!host.routes.is_empty());
-        let paths: Vec<_> = host.routes.iter().map(|route| (&route.path, route.one_label_host)).collect();
-        for pair in paths.windows(2) {
-            let (a, b) = (pair[0], pair[1]);
-            let order = path::order(a.0, b.0);
-            assert!(order.is_lt() || (order.is_eq() && a.1 && !b.1), "{paths:?}");
+        // Routes of several namespaces have an order of their own.
+        let sorted = host.routes.iter().all(|route| route.origin.namespace == host.routes[0].origin.namespace);
+        for pair in host.routes.windows(2).filter(|_| sorted) {
+            let [a, b] = [&pair[0], &pair[1]].map(|route| (path::rank(&route.path, false), route.one_label_host));
+            assert!((a.1 && !b.1) || (a.1 == b.1 && a.0 < b.0), "{:?}", host.routes);
         }
         for route in &host.routes {
             let Action::Forward(forward) = &route.action else { continue };
@@ -136,7 +161,23 @@ fn check(model: &Model) {
         assert!(host.minimum <= host.maximum);
         assert!(!host.origins.is_empty());
     }
+    for host in &model.refused {
+        assert!(matches!(host, Host::Exact(_)) && !model.https.contains_key(host), "{host}");
+    }
     assert!(model.secrets.keys().all(|name| model.https.values().any(|host| host.secret == *name)));
+}
+
+/// What holds of every model of hosts that belong to one namespace each.
+fn check_owners(model: &Model) {
+    let tls = model.https.iter().map(|(host, tls)| (host, &tls.virtual_host));
+    for (host, content) in model.http.iter().chain(tls).filter(|(host, _)| matches!(host, Host::Exact(_))) {
+        let first = &content.routes[0].origin.namespace;
+        assert!(content.routes.iter().all(|route| route.origin.namespace == *first), "{host}: {:?}", content.routes);
+        let Some(tls) = model.https.get(host).filter(|_| model.http.contains_key(host)) else { continue };
+        let namespace = tls.secret.0.split('/').next().unwrap();
+        let of_default = model.https.get(&Host::Any).is_some_and(|any| any.secret == tls.secret);
+        assert!(of_default || namespace == &**first, "{host}: {}", tls.secret);
+    }
 }
 
 proptest! {
@@ -150,6 +191,7 @@ proptest! {
         default in prop::option::of(select(&SECRETS[..])),
         external in any::<bool>(),
         classless in any::<bool>(),
+        namespace_ownership in any_ownership(),
         seed in any::<u64>(),
     ) {
         let mut list = fixed(&service_annotations);
@@ -162,10 +204,15 @@ proptest! {
             tls: Tls { default_secret: default.map(|name| ("shop".to_owned(), name.to_owned())), ..Tls::default() },
             external_names: ExternalNames { allow: external, cluster_local: false },
             ingress: crate::settings::Ingress { classless, ..Default::default() },
+            namespace_ownership,
             ..Settings::default()
         };
         let translation = translate(&objects(&list), &settings);
         check(&translation.model);
+        let delegated = list.iter().any(|object| object.meta().annotations.contains_key(DELEGATE_TO));
+        if namespace_ownership == NamespaceOwnership::Strict && !delegated {
+            check_owners(&translation.model);
+        }
         for problem in &translation.problems {
             prop_assert!(!problem.message.is_empty() && !problem.consequence.is_empty());
         }

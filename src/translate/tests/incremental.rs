@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fixtures::*;
-use super::fuzz::{SECRETS, annotations, any_ingress, any_slice, fixed};
+use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Model, Touched};
 use crate::settings::{ExternalNames, Settings, Tls};
 use crate::source::objects::{Kind, Object, ObjectKey, Objects};
@@ -40,7 +40,7 @@ fn any_service() -> impl Strategy<Value = Object> {
 fn any_secret() -> impl Strategy<Value = Object> {
     let names = select(vec![vec!["x.com"], vec!["*.x.com"], vec!["a.x.com", "b.x.com"], vec![]]);
     let authorities = select(vec![None, None, Some("one"), Some("other")]);
-    (select(vec!["good", "wild", "bad", "gone"]), names, authorities, 0..4).prop_map(
+    (select(vec!["good", "wild", "bad", "gone", "other/good", "third/wild"]), names, authorities, 0..4).prop_map(
         |(name, names, authorities, form)| {
             let builder = secret(name, &names);
             let builder =
@@ -88,12 +88,13 @@ fn any_object() -> impl Strategy<Value = Object> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
     let stats = (prop::option::of(9000u16..9002), secret(), secret());
-    (secret(), secret(), any::<bool>(), any::<bool>(), stats).prop_map(
-        |(default_secret, client_certificate, allow, classless, (port, stats_secret, client_ca))| {
+    (secret(), secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
+        |(default_secret, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {
             let mut settings = Settings {
                 tls: Tls { default_secret, ..Tls::default() },
                 external_names: ExternalNames { allow, cluster_local: false },
                 ingress: crate::settings::Ingress { classless, ..Default::default() },
+                namespace_ownership: ownership,
                 ..Settings::default()
             };
             settings.upstream.client_certificate = client_certificate;
@@ -151,7 +152,7 @@ fn differing<K: Ord + Clone, V: PartialEq>(
 fn difference(before: &Model, now: &Model) -> Touched {
     Touched {
         http: differing(&before.http, &now.http),
-        https: differing(&before.https, &now.https),
+        https: &differing(&before.https, &now.https) | &(&before.refused ^ &now.refused),
         clusters: differing(&before.clusters, &now.clusters),
         endpoints: differing(&before.endpoints, &now.endpoints),
         secrets: differing(&before.secrets, &now.secrets),

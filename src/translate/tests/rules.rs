@@ -85,16 +85,20 @@ fn a_bad_path_or_host_costs_only_itself() {
 }
 
 #[test]
-fn a_default_backend_ends_its_own_hosts_and_takes_all_others() {
+fn a_default_backend_takes_only_hosts_that_no_rule_names() {
     let world = world()
         .with(ingress("own").created(1).host("x.com").path("Prefix", "/x", "a:80").default_backend("b:80"))
         .with(ingress("all").created(2).default_backend("c:80"))
         .with(ingress("other").created(3).host("y.com").path("Prefix", "/y", "a:80"));
-    assert_eq!(world.http("x.com"), ["/x/ shop/a/http", "/* shop/b/http"]);
-    assert_eq!(world.http("y.com"), ["/y/ shop/a/http", "/* shop/c/http"]);
-    // Without rules beats older.
+    assert_eq!(world.http("x.com"), ["/x/ shop/a/http"]);
+    assert_eq!(world.http("y.com"), ["/y/ shop/a/http"]);
+    // An Ingress without rules wins against an older one with rules.
     assert_eq!(world.http(""), ["/* shop/c/http"]);
-    assert_eq!(world.problems(), [""; 0]);
+    assert_eq!(
+        world.problems(),
+        ["Ingress shop/own: spec.defaultBackend: the default backend of hosts that no rule names is that of Ingress \
+          shop/all; default backend not used"]
+    );
 }
 
 #[test]
@@ -105,17 +109,23 @@ fn of_two_ingresses_without_rules_the_oldest_holds() {
     assert_eq!(world.http(""), ["/* shop/a/http"]);
     assert_eq!(
         world.problems(),
-        ["Ingress shop/young: spec.defaultBackend: the default backend of host \"*\" is that of Ingress shop/old; \
-          not used for \"*\""]
+        [
+            "Ingress shop/young: spec.defaultBackend: the default backend of hosts that no rule names is that of Ingress \
+          shop/old; default backend not used"
+        ]
     );
 }
 
 #[test]
-fn a_host_without_paths_goes_to_the_default_backend_else_404() {
-    let world = world().with(ingress("i").host("x.com"));
-    assert_eq!(world.http("x.com"), ["/* 404"]);
+fn a_rule_without_paths_goes_to_the_default_backend_of_its_ingress_else_404() {
+    let world = world().with(ingress("d").default_backend("a:80"));
+    assert_eq!(world.with(ingress("i").host("x.com")).http("x.com"), ["/* 404"]);
+    let world = super::fixtures::world().with(ingress("i").host("x.com").default_backend("b:80"));
+    assert_eq!(world.http("x.com"), ["/* shop/b/http"]);
     let world = world.with(ingress("d").default_backend("a:80"));
-    assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
+    assert_eq!(world.http("x.com"), ["/* shop/b/http"]);
+    assert_eq!(world.http(""), ["/* shop/a/http"]);
+    assert_eq!(world.problems(), [""; 0]);
 }
 
 #[test]
@@ -124,6 +134,15 @@ fn a_wildcard_takes_one_label_and_its_default_backend_all() {
     assert_eq!(world.http("*.x.com"), ["1: /* shop/a/http"]);
     let world = world.with(ingress("d").default_backend("b:80"));
     assert_eq!(world.http("*.x.com"), ["1: /* shop/a/http", "/* shop/b/http"]);
+}
+
+#[test]
+fn a_name_of_a_wildcard_gets_404_and_one_of_several_labels_what_nameless_hosts_get() {
+    let world = world()
+        .with(ingress("i").host("*.x.com").path("Prefix", "/p", "a:80"))
+        .with(ingress("any").host("").path("Prefix", "/any", "c:80"))
+        .with(ingress("d").default_backend("b:80"));
+    assert_eq!(world.http("*.x.com"), ["1: /p/ shop/a/http", "1: /* 404", "/any/ shop/c/http", "/* shop/b/http"]);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use crate::translate::{Dirty, Translator};
 /// Two worlds with both Ingresses, of which the older one is being deleted: by itself, and with its namespace `going`.
 fn going(old: IngressBuilder, young: IngressBuilder) -> [World; 2] {
     let names = ["x.com", "*.x.com"];
-    let world = || world().with(young.clone().created(2)).with(secret("one", &["x.com"])).with(secret("two", &names));
+    let world =
+        || world().shared().with(young.clone().created(2)).with(secret("one", &["x.com"])).with(secret("two", &names));
     let old = old.created(1);
     let by_namespace = world().with(old.clone().namespace("going"));
     let by_namespace = by_namespace.with(service("going/b").port("http", 80)).with(secret("going/two", &names));

@@ -213,16 +213,16 @@ fn secrets_of_another_namespace_are_not_used() {
 }
 
 #[test]
-fn a_certificate_for_other_names_is_presented_with_a_warning() {
-    let world = world().with(secret("cert", &["y.com"])).with(rule("i", "x.com").tls(&["x.com"], "cert"));
-    assert_eq!(world.chains(), ["x.com shop/cert"]);
-    assert_eq!(
-        world.problems(),
-        [
-            "Ingress shop/i: spec.tls[0].secretName: the certificate of Secret \"shop/cert\" does not cover host \"x.com\"; \
-          presented all the same"
-        ]
-    );
+fn a_certificate_for_other_names_is_not_presented() {
+    let hosts = ["x.com", "y.com"];
+    let world = world().with(secret("cert", &["y.com"])).with(rule("i", "x.com").host("y.com").tls(&hosts, "cert"));
+    assert_eq!(world.chains(), ["y.com shop/cert"]);
+    let fault = "Ingress shop/i: spec.tls[0].secretName: the certificate of Secret \"shop/cert\" does not cover all hosts of \
+                 this entry";
+    assert_eq!(world.problems(), [format!("{fault}; no TLS for \"x.com\"")]);
+    let world = world.with(secret("default", &["q.com"])).default_secret("default");
+    assert_eq!(world.chains(), ["x.com shop/default", "y.com shop/cert", "* shop/default"]);
+    assert_eq!(world.problems(), [format!("{fault}; default certificate for \"x.com\"")]);
 }
 
 #[test]

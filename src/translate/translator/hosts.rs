@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::clusters::led_to;
+use super::ownership::{Claim, Standing};
 use super::{Translator, set};
 use crate::model::{Host, TlsHost, Touched, VirtualHost};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{Kind, Objects};
-use crate::translate::host;
-use crate::translate::ingress::Parsed;
+use crate::translate::host::parent;
+use crate::translate::ingress::{Parsed, Target};
 use crate::translate::problem::Problem;
-use crate::translate::tls::{self, Asking, Chain};
+use crate::translate::tls::{self, Asking, Chain, Routing, is_of};
 use crate::translate::virtual_host::{Around, HostRules, Side};
 
 /// All that is made of a host.
@@ -23,11 +24,14 @@ pub struct Made {
     problems: Vec<Arc<Problem>>,
     missed: Vec<tls::Missed>,
     in_rules: bool,
+    /// Whether TLS connections for the host are refused.
+    refused: bool,
+    claim: Option<Claim>,
 }
 
 impl Translator {
     /// The Ingresses that name a host, in the order of precedence.
-    fn naming(&self, host: &Host) -> Vec<&Parsed> {
+    pub(super) fn naming(&self, host: &Host) -> Vec<&Parsed> {
         let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
         ingresses.filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed).collect()
     }
@@ -40,15 +44,22 @@ impl Translator {
 
     /// Puts `made` in the place of what there was of a host.
     pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
-        let Made { http, https, chain, problems, missed, in_rules } = made;
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.ledger.remove(&site.problems);
             self.outcomes.replace(host, &site.missed, &[]);
         } else if let Some(site) = self.sites.get_mut(host) {
             self.ledger.replace(&site.problems, &problems);
             self.outcomes.replace(host, &site.missed, &missed);
-            (site.problems, site.missed, site.chain) = (problems, missed, chain);
+            (site.problems, site.missed, site.chain, site.claim) = (problems, missed, chain, claim);
             self.sites.set_in_rules(host, in_rules);
+        }
+        let changed = match refused {
+            true => self.model.refused.insert(host.clone()),
+            false => self.model.refused.remove(host),
+        };
+        if changed {
+            touched.https.insert(host.clone());
         }
         if self.model.http.get(host) != http.as_ref() {
             self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
@@ -75,31 +86,48 @@ impl Translator {
             return Made::default();
         }
         let mut problems = Vec::new();
-        let own = HostRules::merge(host, &naming, &settings.regexes, &mut problems);
-        let in_rules = own.named();
-        let rules_of = |host: &Host| HostRules::merge(host, &self.naming(host), &settings.regexes, &mut Vec::new());
-        let parent = host::parent(host);
-        let above = (!in_rules).then(|| (parent.as_ref().map(rules_of).unwrap_or_default(), rules_of(&Host::Any)));
-        let around = Around { own, above, catch_all: self.catch_all.as_ref() };
-        let everywhere = *host == Host::Any && self.catch_all.is_some();
+        let standing = self.standing(host, settings);
+        standing.report(host, &mut problems);
+        let in_rules = !standing.served.is_empty();
+        let wildcard = matches!(host, Host::Wildcard(_));
+        let above = parent(host).filter(|_| !in_rules).map(|parent| (self.standing(&parent, settings), parent));
+        let nameless = (*host != Host::Any && (wildcard || !in_rules)).then(|| self.standing(&Host::Any, settings));
+        let mut around = Around {
+            own: HostRules::merge(host, &standing.served, &settings.regexes, &mut problems),
+            parent: above.as_ref().map(|(standing, parent)| rules(standing, parent, settings)),
+            nameless: nameless.as_ref().map(|standing| rules(standing, &Host::Any, settings)),
+            catch_all: self.nameless.catch_all.as_ref(),
+        };
+        let everywhere = *host == Host::Any && around.catch_all.is_some();
         let http = (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText, &nobody()));
         if *host == Host::Any {
             let https = self.default_host(&around, objects, settings);
             let problems = problems.into_iter().map(Arc::new).collect();
-            return Made { http, https, chain: None, problems, missed: Vec::new(), in_rules };
+            return Made { http, https, problems, in_rules, ..Made::default() };
         }
-        let above = parent.as_ref().and_then(|parent| self.sites.get(parent)).and_then(|site| site.chain.as_ref());
+        let levels = [Some(&standing), above.as_ref().map(|(above, _)| above), nameless.as_ref()];
+        let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
+        let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
+        let default = self.general.ground.default_secret.as_ref();
+        let parent = parent(host).and_then(|parent| self.sites.get(&parent));
         let (naming, beside) = asking(host, &naming);
-        let found = tls::chain(host, &naming, &beside, above, self.general.ground.default_secret.as_ref());
+        let found = tls::chain(host, &naming, &beside, parent.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
         let https = found.chain.as_ref().map(|chain| {
+            // The default backend of one namespace is not served with the certificate of another.
+            let trusted =
+                |target: &&Target| Some(&chain.secret) == default || is_of(&chain.secret, &target.origin.namespace);
+            around.catch_all = around.catch_all.filter(trusted);
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
             let virtual_host = around.virtual_host(host, Side::Tls, &origin);
             let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
             TlsHost { secret, minimum, maximum, virtual_host, origins }
         });
+        // Without this, clients would get the certificate and the routes of the wildcard above.
+        let refused = https.is_none() && parent.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
-        Made { http, https, chain: found.chain, problems, missed: found.missed, in_rules }
+        let claim = standing.claim.filter(|_| wildcard);
+        Made { http, https, refused, chain: found.chain, problems, missed: found.missed, in_rules, claim }
     }
 
     /// What clients without a known server name are served, if there is a default certificate.
@@ -115,6 +143,11 @@ impl Translator {
 /// Stands where an origin is asked for and never needed: what has no object behind it is not served.
 fn nobody() -> ObjectRef {
     ObjectRef::new(Kind::Ingress.as_str(), "", "")
+}
+
+/// The rules of a host, conflicts decided; their problems are reported where the host itself is made.
+fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostRules<'a> {
+    HostRules::merge(host, &standing.served, &settings.regexes, &mut Vec::new())
 }
 
 /// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.

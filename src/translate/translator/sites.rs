@@ -11,13 +11,17 @@ use crate::translate::ingress::Parsed;
 use crate::translate::problem::Problem;
 use crate::translate::tls::{Chain, Missed};
 
+use super::ownership::Claim;
+
 /// A host that an Ingress names, in a rule or for TLS.
 #[derive(Debug, Default)]
 pub struct Site {
     /// The Ingresses that name it, in the order of precedence.
     pub ingresses: Few<Precedence>,
-    /// Whether any of them does in a rule.
+    /// Whether any of them does in a rule that is served.
     pub in_rules: bool,
+    /// The claim of its owner. Kept for wildcards alone, where the names below ask for it.
+    pub claim: Option<Claim>,
     /// What it is served with behind TLS.
     pub chain: Option<Chain>,
     /// What is wrong with the Ingresses for this host alone.
@@ -45,11 +49,6 @@ impl Sites {
     /// The same, to be changed.
     pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
         self.sites.get_mut(host).map(|site| &mut **site)
-    }
-
-    /// All hosts.
-    pub fn all(&self) -> impl Iterator<Item = &Host> {
-        self.sites.keys()
     }
 
     /// An Ingress names these hosts.
@@ -96,10 +95,13 @@ impl Sites {
         self.sites.remove(host).map(|site| *site)
     }
 
-    /// Adds to `hosts` those whose virtual host or chain is made of what is said of one of them.
+    /// Extends `hosts` with every host whose owner, virtual host or filter chain depends on one of them.
     pub fn close(&self, hosts: &mut BTreeSet<Host>) {
         if hosts.contains(&Host::Any) {
             hosts.extend(self.borrowing.iter().cloned());
+            // Envoy's domains of wildcards also take names that no rule names.
+            let wildcards = self.sites.range(Host::Wildcard("".into())..Host::Any);
+            hosts.extend(wildcards.map(|(host, _)| host.clone()));
         }
         let wildcards = hosts.iter().filter(|host| matches!(host, Host::Wildcard(_)));
         let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flat_map(Few::iter).cloned().collect();

@@ -52,7 +52,13 @@ pub const CASES: &[Case] = &[
     ("path-with-fragment", PATH, "spec.rules[0].http.paths[0].path", "has \"#\"", "path left out"),
     ("newcomer", "Conflicted", "spec.rules[0].http.paths[0]", "of Ingress default/good", "path left out"),
     ("twice", "Conflicted", "spec.rules[0].http.paths[1]", "of this Ingress", "path left out"),
-    ("second-default", "Conflicted", "spec.defaultBackend", "is that of Ingress default/good-default", "not used for"),
+    (
+        "second-default",
+        "Conflicted",
+        "spec.defaultBackend",
+        "is that of Ingress default/good-default",
+        "default backend not used",
+    ),
     ("missing-secret", SECRET, "spec.tls[0].secretName", "does not exist", "no TLS for \"missing-secret.test\""),
     ("secret-no-pem", SECRET, "spec.tls[0].secretName", "no PEM block", "no TLS for \"secret-no-pem.test\""),
     (
@@ -65,7 +71,7 @@ pub const CASES: &[Case] = &[
     ("secret-mismatch", SECRET, "spec.tls[0].secretName", "does not match the certificate", "no TLS for"),
     ("secret-other-type", SECRET, "spec.tls[0].secretName", "neither of type", "no TLS for"),
     ("secret-unnamed", SECRET, "spec.tls[0].secretName", "no default certificate", "no TLS for"),
-    ("uncovered-host", "Ambiguous", "spec.tls[0].secretName", "does not cover host", "presented all the same"),
+    ("uncovered-host", SECRET, "spec.tls[0].secretName", "does not cover all hosts", "no TLS for"),
     ("uncovered-rules", TLS, "spec.tls[0]", "covers no host of the rules", "left out"),
     (
         "tls-unknown-version",
