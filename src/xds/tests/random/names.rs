@@ -103,6 +103,9 @@ struct Server {
     /// State of the world: the last response, where each holds everything; and whether the same may be said again.
     whole: Option<BTreeMap<String, Version>>,
     whole_again: bool,
+    /// State of the world: whether something was rejected. The way back to what was accepted before is said, although a
+    /// response in between may have said it too.
+    returns: bool,
     nonce: String,
     /// Names in each response that is not answered yet.
     under_way: BTreeMap<String, Vec<String>>,
@@ -199,6 +202,7 @@ impl World {
         let first = !std::mem::replace(&mut self.server.begun, true);
         let all = || NAMES.iter().map(|name| (*name).to_owned());
         let server = &mut self.server;
+        server.returns |= request.error.is_some();
         if let Some(names) = server.under_way.remove(&request.nonce) {
             match request.error.is_some() {
                 // One of them is at fault: the others may come again without it.
@@ -295,7 +299,8 @@ impl World {
             if !isolates && !wanted.map(|r| (r.name().to_string(), r.version())).eq(whole_sorted(&whole)) {
                 faults.push(format!("not everything of {missing:?}"));
             }
-            if !isolates && server.whole.as_ref() == Some(&whole) && !told_more {
+            let same = !isolates && server.whole.as_ref() == Some(&whole) && !told_more;
+            if same && !std::mem::take(&mut server.returns) {
                 faults.push("the same twice".to_owned());
             }
             server.whole = Some(whole);
