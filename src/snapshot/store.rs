@@ -372,6 +372,7 @@ impl Store {
                 changes.removed.push(old);
             }
         }
+        next.suspects.forget(&changes.removed);
         for resource in update.set {
             let resource: Arc<Resource> = resource.into();
             let typed = next.types.entry(resource.kind()).or_default();

@@ -57,6 +57,18 @@ impl Suspects {
         self.count.store(known.len(), Ordering::Relaxed);
     }
 
+    /// Forgets the suspects of `removed`: a resource that is created anew has no last good version.
+    pub fn forget(&self, removed: &[Arc<Resource>]) {
+        if self.is_empty() {
+            return;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_gone =
+            |own: &Resource| removed.iter().any(|gone| gone.kind() == own.kind() && gone.name() == own.name());
+        known.retain(|suspect| !is_gone(&suspect.resource));
+        self.count.store(known.len(), Ordering::Relaxed);
+    }
+
     /// The suspect of this type, name and version.
     pub fn find(&self, kind: ResourceType, name: &str, version: Version) -> Option<Suspect> {
         if self.is_empty() {

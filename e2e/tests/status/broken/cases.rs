@@ -94,7 +94,13 @@ pub const CASES: &[Case] = &[
         "entry left out",
     ),
     ("names", "EndpointNotValid", "addressType", "\"FQDN\" is not served", "EndpointSlice left out"),
-    ("second", "MultipleDefaultClasses", "ingressclass.kubernetes.io/is-default-class", "takes precedence", "every controller"),
+    (
+        "second",
+        "MultipleDefaultClasses",
+        "ingressclass.kubernetes.io/is-default-class",
+        "takes precedence",
+        "every controller",
+    ),
 ];
 
 const UNRESOLVED: &str = "ServiceUnresolvedReference";

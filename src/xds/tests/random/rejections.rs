@@ -257,6 +257,13 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
     }
 }
 
+/// Found by the property test: a cluster is removed, and comes back in the version that was rejected before.
+#[test]
+fn what_was_removed_is_not_brought_back_by_its_rejection() {
+    let history = [7934504308910251371, 278719127556859728, 4878128743641173678, 15338956469512294179];
+    live(Variant::Delta, CLUSTER, 0, &History(history.into()));
+}
+
 fn histories() -> impl Strategy<Value = History> {
     prop::collection::vec(any::<u64>(), 1..8).prop_map(History)
 }
