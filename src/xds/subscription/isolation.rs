@@ -458,7 +458,9 @@ impl Subscription {
                 let current = |resource: &Arc<Resource>| {
                     self.base.get(self.kind, resource.name()).is_some_and(|own| own.version() == resource.version())
                 };
-                let may_prove = response.full && !response.tainted && news.iter().all(current);
+                // Something else of the response may be at fault, too.
+                let all_are_suspects = suspects.len() == news.len();
+                let may_prove = response.full && !response.tainted && all_are_suspects && news.iter().all(current);
                 self.split(names, message, response.attempt.torn, may_prove);
             }
         }
