@@ -99,8 +99,7 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
             .push(line.replace(&format!(" {}", plural(Kind::Ingress)), "").replace("; retrying in 0.0 s", ""));
     }
     assert_eq!(origin(Kind::Ingress).kind, "Ingress");
-    let log = log.lock().unwrap().clone();
-    log
+    log.lock().unwrap().clone()
 }
 
 const TEXT: &str = "(spec.ingressClassName: not valid UTF-8)";
