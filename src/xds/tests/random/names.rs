@@ -415,25 +415,11 @@ impl World {
             // There is no word for what is gone.
             has.retain(|name, _| self.seen.get(self.kind, name).is_some());
         }
-        // While a fault is searched for in full states, what changes meanwhile may convict a resource that is good: it is
-        // reported as rejected, and sent again when it changes.
-        let types = self.bench.stream.types.get(&self.kind);
-        let rejected = types.filter(|_| self.is_full()).into_iter().flat_map(|types| types.rejected_names());
-        let convicted: BTreeSet<String> = rejected.map(ToString::to_string).collect();
-        let wanted: BTreeMap<String, Version> = wanted
-            .into_iter()
-            .filter_map(|(name, version)| match convicted.contains(&name) {
-                true => has.get(&name).map(|old| (name, *old)),
-                false => Some((name, version)),
-            })
-            .collect();
         if has != wanted {
-            let state = types.map(|types| types.describe()).unwrap_or_default();
-            self.fault(&format!("the client has {has:#?} and should have {wanted:#?}; the server: {state:#}"));
+            self.fault(&format!("the client has {has:#?} and should have {wanted:#?}"));
         }
         let Some(subscription) = self.bench.stream.types.get(&self.kind) else { return };
-        let apart: Vec<_> =
-            subscription.standing_apart().map(|(name, _)| name).filter(|name| !convicted.contains(&***name)).collect();
+        let apart: Vec<_> = subscription.standing_apart().map(|(name, _)| name).collect();
         if !apart.is_empty() {
             self.fault(&format!("remembered for nothing: {apart:?}"));
         }
