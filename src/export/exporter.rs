@@ -101,8 +101,10 @@ impl Exporter {
                         self.plan.done(ops, Instant::now());
                         continue;
                     }
-                    Err(error) if once => return Err(error),
-                    Err(error) => {
+                    Err((_, error)) if once => return Err(error),
+                    Err((written, error)) => {
+                        self.plan.done(ops.into_iter().take(written).collect(), Instant::now());
+                        self.plan.failed();
                         tracing::error!("{error}; retrying in {} s", RETRY.as_secs());
                         Some(Instant::now() + RETRY)
                     }
@@ -180,31 +182,36 @@ impl Exporter {
         Arc::new(Item { resource, version })
     }
 
-    /// Brings `ops` to disk; each type's files before the next type's.
-    fn apply(&mut self, ops: &[Op]) -> Result<(), DiskError> {
+    /// Brings `ops` to disk; each type's files before the next type's. An error says how many of `ops` were written before.
+    fn apply(&mut self, ops: &[Op]) -> Result<(), (usize, DiskError)> {
         let mut last = None;
-        for op in ops {
-            let kind = match op {
-                Op::Alone(item) => item.resource.kind(),
-                Op::Together(kind, _) => *kind,
-                Op::Remove((kind, _)) => *kind,
-            };
-            if last.replace(kind).is_some_and(|last| last != kind) {
-                self.disk.sync()?;
-            }
-            match op {
-                Op::Alone(item) => self.write(kind, item.resource.name(), response_alone(item), 1)?,
-                Op::Together(_, items) => self.write(kind, "", response(kind, items), items.len())?,
-                Op::Remove((_, name)) => {
-                    let file = file_name(kind, name, self.place.format);
-                    if self.disk.remove(&file)? {
-                        let (type_url, path) = (kind.short_name(), self.disk.path(&file));
-                        tracing::info!(type_url, path = %path.display(), "removed");
-                    }
+        for (written, op) in ops.iter().enumerate() {
+            self.apply_one(op, &mut last).map_err(|error| (written, error))?;
+        }
+        self.disk.sync().map_err(|error| (ops.len(), error))
+    }
+
+    fn apply_one(&mut self, op: &Op, last: &mut Option<ResourceType>) -> Result<(), DiskError> {
+        let kind = match op {
+            Op::Alone(item) => item.resource.kind(),
+            Op::Together(kind, _) => *kind,
+            Op::Remove((kind, _)) => *kind,
+        };
+        if last.replace(kind).is_some_and(|last| last != kind) {
+            self.disk.sync()?;
+        }
+        match op {
+            Op::Alone(item) => self.write(kind, item.resource.name(), response_alone(item), 1),
+            Op::Together(_, items) => self.write(kind, "", response(kind, items), items.len()),
+            Op::Remove((_, name)) => {
+                let file = file_name(kind, name, self.place.format);
+                if self.disk.remove(&file)? {
+                    let (type_url, path) = (kind.short_name(), self.disk.path(&file));
+                    tracing::info!(type_url, path = %path.display(), "removed");
                 }
+                Ok(())
             }
         }
-        self.disk.sync()
     }
 
     fn write(

@@ -173,6 +173,11 @@ impl Plan {
         self.unused.retain(|key, _| self.written.contains_key(key));
     }
 
+    /// Something could not be written: from now on the newest is tried, which is perhaps what can be.
+    pub fn failed(&mut self) {
+        self.rising = None;
+    }
+
     /// What is to be written of what lies behind routes.
     fn behind(&self, newest: &Items) -> Vec<Op> {
         let mut ops = Vec::new();

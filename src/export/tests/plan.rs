@@ -156,6 +156,21 @@ fn f1_changes_that_go_on_put_nothing_off() {
 }
 
 #[test]
+fn f1_what_cannot_be_written_holds_up_nothing_newer() {
+    let mut lab = Lab::with_a();
+    lab.plan.want(shop("b", 1));
+    lab.written();
+    lab.now += SETTLE;
+    let Next::Write(ops) = lab.plan.next(lab.now) else { panic!("the routes are due") };
+    assert_eq!(ops.iter().map(told).collect::<Vec<_>>(), ["RouteConfiguration web"]);
+    lab.plan.failed();
+    lab.plan.want(shop("c", 1));
+    assert_eq!(lab.written(), ["ClusterLoadAssignment c", "Cluster a,b,c"]);
+    assert_eq!(lab.after(SETTLE), ["RouteConfiguration web"]);
+    assert_eq!(lab.after(GRACE - SETTLE), ["Cluster a,c"], "no route ever led to b");
+}
+
+#[test]
 fn f1_what_is_taken_back_in_time_never_happens() {
     let mut lab = Lab::with_a();
     lab.plan.want(shop("b", 1));
