@@ -10,6 +10,10 @@ use super::Format;
 use super::layout::file_name;
 use crate::snapshot::ResourceType;
 
+/// The link of a mounted ConfigMap to its files. The links in the mount itself lead through this one; those of new files
+/// appear only after it has moved, when Envoy may have read already which files there are to be.
+const CURRENT: &str = "..data";
+
 /// Where Envoy sees the files, and how it learns that one is new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -26,7 +30,7 @@ pub struct Place {
 pub enum Reload {
     /// The file is renamed into its place.
     Rename,
-    /// Anything is renamed into the directory: a mounted ConfigMap, where that is the link `..data`.
+    /// The directory is a mounted ConfigMap or Secret: the kubelet renames the link [`CURRENT`] to change all files.
     Directory,
     /// It looks this often. Source: `PathConfigSource.poll_interval`, since Envoy 1.40.
     Poll(Duration),
@@ -35,7 +39,11 @@ pub enum Reload {
 impl Place {
     /// The path of a file, as Envoy sees it.
     pub fn path(&self, kind: ResourceType, name: &str) -> PathBuf {
-        self.directory.join(file_name(kind, name, self.format))
+        let file = file_name(kind, name, self.format);
+        match self.reload {
+            Reload::Directory => self.directory.join(CURRENT).join(file),
+            Reload::Rename | Reload::Poll(_) => self.directory.join(file),
+        }
     }
 
     /// "In the file with the resource `name` of type `kind`".
