@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,10 +24,6 @@ use crate::listening::{Slot, Slots};
 /// Connections that may wait to be accepted. With the usual 128, some of a thousand clients that come back at once are
 /// reset. Linux takes no more than `net.core.somaxconn`, which is as much.
 const BACKLOG: u32 = 4096;
-/// A client that is refused has this long to read why.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
-/// HTTP/2 for "go away": an empty SETTINGS frame, then GOAWAY with the code ENHANCE_YOUR_CALM, and room for the reason.
-const GO_AWAY: [u8; 26] = *b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x0b";
 
 /// Who may connect in what way.
 #[derive(Clone)]
@@ -158,28 +153,26 @@ impl Entrance {
             Ok(Err((reason, detail))) => return self.refusals.count(address, reason, &detail),
             Err(_) => return self.refusals.count(address, Refused::Timeout, ""),
         };
-        if let Some(stranger) = stranger {
-            self.refusals.count(address, Refused::Name, &stranger);
-            let status = Status::permission_denied(format!("nothing is served to this client: {stranger}"));
-            tokio::select! {
-                () = self.shared.turn_away(io, address, status) => {}
-                () = slot.evicted() => {}
+        let status = match stranger {
+            Some(stranger) => {
+                self.refusals.count(address, Refused::Name, &stranger);
+                Status::permission_denied(format!("nothing is served to this client: {stranger}"))
             }
-            return;
-        }
-        match self.places.take(address.ip(), &self.limits) {
-            Ok(place) => {
-                drop(slot);
-                self.shared.serve(io, address, roles).await;
-                drop(place);
-            }
-            Err(reason) => {
-                self.refusals.count(address, Refused::Connections, reason);
-                tokio::select! {
-                    () = refuse(io, reason) => {}
-                    () = slot.evicted() => {}
+            None => match self.places.take(address.ip(), &self.limits) {
+                Ok(_place) => {
+                    drop(slot);
+                    return self.shared.serve(io, address, roles).await;
                 }
-            }
+                Err(reason) => {
+                    self.refusals.count(address, Refused::Connections, reason);
+                    Status::resource_exhausted(reason)
+                }
+            },
+        };
+        // An answer, not GOAWAY: what GOAWAY refuses may be sent again at once, and gRPC does so in a loop.
+        tokio::select! {
+            () = self.shared.turn_away(io, address, status) => {}
+            () = slot.evicted() => {}
         }
     }
 }
@@ -237,20 +230,4 @@ pub(super) async fn admit(
     let roles = if leaf.is_some() { settings.policy.roles(&names) } else { Roles::default() };
     let stranger = roles.is_empty().then(|| format!("its certificate has {names}, which gives it no role"));
     Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, stranger })
-}
-
-/// Tells an HTTP/2 client why it is not served.
-async fn refuse(mut socket: Io, reason: &'static str) {
-    let mut frames = GO_AWAY.to_vec();
-    if let Some(length) = frames.get_mut(11) {
-        *length += u8::try_from(reason.len()).unwrap_or_default();
-    }
-    frames.extend(reason.as_bytes());
-    let told = async {
-        socket.write_all(&frames).await?;
-        socket.shutdown().await?;
-        // Closed with something unread, the connection would be reset, and the reason lost.
-        tokio::io::copy(&mut socket, &mut tokio::io::sink()).await
-    };
-    let _ = tokio::time::timeout(REFUSAL_LIMIT, told).await;
 }
