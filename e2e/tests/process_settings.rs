@@ -158,8 +158,9 @@ async fn namespaces_certificates_and_the_election_are_those_of_the_file() {
     let source = ["--kubeconfig", kubeconfig.to_str().expect("a path in UTF-8")];
     let mut lockgate = Lockgate::launch_by_file(&source, &file(1, CLUSTER));
     lockgate.wait_ready().await;
-    let objects = lockgate.get("/debug/objects").await.text();
-    assert!(objects.contains("shop/here") && !objects.contains("default/there"), "{objects}");
+    let objects = async || lockgate.get("/debug/objects").await.text();
+    wait_until("the objects", async || objects().await.contains("shop/here")).await;
+    assert!(!objects().await.contains("default/there"));
 
     wait_until("the Lease", async || lockgate.metric("lockgate_leader", &[]).await == 1.0).await;
     let get = async |what: &[&str]| {

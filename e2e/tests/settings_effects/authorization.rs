@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use e2e::authorizer::{DENIED, USER};
 use e2e::client::Answer;
-use e2e::{Authorizer, HttpAuthorizer, Target, http3, ports, wait_until};
+use e2e::{Authorizer, HttpAuthorizer, Target, http3, ports, wait_everywhere, wait_until};
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::Peer;
 use hyper::Method;
@@ -79,8 +79,7 @@ async fn nobody_is_asked_about_what_leads_nowhere() {
         let redirect = get(&plain, "/cart?deny").await;
         assert_eq!((redirect.status, redirect.header("location")), (301, "https://secure.test/cart?deny"));
         let with_port = Target::http(site.lockgate.http, "secure.test:80");
-        // Another connection may be another worker's, which takes up new routes a moment later.
-        wait_until("the redirect everywhere", async || get(&with_port, "/?deny").await.status == 301).await;
+        wait_everywhere("the redirect with a port", async || get(&with_port, "/?deny").await.status == 301).await;
         assert_eq!(get(&Target::http(site.lockgate.http, "nobody.test"), "/?deny").await.status, 404);
         let elsewhere = Target::https(site.lockgate.https, "nobody.test", site.authority.der()).opened_for(HOST);
         assert_eq!(get(&elsewhere, "/?deny").await.status, 421);

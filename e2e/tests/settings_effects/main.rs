@@ -12,7 +12,7 @@ mod tls;
 mod tracing;
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports, wait_until};
+use e2e::{Authority, Echo, Envoy, Lockgate, Manifests, Source, Target, lockgate, ports, wait_everywhere};
 
 /// The host that is served, behind TLS too.
 const HOST: &str = "shop.test";
@@ -69,7 +69,7 @@ impl Site {
         let ingress = ingress("redirecting", host, "shop", Some("redirecting-tls"));
         self.manifests.write("redirecting.yaml", &documents(&[pair, ingress.replace("namespace: default", redirect)]));
         let plain = Target::http(self.lockgate.http, host);
-        wait_until("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
+        wait_everywhere("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
         plain
     }
 
