@@ -105,6 +105,13 @@ impl Pair {
     }
 }
 
+/// DER as PEM.
+pub fn pem(label: &str, der: &[u8]) -> String {
+    let base64 = BASE64_STANDARD.encode(der);
+    let lines: Vec<&str> = base64.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
 /// The certificate in the manifest of a Secret.
 ///
 /// # Panics

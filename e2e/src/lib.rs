@@ -6,6 +6,7 @@
 //! directories are a test's own, so tests run side by side, unless they measure (see `tests/hitless.rs`).
 
 pub mod apiserver;
+pub mod attacks;
 pub mod authorizer;
 pub mod backend;
 pub mod certificates;

@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use e2e::attacks::floods::{self, PATHS, TEXT};
 use e2e::manifests::{ingress, ingress_class};
 use e2e::{ApiServer, Lockgate, Source, wait_until};
 use serde_json::{Value, json};
 
-/// The paths of an Ingress of about 1 MB.
-const PATHS: usize = 11_000;
 /// Ingresses of the flood, each with three Events to be told.
 const INGRESSES: usize = 1000;
 /// How soon the victim is told, on a machine that does other things too. A fault is held for one second.
@@ -36,16 +35,7 @@ fn lines(lockgate: &Lockgate, namespace: &str) -> Vec<String> {
 
 /// An Ingress in `attacker` with annotations and paths that no Service serves.
 fn wrong(name: &str, annotations: Value, paths: usize) -> Value {
-    let path = |at: usize| {
-        let backend = json!({ "service": { "name": "none", "port": { "number": 1 } } });
-        json!({ "path": format!("/{at}"), "pathType": "Exact", "backend": backend })
-    };
-    let paths: Vec<Value> = (0..paths).map(path).collect();
-    json!({
-        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-        "metadata": { "name": name, "namespace": "attacker", "annotations": annotations },
-        "spec": { "rules": [{ "host": format!("{name}.test"), "http": { "paths": paths } }] },
-    })
+    floods::wrong("attacker", name, "lockgate", annotations, paths)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +47,7 @@ async fn an_object_as_large_as_it_may_be_writes_little() {
     let large = wrong("large", json!({}), PATHS).to_string();
     println!("an Ingress of {} kB with {PATHS} faults", large.len() / 1000);
     server.kubectl(&["create", "-f", "-"], &large).await;
-    let long = wrong("long", json!({ "projectcontour.io/response-timeout": "x".repeat(250_000) }), 1).to_string();
+    let long = wrong("long", floods::long_annotation(), 1).to_string();
     server.kubectl(&["create", "-f", "-"], &long).await;
     lockgate.logged(&["name=large", "does not exist"]).await;
     lockgate.logged(&["name=long", "is not a duration"]).await;
@@ -70,7 +60,7 @@ async fn an_object_as_large_as_it_may_be_writes_little() {
     assert!(longest <= 2000, "a line of {longest} bytes");
     assert!(page.len() <= 30_000, "/debug/problems: {} bytes", page.len());
     // What is left out is stated, and what is counted is true.
-    lockgate.logged(&["name=long", "(250000 characters) is not a duration"]).await;
+    lockgate.logged(&["name=long", &format!("({TEXT} characters) is not a duration")]).await;
     lockgate.logged(&["name=large", &format!("{} more problems", PATHS - 20)]).await;
     let count = lockgate.metric("lockgate_problems", &["reason=\"ServiceUnresolvedReference\""]).await;
     assert_eq!(count, PATHS as f64 + 1.0);
@@ -81,7 +71,7 @@ async fn an_object_as_large_as_it_may_be_writes_little() {
     wait_until("the other Event", async || events(&server, "attacker", "long").await.len() == 2).await;
     let notes: Vec<String> =
         events(&server, "attacker", "long").await.iter().map(|one| one["note"].to_string()).collect();
-    assert!(notes.iter().any(|note| note.contains("(250000 characters) is not a duration")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains(&format!("({TEXT} characters) is not a duration"))), "{notes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,12 +82,7 @@ async fn a_flood_of_events_does_not_delay_those_of_another_tenant() {
     let lockgate = start(&server).await;
     let mut flood = String::new();
     for at in 0..INGRESSES {
-        let annotations = json!({
-            "projectcontour.io/response-timeout": "x",
-            "projectcontour.io/tls-minimum-protocol-version": "1.3",
-            "projectcontour.io/tls-maximum-protocol-version": "1.2",
-        });
-        write!(flood, "---\n{}\n", wrong(&format!("i{at}"), annotations, 1)).expect("memory");
+        write!(flood, "---\n{}\n", wrong(&format!("i{at}"), floods::annotations(), 1)).expect("memory");
     }
     server.kubectl(&["create", "-f", "-"], &flood).await;
     let found = async || lockgate.metric("lockgate_problems", &[]).await;

@@ -1,99 +1,18 @@
 //! Who holds a certificate of the same authority is not yet an Envoy: private keys are for the names of Envoys alone.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::Bytes;
+use e2e::attacks::roles::{self, Answers, answers, nothing};
 use e2e::certificates::{Pair, issue};
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Authority, Lockgate, Manifests, Mount, Source, Target, wait_until};
-use hyper::Method;
 use rustls::pki_types::CertificateDer;
 
 const HOST: &str = "shop.test";
-const SECRETS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
-/// What a client is answered, by every way in: the status of HTTP, or `grpc-status`. `key` is whether some answer held
-/// the private key of a host.
-#[derive(Debug, PartialEq, Eq)]
-struct Answers {
-    by_way: BTreeMap<&'static str, String>,
-    key: bool,
-}
-
-/// A request for all resources of a type, in protobuf, framed for gRPC.
-fn request(type_url: &str) -> Bytes {
-    let node = [&[1 << 3 | 2, 4][..], b"test"].concat();
-    let length = |bytes: &[u8]| u8::try_from(bytes.len()).expect("a short field");
-    let mut message = [&[2 << 3 | 2, length(&node)][..], &node].concat();
-    if !type_url.is_empty() {
-        message.extend([&[4 << 3 | 2, length(type_url.as_bytes())][..], type_url.as_bytes()].concat());
-    }
-    let name = b"default/cert";
-    message.extend([&[3 << 3 | 2, length(name)][..], name].concat());
-    let size = u32::try_from(message.len()).expect("a short message").to_be_bytes();
-    [&[0][..], &size, &message].concat().into()
-}
-
-/// Asks for secrets, clusters, the status of clients, and what replicas ask each other.
+/// Asks for the host's certificate, and for all else, on a port of this machine.
 async fn ask(port: u16, root: &CertificateDer<'static>, own: &Pair) -> Answers {
-    const DISCOVERY: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService";
-    let target = Target::https(port, "localhost", root.clone()).showing(own);
-    let grpc = target.clone().over_http2().field("content-type", "application/grpc").field("te", "trailers");
-    let json = Bytes::from(r#"{"node": {"id": "test"}, "resource_names": ["default/cert"]}"#);
-    let empty = Bytes::from_static(&[0; 5]);
-    let asked = [
-        ("ADS", &grpc, format!("{DISCOVERY}/StreamAggregatedResources"), request(SECRETS)),
-        ("SDS", &grpc, "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets".to_owned(), request("")),
-        ("SDS unary", &grpc, "/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets".to_owned(), request("")),
-        ("CDS unary", &grpc, "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters".to_owned(), request("")),
-        (
-            "CSDS",
-            &grpc,
-            "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus".to_owned(),
-            empty.clone(),
-        ),
-        (
-            "CSDS stream",
-            &grpc,
-            "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus".to_owned(),
-            empty,
-        ),
-        ("REST secrets", &target, "/v3/discovery:secrets".to_owned(), json.clone()),
-        ("REST clusters", &target, "/v3/discovery:clusters".to_owned(), json),
-        ("REST status", &target, "/v3/discovery:client_status".to_owned(), Bytes::from_static(b"{}")),
-    ];
-    let (mut by_way, mut key) = (BTreeMap::new(), false);
-    for (way, target, path, body) in asked {
-        let answer = match target.send(Method::POST, &path, body).await {
-            Ok(answer) => {
-                key |= answer.body.windows(b"PRIVATE KEY".len()).any(|part| part == b"PRIVATE KEY");
-                match answer.header("grpc-status") {
-                    // In trailers if there was something before.
-                    "" if way.contains("REST") => answer.status.to_string(),
-                    "" if answer.body.is_empty() => "gRPC, nothing".to_owned(),
-                    "" => "gRPC, answered".to_owned(),
-                    status => format!("gRPC {status}"),
-                }
-            }
-            Err(_) => "no connection".to_owned(),
-        };
-        by_way.insert(way, answer);
-    }
-    let replica = target.field("content-type", "application/json");
-    let replica = replica.send(Method::POST, "/lockgate/v1/accepted", "[]").await;
-    by_way.insert("replica", replica.map_or("no connection".to_owned(), |answer| answer.status.to_string()));
-    Answers { by_way, key }
-}
-
-/// All ways but some answer the same.
-fn answers(key: bool, all: [&str; 2], but: &[(&'static str, &str)]) -> Answers {
-    let ways = ["ADS", "SDS", "SDS unary", "CDS unary", "CSDS", "CSDS stream"].map(|way| (way, all[0]));
-    let rest = ["REST secrets", "REST clusters", "REST status", "replica"].map(|way| (way, all[1]));
-    let mut by_way: BTreeMap<_, _> = ways.into_iter().chain(rest).map(|(way, is)| (way, is.to_owned())).collect();
-    by_way.extend(but.iter().map(|(way, is)| (*way, (*is).to_owned())));
-    Answers { by_way, key }
+    roles::ask(&Target::https(port, "localhost", root.clone()).showing(own), "default/cert").await
 }
 
 /// What an Envoy is answered: everything, but not what replicas ask.
@@ -105,11 +24,6 @@ fn envoy() -> Answers {
 fn envoy_without_hosts() -> Answers {
     let but = [("ADS", "gRPC, nothing"), ("SDS", "gRPC, nothing"), ("replica", "403")];
     answers(false, ["gRPC, answered", "200"], &but)
-}
-
-/// What is answered to a certificate without a role: nothing.
-fn nothing() -> Answers {
-    answers(false, ["gRPC 7", "403"], &[])
 }
 
 /// What a gRPC client is answered: no secrets, nothing of others.

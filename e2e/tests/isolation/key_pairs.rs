@@ -9,9 +9,9 @@ mod verdicts;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use e2e::attacks::key_pairs::{fixture, malformed};
 use e2e::certificates::Pair;
 use e2e::manifests::{documents, ingress, ingress_class, service};
-use e2e::process::repository;
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
 use lockgate::source::secret;
 use rustls::pki_types::PrivateKeyDer;
@@ -28,10 +28,6 @@ const VICTIMS: usize = 13;
 /// When certificates are judged: those of the fixtures are valid then.
 fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_830_000_000)
-}
-
-fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(repository().join("src/source/secret/tests").join(name)).expect("a fixture")
 }
 
 /// A chain of certificates and the key of the first, DER.
@@ -178,16 +174,6 @@ async fn odd_certificates_and_keys_have_the_verdict_of_envoy() {
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-}
-
-/// A certificate that `x509-parser` reads and BoringSSL does not: its common name is not UTF-8.
-fn malformed(pair: &Pair) -> Pair {
-    let mut der = pair.der.to_vec();
-    let name = b"\x55\x04\x03\x0c\x04test";
-    let at = der.windows(name.len()).rposition(|part| part == name).expect("the common name");
-    der[at + 5] = 0xff;
-    let certificate = String::from_utf8(pem("CERTIFICATE", &der)).expect("PEM");
-    Pair { certificate, der: der.into(), key: pair.key.clone() }
 }
 
 /// Victims, an attacker, and the controller that serves them.

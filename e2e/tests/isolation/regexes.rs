@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use e2e::Target;
+use e2e::attacks::regexes::{accepted, long_path, rejected};
 use e2e::manifests::service;
 
 use crate::site::{HOST, Site};
@@ -27,16 +28,6 @@ fn ingress(name: &str, host: &str, annotations: &str, paths: &[String]) -> Strin
     text
 }
 
-/// A path of nearly 60 KiB, the most that Envoy takes, of `letters` in an order that does not repeat.
-fn long_path(letters: &[u8], seed: u64) -> String {
-    let mut random = seed;
-    let letter = |_| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        letters[(random >> 33) as usize % letters.len()] as char
-    };
-    format!("/{}", (0..60_000).map(letter).collect::<String>())
-}
-
 /// How long a request for the attacker's host takes.
 async fn time(site: &Site, host: &str, path: &str) -> Duration {
     let mut connection = Target::http(site.lockgate.http, host).connect().await.expect("a connection");
@@ -47,8 +38,7 @@ async fn time(site: &Site, host: &str, path: &str) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
-    // 6.4 KB. Each has an automaton of millions of states, so that Envoy took 0.4 s for each of them and a long path.
-    let bad: Vec<String> = (0..50).map(|i| format!("/(.*a.{{300}}|.*b.{{299}}|(a|b)*a(a|b){{60}}){i}.*")).collect();
+    let bad = rejected();
     let objects = [ingress("attacker", ATTACKER, "", &bad), service("attacker", "", &[])];
     let site = Site::with_objects("", &objects).await;
     // The log lists the first problems of an object, and counts the others.
@@ -71,11 +61,7 @@ async fn regexes_that_would_block_a_worker_are_rejected_and_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_worst_that_a_tenant_can_still_do_takes_milliseconds() {
-    // As many steps as there may be, in as many regular expressions: each scans the whole path, and none matches.
-    let heavy = (0..4).map(|i| format!("/.*[0-9]{{3}}.{{7}}x{i}"));
-    let medium = (4..9).map(|i| format!("/.*a.{{3}}x{i}"));
-    let light = (9..32).map(|i| format!("/.*[a-z]{{3}}[^a-z]{{2}}x{i}"));
-    let bad: Vec<String> = heavy.chain(medium).chain(light).collect();
+    let bad = accepted();
     let redirect = "ingress.kubernetes.io/force-ssl-redirect: 'true'";
     let many: Vec<String> = (0..2_000).map(|i| format!("/aaaaaaaaaaaaaaaaaaaa/{i}")).collect();
     let objects = [

@@ -2,60 +2,24 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use e2e::attacks::undecodable::{self, annotated, broken_secret};
 use e2e::manifests::{documents, ingress, ingress_class};
 use e2e::{ApiServer, Authority, Envoy, Lockgate, Mode, Source, Target, wait_until};
 use hyper::Method;
 use serde_json::Value;
 
-/// Not UTF-8.
-const BYTES: &[u8] = b"\xff\xfe";
 const INGRESSES: &str = "/apis/networking.k8s.io/v1/namespaces/attacker/ingresses";
 const SECRETS: &str = "/api/v1/namespaces/attacker/secrets";
 const ATTACKER: &str = "{ apiVersion: v1, kind: Namespace, metadata: { name: attacker } }\n";
 
-/// A protobuf field with a length.
-fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let value = value.as_ref();
-    let mut bytes = vec![number << 3 | 2];
-    let mut length = value.len();
-    while length >= 0x80 {
-        bytes.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    bytes.push(length as u8);
-    bytes.extend(value);
-    bytes
-}
-
-/// An object in the form that the API server stores: four bytes, then a `runtime.Unknown`.
-fn envelope(api_version: &str, kind: &str, fields: &[Vec<u8>]) -> Vec<u8> {
-    let type_meta = [field(1, api_version), field(2, kind)].concat();
-    [b"k8s\0".to_vec(), field(1, type_meta), field(2, fields.concat())].concat()
-}
-
-/// With a label, so that each edition is a change.
-fn metadata(name: &str, edition: &str) -> Vec<u8> {
-    let label = field(11, [field(1, "edition"), field(2, edition)].concat());
-    field(1, [field(1, name), label].concat())
-}
-
-/// An Ingress of the attacker with two paths, the first of which is `/` and [`BYTES`].
+/// An Ingress of the attacker, of the default class.
 fn broken_ingress(name: &str, edition: &str) -> Vec<u8> {
-    let backend = field(4, [field(1, "none"), field(2, vec![2 << 3, 80])].concat());
-    let path = |path: &[u8]| field(1, [field(1, path), field(2, &backend), field(3, "Prefix")].concat());
-    let http = field(1, [path(&[b"/", BYTES].concat()), path(b"/good")].concat());
-    let rule = field(3, [field(1, "attacker.test"), field(2, http)].concat());
-    envelope("networking.k8s.io/v1", "Ingress", &[metadata(name, edition), field(2, rule)])
-}
-
-/// A Secret of the attacker whose type is [`BYTES`].
-fn broken_secret(name: &str, edition: &str) -> Vec<u8> {
-    envelope("v1", "Secret", &[metadata(name, edition), field(3, BYTES)])
+    undecodable::broken_ingress(name, "lockgate", "attacker.test", edition)
 }
 
 /// Writes an object in protobuf.
 async fn write(server: &ApiServer, method: Method, path: &str, object: Vec<u8>) {
-    let target = server.target().field("content-type", "application/vnd.kubernetes.protobuf");
+    let target = server.target().field("content-type", undecodable::CONTENT_TYPE);
     let answer = target.send(method, path, object).await.expect("an answer of the API server");
     assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text());
 }
@@ -180,21 +144,6 @@ const KINDS: [(&str, &str, &str); 7] = [
     ("ConfigMap", "v1", "/api/v1/namespaces/attacker/configmaps"),
     ("Namespace", "v1", "/api/v1/namespaces"),
 ];
-
-/// An object of a kind whose annotation is [`BYTES`].
-fn annotated(kind: &str, api_version: &str, name: &str) -> Vec<u8> {
-    let annotation = field(12, [field(1, "lockgate.dev/text"), field(2, BYTES)].concat());
-    let metadata = field(1, [field(1, name), annotation].concat());
-    let rest = match kind {
-        "Ingress" => field(2, field(1, field(4, [field(1, "none"), field(2, vec![2 << 3, 80])].concat()))),
-        "IngressClass" => field(2, field(1, "example.com/controller")),
-        "Service" => field(2, field(1, [field(2, "TCP"), vec![3 << 3, 80]].concat())),
-        "EndpointSlice" => field(4, "IPv4"),
-        "Secret" => field(3, "Opaque"),
-        _ => Vec::new(),
-    };
-    envelope(api_version, kind, &[metadata, rest])
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_kind_goes_on_and_shows_when_it_last_did() {

@@ -1,5 +1,7 @@
 //! Certificates and keys as they exist in the wild, and as nobody should write them.
 
+use e2e::attacks::key_pairs::mismatched;
+
 use super::der::Node;
 use super::verdicts::{Subject, pem};
 use super::{Material, fixture};
@@ -283,6 +285,12 @@ pub fn cases(good: &Material) -> Vec<Case> {
     ] {
         case(format!("{crt} with {key}"), pair(&fixture(crt), &fixture(key)), "same");
     }
+    let mismatched = mismatched();
+    case(
+        "rsa5000.crt with its modulus and another private exponent".into(),
+        pair(mismatched.certificate.as_bytes(), mismatched.key.as_bytes()),
+        "same",
+    );
     for (name, algorithm, verdict) in [
         ("P-256 by rcgen", &rcgen::PKCS_ECDSA_P256_SHA256, "same"),
         ("P-384 by rcgen", &rcgen::PKCS_ECDSA_P384_SHA384, "same"),

@@ -112,9 +112,7 @@ impl Judge {
     }
 }
 
-/// `der` as PEM.
+/// DER as PEM.
 pub fn pem(label: &str, der: &[u8]) -> Vec<u8> {
-    let base64 = BASE64_STANDARD.encode(der);
-    let lines: Vec<&str> = base64.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n")).into_bytes()
+    e2e::certificates::pem(label, der).into_bytes()
 }
