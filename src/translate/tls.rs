@@ -206,6 +206,8 @@ pub struct Found {
     pub problems: Vec<Problem>,
     /// The entries for it without a usable key pair.
     pub missed: Vec<Missed>,
+    /// Whether an entry that names it counts.
+    pub counts: bool,
 }
 
 /// An entry without a usable key pair, and what a host of it is served with instead.
@@ -266,7 +268,7 @@ pub fn is_of(secret: &SecretName, namespace: &str) -> bool {
 /// served with; an entry of an Ingress that has the name in a rule, and whose certificate covers it; the default certificate.
 ///
 /// Only entries of namespaces in `routing` count, and of these only the first namespace's if it asks for TLS. The wildcard's
-/// certificate is presented only if its namespace is in `routing`, too.
+/// certificate is presented only if its namespace is in `routing`, too, and is the first if that asks for TLS.
 ///
 /// Entries and wildcards of objects that are being deleted count only if no other object has an entry for the host.
 ///
@@ -286,13 +288,13 @@ pub fn chain(
     let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
     let counting = |asking: &&Asking| routing.counts(asking.namespace());
     let all: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(counting).copied().collect());
-    let first_is_above = routing
-        .first
-        .as_ref()
-        .is_some_and(|first| above.is_some_and(|above| !is_default(above) && is_of(&above.secret, &first.namespace)));
+    let is_of_first = |secret: &SecretName| routing.first.as_ref().is_some_and(|first| is_of(secret, &first.namespace));
+    let first_is_above = above.is_some_and(|above| !is_default(above) && is_of_first(&above.secret));
     let first_asks = first_is_above || asks(host, &first[0], &first[1]);
+    let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
     let [counted, beside] = if first_asks { first } else { all };
     let mut found = choose(host, &counted, &beside, above, default);
+    found.counts = !counted.is_empty();
     for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
         if let Some(first) = &routing.first {
             found.problems.push(ignored.ignored(host, first));

@@ -3,9 +3,11 @@
 //! Each attack runs in both modes of `namespaceOwnership`. The attacker's file also has a host of its own, so the test knows
 //! when Envoy has the whole attack: then the victim's answers and certificates must be those of before.
 
+use bytes::Bytes;
 use e2e::certificates::Pair;
 use e2e::manifests::{documents, ingress_class, service};
 use e2e::{Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
+use hyper::Method;
 
 /// The hosts of the victim, each with TLS: by the default certificate, except the last.
 const HOSTS: [&str; 4] = ["shop.test", "api.platform.test", "all.wild.test", "shop.victim.test"];
@@ -266,6 +268,32 @@ async fn a_wildcard_certificate_does_not_serve_the_host_of_another_namespace() {
             let other = site.tls("login.victim.test").opened_for("any.victim.test").get("/").await.expect("an answer");
             assert_eq!(other.status, 421, "{mode:?}");
         }
+    }
+}
+
+/// A chain of its own for a name below the wildcard would make Envoy answer 421 on connections for the wildcard.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rejected_below_a_wildcard_leaves_its_connections_as_they_are() {
+    for mode in MODES {
+        let site = Site::open(mode).await;
+        let spec = format!(
+            "{{ tls: [{{ hosts: [\"*.below.test\"], secretName: below }}], rules: [{}] }}",
+            rule("*.below.test", "Prefix", "/")
+        );
+        let below = site.authority.issue(&["*.below.test"]).secret("victim", "below");
+        site.manifests.write("below.yaml", &documents(&[below, ingress("victim", "below", 2020, &spec)]));
+        wait_until("the wildcard", async || site.over_tls("a.below.test").await.is_some()).await;
+        let mut kept = site.tls("a.below.test").connect().await.expect("a connection");
+        let own = Authority::new().issue(&["a.below.test"]).secret("evil", "own");
+        // In the other mode, a rule for the name is served.
+        let host = if mode == Ownership::Strict { "a.below.test" } else { "other.evil.test" };
+        let tls = "[{ hosts: [a.below.test], secretName: own }]";
+        let spec = format!("{{ tls: {tls}, rules: [{}] }}", rule(host, "Prefix", "/"));
+        let told: &[&str] = &["namespace=evil name=below", "spec.tls[0]", "a.below.test"];
+        site.attack("below", &[own, ingress("evil", "below", 2025, &spec)], &[told]).await;
+        let answer = kept.send(Method::GET, "/", Bytes::new()).await.expect("an answer");
+        assert_eq!((answer.status, answer.header("x-backend")), (200, "victim"), "{mode:?}");
+        assert_eq!(site.over_tls("a.below.test").await.as_deref(), Some("victim"), "{mode:?}");
     }
 }
 

@@ -82,6 +82,27 @@ fn a_wildcard_owns_the_names_below_it_but_for_older_ones() {
 }
 
 #[test]
+fn what_is_rejected_gives_a_name_below_a_wildcard_no_chain_of_its_own() {
+    let worlds = || [tenants(), tenants().default_secret("default").with(secret("default", &["*.x.com"]))];
+    for with_default in worlds() {
+        let world = with_default
+            .with(secret("wild", &["*.x.com"]))
+            .with(secret("evil/cert", &["a.x.com", "b.x.com"]))
+            .with(victim("*.x.com").tls(&["*.x.com"], "wild"));
+        let before = world.model();
+        let attacked = world
+            .with(attacker().host("a.x.com").path("Prefix", "/", "a:80").tls(&["a.x.com", "b.x.com"], "cert"))
+            .with(ingress("evil/hostless").created(9).host("c.x.com").path("Prefix", "/", "a:80").tls(&[], "nope"));
+        // A chain of its own would have Envoy answer 421 on the connections that were opened for the wildcard.
+        assert_eq!(attacked.model(), before);
+        assert_eq!(attacked.problems().len(), 4, "{:#?}", attacked.problems());
+        // An entry of the owner counts.
+        let entry = ingress("shop/entry").created(30).tls(&["b.x.com"], "wild");
+        assert!(attacked.with(entry).chains().contains(&"b.x.com shop/wild".to_owned()));
+    }
+}
+
+#[test]
 fn a_wildcard_does_not_take_older_names_below_it() {
     let world = tenants().with(victim("login.x.com")).with(attacker().host("*.x.com").path("Prefix", "/", "a:80"));
     assert_eq!(world.http("login.x.com"), VICTIMS);
@@ -282,6 +303,21 @@ fn a_shared_path_does_not_choose_the_certificate() {
     assert_eq!(with(&["x.com"]).problems().len(), 1);
     // The first namespace asks for no TLS.
     assert_eq!(with(&[]).chains(), ["x.com evil/cert", "* shop/default"]);
+}
+
+#[test]
+fn a_shared_path_does_not_bring_a_wildcard_certificate() {
+    let victim = || ingress("shop/victim").created(5).host("a.x.com").path("Prefix", "/", "a:80").tls(&["a.x.com"], "");
+    for victim in [victim(), victim().annotation("lockgate.dev/delegate-to", "evil")] {
+        let world = tenants()
+            .default_secret("default")
+            .with(secret("default", &["a.x.com"]))
+            .with(secret("evil/cert", &["*.x.com"]))
+            .with(victim)
+            .with(attacker().tls(&["*.x.com"], "cert").host("a.x.com").path("Prefix", "/e", "a:80"));
+        assert_eq!(world.chains(), ["a.x.com shop/default", "*.x.com evil/cert", "* shop/default"]);
+        assert_eq!(world.shared().chains(), ["a.x.com shop/default", "*.x.com evil/cert", "* shop/default"]);
+    }
 }
 
 #[test]

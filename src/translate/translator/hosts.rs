@@ -113,7 +113,11 @@ impl Translator {
         let (naming, beside) = asking(host, &naming);
         let found = tls::chain(host, &naming, &beside, parent.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
-        let https = found.chain.as_ref().map(|chain| {
+        // A host that only rejected rules and entries name is left to the wildcard above it. With a chain of its own, it would
+        // be answered 421 on the connections that were opened for the wildcard.
+        let named = in_rules || found.counts;
+        let chain = found.chain.filter(|_| named);
+        let https = chain.as_ref().map(|chain| {
             // The default backend of one namespace is not served with the certificate of another.
             let trusted =
                 |target: &&Target| Some(&chain.secret) == default || is_of(&chain.secret, &target.origin.namespace);
@@ -124,10 +128,10 @@ impl Translator {
             TlsHost { secret, minimum, maximum, virtual_host, origins }
         });
         // Without this, clients would get the certificate and the routes of the wildcard above.
-        let refused = https.is_none() && parent.is_some_and(|site| site.chain.is_some());
+        let refused = named && https.is_none() && parent.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
-        Made { http, https, refused, chain: found.chain, problems, missed: found.missed, in_rules, claim }
+        Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }
     }
 
     /// What clients without a known server name are served, if there is a default certificate.
