@@ -13,6 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::client::{Connection, Target, Unsent};
 use crate::figures::Durations;
+use crate::lab::echo::Echoed;
 
 /// What is sent.
 #[derive(Clone)]
@@ -27,12 +28,14 @@ pub struct Plan {
     pub connections: u32,
     /// Every how many requests a connection is closed and a new one made; `None` keeps it as long as the server does.
     pub renew_after: Option<u32>,
+    /// The namespace of the lab's echo server that must answer, if it must be one.
+    pub namespace: Option<String>,
 }
 
 impl Plan {
     /// 1,000 requests a second over 20 connections that are kept.
     pub fn new(target: Target, path: &str) -> Self {
-        Self { target, path: path.into(), rate: 1000, connections: 20, renew_after: None }
+        Self { target, path: path.into(), rate: 1000, connections: 20, renew_after: None, namespace: None }
     }
 }
 
@@ -54,7 +57,7 @@ struct State {
 pub struct Report {
     /// How long it ran.
     pub elapsed: Duration,
-    /// From the moment when a request was due to its complete answer, of those answered 200.
+    /// From the moment when a request was due to its complete answer, of those answered right.
     pub latencies: Durations,
     /// What else happened to a request: how often, and how many seconds after the start for the first time.
     pub failures: BTreeMap<String, (u64, f64)>,
@@ -104,7 +107,7 @@ impl Load {
 }
 
 impl Report {
-    /// Requests that were not answered 200.
+    /// Requests that were not answered 200, or by a wrong backend.
     pub fn failed(&self) -> u64 {
         self.failures.values().map(|(count, _)| count).sum()
     }
@@ -214,6 +217,10 @@ async fn request(plan: &Plan, slot: &mut Option<Connection>, connections: &mut u
     let answer = sent.map_err(|error| format!("no answer: {}", causes(&*error)))?;
     if answer.status != 200 {
         return Err(format!("status {}: {}", answer.status, answer.text()));
+    }
+    let expected = plan.namespace.as_ref();
+    if expected.is_some() && Echoed::of(&answer).map(|echoed| echoed.namespace).as_ref() != expected {
+        return Err(format!("answered by another backend: {}", answer.text()));
     }
     if !answer.header("connection").eq_ignore_ascii_case("close") {
         *slot = Some(connection);

@@ -72,7 +72,14 @@ impl Connection {
         root: &CertificateDer<'static>,
         own: Option<&Pair>,
     ) -> Result<Self, crate::client::Error> {
-        let stream = tls(port, root, own, "h2").await?;
+        Self::over(tls(port, root, own, "h2").await?).await
+    }
+
+    /// The same over a connection that [`tls_to`] has opened.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn over(stream: TlsStream<TcpStream>) -> Result<Self, crate::client::Error> {
         let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Self { sender })
@@ -135,6 +142,23 @@ pub async fn tls(
     own: Option<&Pair>,
     protocol: &str,
 ) -> Result<TlsStream<TcpStream>, crate::client::Error> {
+    tls_to(SocketAddr::from(([127, 0, 0, 1], port)), "localhost", root, own, protocol).await
+}
+
+/// The same to any address, for any server name.
+///
+/// # Errors
+/// As [`tls`].
+///
+/// # Panics
+/// If a certificate is none.
+pub async fn tls_to(
+    address: SocketAddr,
+    server_name: &str,
+    root: &CertificateDer<'static>,
+    own: Option<&Pair>,
+    protocol: &str,
+) -> Result<TlsStream<TcpStream>, crate::client::Error> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(root.clone())?;
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
@@ -148,10 +172,10 @@ pub async fn tls(
         }
     };
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
-    let socket = TcpStream::connect(("127.0.0.1", port)).await?;
+    let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-    Ok(connector.connect(ServerName::try_from("localhost")?, socket).await?)
+    Ok(connector.connect(ServerName::try_from(server_name.to_owned())?, socket).await?)
 }
 
 impl Stream {

@@ -7,6 +7,7 @@ mod certificates;
 mod conformance;
 mod first;
 mod helm;
+mod hostile;
 mod lab;
 mod rbac;
 mod ways_in;

@@ -1,0 +1,94 @@
+//! A victim under load while a tenant, a pod, and a client of the xDS port attack it, one attack after the other. The victim
+//! loses no request, and its changes are still served. The tenant reads on its own objects why it got nothing.
+//!
+//! Each attack has tests of its own in `tests/isolation/`, which also look at limits and settings. This spec adds what only a
+//! whole cluster shows: all attacks on one installation of the chart, with the permissions of a tenant, and then Envoys and
+//! controllers that start with everything that the attackers left behind.
+
+mod objects;
+mod tenant;
+mod victim;
+mod wire;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use e2e::Lab;
+
+use tenant::{Leaving, Tenant};
+use victim::{HOSTS, Host, INHERITED, Loads, RELEASE, Victim};
+
+/// How soon a change of the victim is served by every Envoy, on a machine that does other things too.
+const PROMPT: Duration = Duration::from_secs(15);
+
+/// An installation under attack.
+struct Siege<'a> {
+    victim: &'a Victim<'a>,
+    /// The hosts that the victim serves.
+    hosts: Vec<Host>,
+    loads: Loads,
+}
+
+impl Siege<'_> {
+    /// Runs an attack, and asserts that the victim notices nothing: every request is answered right, and so is a new host with
+    /// a new certificate. What the attack returns, such as open connections, is held until then.
+    async fn withstand<T>(&mut self, attack: &str, run: impl Future<Output = T>) -> T {
+        println!("{attack}:");
+        let start = Instant::now();
+        let held = run.await;
+        let attacked = start.elapsed();
+        let change = self.victim.change().await;
+        self.victim.assert_served(&self.hosts).await;
+        let seconds = [attacked, change].map(|time| time.as_secs_f64());
+        println!("    attack {:.1} s; a new host of the victim is served after {:.1} s", seconds[0], seconds[1]);
+        // The next load is there before this one ends, so no moment is without load.
+        let next = self.victim.load(&self.hosts).await;
+        std::mem::replace(&mut self.loads, next).assert_answered(attack).await;
+        assert!(change < PROMPT, "{attack}: a change took {change:?}");
+        held
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_victim_under_load_notices_no_attack() {
+    let start = Instant::now();
+    let lab = Lab::alone().await;
+    let leaving = Leaving::new(&lab).await;
+    let victim = Victim::new(&lab).await;
+    let tenant = Tenant::new(&lab).await;
+    let hosts = HOSTS.to_vec();
+    let loads = victim.load(&hosts).await;
+    let mut siege = Siege { victim: &victim, hosts, loads };
+
+    siege.withstand("no attack", async {}).await;
+    siege.withstand("objects that are not UTF-8", objects::undecodable(&tenant)).await;
+    siege.withstand("key pairs that Envoy rejects", objects::key_pairs(&tenant)).await;
+    siege.withstand("hosts, paths, and certificates of the victim", objects::takeovers(&tenant)).await;
+    siege.withstand("a namespace that terminates", leaving.terminate(&victim)).await;
+    siege.hosts.push(INHERITED);
+    siege.withstand("Services that lead inward", objects::inward(&tenant, &victim)).await;
+    siege.withstand("headers and escaped slashes", wire::requests(&victim)).await;
+    siege.withstand("regular expressions", objects::regexes(&tenant, &victim)).await;
+    siege.withstand("debug pages", wire::debug_pages(&victim)).await;
+    siege.withstand("a certificate without a role", wire::without_role(&victim)).await;
+    let held = siege.withstand("connections that stall", wire::stalled(&victim)).await;
+    siege.withstand("objects with thousands of problems", objects::floods(&tenant, &victim)).await;
+    victim.assert_nothing_rejected().await;
+    victim.assert_nothing_restarted().await;
+
+    // Everything that the attackers left behind is there when an Envoy and a controller start.
+    let controllers = format!("deployment/{}", victim.lockgate.name());
+    let envoys = format!("{controllers}-envoy");
+    siege.withstand("a new Envoy", victim.kubectl(&["scale", &envoys, "--replicas=3"])).await;
+    siege.withstand("new controllers", victim.kubectl(&["rollout", "restart", &controllers])).await;
+    siege.withstand("a new Envoy of new controllers", victim.kubectl(&["scale", &envoys, "--replicas=4"])).await;
+    drop(held);
+    victim.assert_nothing_rejected().await;
+    victim.assert_not_warned().await;
+    siege.loads.assert_answered("the end").await;
+    println!("all in {:.0} s", start.elapsed().as_secs_f64());
+
+    leaving.release().await;
+    lab.helm(&["uninstall", RELEASE, "--namespace", RELEASE, "--wait"]).await;
+    lab.kubectl(&["delete", "namespace", RELEASE, "--wait=false"], "").await;
+}
