@@ -38,9 +38,10 @@ fn cases() -> Vec<Case> {
 }
 
 /// A test, by its module and name.
-struct Test {
+pub(super) struct Test {
     name: String,
-    path: String,
+    /// `xds::tests::rest::a_poll_is_answered`, or `e2e::modes::…` for a test in `e2e/tests/modes/`.
+    pub(super) path: String,
     file: String,
 }
 
@@ -54,7 +55,7 @@ fn ids(name: &str) -> Vec<String> {
 }
 
 /// The functions of `source` that are tests.
-fn tests_in(source: &Source) -> Vec<Test> {
+pub(super) fn tests_in(source: &Source) -> Vec<Test> {
     let mut tests = Vec::new();
     let mut marked = false;
     let mut inner = false;
