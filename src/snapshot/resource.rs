@@ -315,6 +315,13 @@ impl Resource {
         }
     }
 
+    /// The same resource, in the same version, whose message is encoded differently, as `message`.
+    pub fn with_encoding(&self, message: &[u8]) -> Self {
+        let value = protobuf::canonical(self.kind.full_name(), message);
+        let frame = Frame::new(self.kind.url(), &self.name, self.version, &self.lease().extras(), &value);
+        Self { frame, v2: OnceLock::new(), ..self.clone() }
+    }
+
     /// Its bytes in `api`. Those of version 2 are made when the first client asks for them, and shared from then on.
     fn frame(&self, api: ApiVersion) -> &Frame {
         if api == ApiVersion::V3 {

@@ -153,10 +153,8 @@ impl Stream {
             let deadline = |sent: Instant| sent + self.timing.gate_timeout;
             while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
                 let nonce = late.nonce.clone();
-                if let Some(response) = subscription.take(&nonce) {
-                    subscription.accept(response);
-                    self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
-                }
+                subscription.give_up(&nonce);
+                self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
             }
         }
         self.gates.on_time(now);
@@ -188,6 +186,7 @@ impl Stream {
         if !first {
             match &request.error {
                 None => {
+                    subscription.accept_late(&request.nonce);
                     for nonce in subscription.answered(&request.nonce) {
                         let Some(response) = subscription.take(&nonce) else { continue };
                         let latency = now.saturating_duration_since(response.sent_at);
@@ -200,7 +199,7 @@ impl Stream {
                     }
                 }
                 Some(message) => {
-                    if let Some(response) = subscription.take(&request.nonce) {
+                    if let Some(response) = subscription.take_rejected(&request.nonce) {
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         subscription.reached = subscription.reached.max(response.generation);
                         subscription.reject(&response, message, now);
@@ -266,7 +265,7 @@ impl Stream {
             }
             self.nonces += 1;
             let (nonce, version) = (self.nonces.to_string(), subscription.sent_version.clone());
-            let in_flight = InFlight::new(nonce.clone(), now, Vec::new(), false);
+            let in_flight = InFlight::new(nonce.clone(), now, Vec::new(), None);
             let owed = subscription.answer_owed;
             subscription.sent(&version, in_flight);
             subscription.answer_owed = owed;

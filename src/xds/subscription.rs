@@ -5,6 +5,7 @@
 mod client;
 mod held;
 mod isolation;
+mod late;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::client::Level;
 pub(super) use self::client::{InFlight, Known, Shared, State};
+use self::late::Late;
 use super::message::{Request, Variant};
 use super::pace::Pace;
 use super::stream::View;
@@ -60,6 +62,8 @@ pub(super) struct Subscription {
     /// Names whose wanted state may differ from what was sent.
     pub dirty: BTreeMap<Arc<str>, Need>,
     pub in_flight: Vec<InFlight>,
+    /// Responses that were not answered in time.
+    late: Vec<Late>,
     /// What the client has rejected, if anything.
     isolation: Option<Box<Isolation>>,
     /// When the client must be told that a resource with a time to live lives on.
@@ -125,6 +129,7 @@ impl Subscription {
             dirty: BTreeMap::new(),
             answer_owed: false,
             in_flight: Vec::new(),
+            late: Vec::new(),
             isolation: None,
             reached: 0,
             last_nonce: String::new(),

@@ -57,9 +57,10 @@ impl Stream {
         let mut sent = Vec::with_capacity(answers.len());
         for (at, (resources, first)) in answers.into_iter().enumerate() {
             let nonce = self.next_nonce();
+            let mut in_flight = InFlight::new(nonce.clone(), now, Vec::new(), full.then(|| resources.clone()));
             let mut response = Response {
                 type_url: type_url.clone(),
-                nonce: nonce.clone(),
+                nonce,
                 version: version.clone(),
                 resources,
                 heartbeats: Vec::new(),
@@ -67,7 +68,6 @@ impl Stream {
                 removed: Vec::new(),
                 missing: Vec::new(),
             };
-            let mut in_flight = InFlight::new(nonce, now, Vec::new(), full);
             in_flight.first = first;
             if at == last {
                 in_flight.content.clone_from(&content);
@@ -162,7 +162,11 @@ impl Stream {
             }
             let look = match look(self, name) {
                 _ if later && *need == Need::Changed => Look::Wait,
-                Look::Send(_) | Look::ForNow(_) if *need == Need::Changed && subscription.pace.holds(name, now) => {
+                // A full state waits, and goes, as a whole: with less in it, it costs the client as much.
+                Look::Nothing if !full => Look::Nothing,
+                Look::Send(_) | Look::ForNow(_) | Look::Nothing
+                    if *need == Need::Changed && !(full && answer) && subscription.pace.holds(name, now) =>
+                {
                     Look::Wait
                 }
                 look => look,
@@ -225,7 +229,9 @@ impl Stream {
                 let partial = self.variant == Variant::Sotw && !full;
                 let silent = if partial { push.take_silent(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
-                let mut in_flight = InFlight::new(nonce, now, push.content, full);
+                let all = full.then(|| response.resources.clone());
+                response.resources = subscription.worded(response.resources);
+                let mut in_flight = InFlight::new(nonce, now, push.content, all);
                 in_flight.paced = paced;
                 in_flight.attempt = attempt;
                 in_flight.instead = push.instead;

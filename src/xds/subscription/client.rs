@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::isolation::Attempt;
 use super::{Need, Subscription};
 use crate::snapshot::{Resource, Version};
+use crate::xds::message::Resources;
 use crate::xds::pace::Paced;
 
 /// What a client has, or was told, of one name.
@@ -64,7 +65,7 @@ impl State {
 pub(in crate::xds) type Shared = Arc<[Arc<Resource>]>;
 
 /// A response that is not answered yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::xds) struct InFlight {
     pub nonce: String,
     pub sent_at: Instant,
@@ -72,8 +73,8 @@ pub(in crate::xds) struct InFlight {
     pub content: Vec<(Arc<str>, State)>,
     /// What it set beside that, in a first answer.
     pub first: Shared,
-    /// Whether it held everything that the client is to have, not only the change.
-    pub full: bool,
+    /// All that it held, sorted, if that is everything that the client is to have, and not only the change.
+    pub full: Option<Resources>,
     /// With its answer the client is level with this publication, and with all before it; 0 if it left something out.
     pub generation: u64,
     /// What of it is large.
@@ -82,13 +83,11 @@ pub(in crate::xds) struct InFlight {
     pub instead: Vec<(Arc<str>, State)>,
     /// Whether it was sent to find out what of an earlier response is at fault.
     pub attempt: Attempt,
-    /// Whether it holds what was rejected meanwhile: that it is rejected too says nothing of what is new in it.
-    pub tainted: bool,
 }
 
 impl InFlight {
     /// A response that changes `content`.
-    pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: bool) -> Self {
+    pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: Option<Resources>) -> Self {
         Self {
             nonce,
             sent_at,
@@ -99,7 +98,6 @@ impl InFlight {
             paced: Vec::new(),
             instead: Vec::new(),
             attempt: Attempt::default(),
-            tainted: false,
         }
     }
 
@@ -111,6 +109,14 @@ impl InFlight {
     /// Whether it says nothing of any resource.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.content.is_empty()
+    }
+
+    /// The resources that it is about: those that it sets, or all that it held.
+    pub fn held(&self) -> Vec<Arc<Resource>> {
+        match &self.full {
+            Some(all) => all.to_vec(),
+            None => self.resources().cloned().collect(),
+        }
     }
 
     /// The resources that it sets.
@@ -395,24 +401,36 @@ impl Subscription {
         answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
-    /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
+    /// Records that the client has accepted `response`; returns what it had of these names before, and has no more.
     pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
-        self.reached = self.reached.max(response.generation);
+        // It answers one response after the other: those before it were accepted, too.
+        self.late.clear();
         self.attempt_accepted(response.attempt);
-        if response.full {
+        let replaced = self.has_taken(response);
+        self.conclude();
+        replaced
+    }
+
+    /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
+    pub(super) fn has_taken(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
+        self.reached = self.reached.max(response.generation);
+        if let Some(all) = &response.full {
             self.came_back = false;
-            // It held everything that was sent until then, but for what stayed as it was.
-            let instead: HashMap<&str, &State> =
-                response.instead.iter().map(|(name, state)| (&**name, state)).collect();
-            let own: HashMap<&str, &State> = response.content.iter().map(|(name, state)| (&**name, state)).collect();
-            let later = |name: &str| self.in_flight.iter().any(|later| later.is_about(name));
-            let state = |name: &str, sent: &State| match own.get(name).or_else(|| instead.get(name)) {
-                Some(state) => Some((*state).clone()),
-                None => (!later(name)).then(|| sent.clone()),
+            let absent: HashMap<&str, &State> = response
+                .instead
+                .iter()
+                .chain(&response.content)
+                .filter(|(_, state)| state.resource().is_none())
+                .map(|(name, state)| (&**name, state))
+                .collect();
+            let state = |name: &Arc<str>, sent: &State| match (find(all, name), absent.get(&**name)) {
+                (Some(resource), _) => State::Resource(resource.clone()),
+                (None, Some(state)) => (*state).clone(),
+                (None, None) if !sent.exists() => sent.clone(),
+                (None, None) => State::Unknown,
             };
             let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
-            let content =
-                unsettled.filter_map(|(name, known)| Some((name.clone(), state(name, &known.sent)?))).collect();
+            let content = unsettled.map(|(name, known)| (name.clone(), state(name, &known.sent))).collect();
             if !matches!(self.level, Level::Nothing) {
                 self.level = Level::Accepted;
             }

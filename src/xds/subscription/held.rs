@@ -37,7 +37,8 @@ pub(in crate::xds) enum Standing<'a> {
 impl Subscription {
     /// How many names are kept because the client asked for them, or did not answer.
     pub fn kept(&self) -> usize {
-        let unanswered: usize = self.in_flight.iter().map(|response| response.content.len()).sum();
+        let late = self.late.iter().map(|late| &late.response);
+        let unanswered: usize = self.in_flight.iter().chain(late).map(|response| response.content.len()).sum();
         self.names.len() + self.aliases.len() + self.globs.len() + unanswered
     }
 

@@ -6,14 +6,16 @@
 //! is a culprit. Each message has other content than what was rejected, so there is no loop, and as every rejection
 //! splits a group in two, n suspects take fewer than 2n messages, and one culprit at most 2·log2(n)+2.
 //!
-//! Of a full state, a trial holds everything that was accepted. When it is accepted, what is left of the rejected response
-//! is proven to be at fault: to send it would be to send the same once more. So it is divided at once.
+//! Of a full state, a trial holds everything that was accepted, and each response remembers all that it held: of what a
+//! rejected one held, only what the client had not accepted by then can be at fault, whatever is sent meanwhile. Once all
+//! but one of these are accepted, that one is at fault: to try it would be to send the rejected response once more.
 //!
 //! A culprit is not sent again in this version. The client keeps the version that it accepted last; where absence would
 //! delete it (full state), that version is sent in its place.
 
 mod division;
 mod suspicion;
+mod wording;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,8 +35,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(in crate::xds) struct Isolation {
     culprits: BTreeMap<Arc<str>, Culprit>,
     trials: VecDeque<Trial>,
-    /// The number of the last trial.
-    last_id: u64,
+    /// What is sent in another encoding than the resource has.
+    reworded: BTreeMap<Arc<str>, Version>,
     /// Whether a trial is next, even if other changes wait: they take turns.
     trial_is_next: bool,
     hints: Hints,
@@ -64,17 +66,15 @@ struct Trial {
     hinted: bool,
     /// Whether virtual hosts that exchange domains were separated.
     torn: bool,
-    /// Its number, and what is proven when it is accepted.
-    id: u64,
-    proof: Option<Proof>,
+    /// Of a full state: the rejection that these were part of.
+    rejection: Option<Rejection>,
 }
 
-/// Of a full state: a culprit is among the names of a trial, if another one is accepted.
+/// A full state that was rejected.
 #[derive(Debug)]
-struct Proof {
-    /// The number of the other.
-    accepted: u64,
-    /// Why both together were rejected.
+struct Rejection {
+    /// All that it held and the client had not accepted: at least one of these is at fault.
+    suspects: Vec<Arc<Resource>>,
     message: Arc<str>,
 }
 
@@ -128,18 +128,6 @@ pub(in crate::xds) enum Verdict {
 impl Isolation {
     fn is_pending(&self, name: &str) -> bool {
         self.trials.iter().any(|trial| trial.names.contains(name))
-    }
-
-    /// A name of a trial is not sent with it, or not as it was: what was proven of the trial is not.
-    fn unprove(&mut self, name: &str) {
-        let of_name = self.trials.iter().filter(|trial| trial.names.contains(name)).map(|trial| trial.id);
-        let ids: Vec<u64> = of_name.collect();
-        for trial in &mut self.trials {
-            let depends = |proof: &Proof| ids.contains(&trial.id) || ids.contains(&proof.accepted);
-            if trial.proof.as_ref().is_some_and(depends) {
-                trial.proof = None;
-            }
-        }
     }
 
     fn clear(&mut self, name: &str) {
@@ -296,8 +284,8 @@ impl Subscription {
         culprits.map(|(name, _)| name).filter(|name| !is_tried(name)).cloned().collect()
     }
 
-    /// A response went out as `batch`, if anything of it was `sent`, and `done` need not be sent again. Returns what the
-    /// answer to it is to know.
+    /// A response went out as `batch`, if anything of it was `sent`, and `done` need not be sent again. Returns what it
+    /// was sent for.
     pub fn tried(&mut self, batch: Batch, done: &[Arc<str>], sent: bool) -> Attempt {
         let Some(isolation) = &mut self.isolation else { return Attempt::default() };
         let trial = match batch {
@@ -308,14 +296,13 @@ impl Subscription {
             Some(trial) => (true, trial.hinted, trial.torn),
             None => (false, false, false),
         };
-        let whole = trial.filter(|trial| trial.names.iter().all(|name| done.contains(name))).map(|trial| trial.id);
         if sent {
             isolation.trial_is_next = !is_trial;
         }
         if is_trial {
             done.iter().for_each(|name| isolation.clear(name));
         }
-        Attempt { is_trial, hinted, torn, whole }
+        Attempt { is_trial, hinted, torn }
     }
 
     /// The newest snapshot has something else of `name`.
@@ -328,7 +315,6 @@ impl Subscription {
         let newest = self.base.get(self.kind, name);
         let (gone, recovered) = (newest.is_none(), newest.is_none_or(has_it));
         let Some(isolation) = &mut self.isolation else { return };
-        isolation.unprove(name);
         if gone && isolation.is_pending(name) {
             isolation.clear(name);
             // It need not be told once more what the client was never asked to have.
@@ -348,7 +334,6 @@ impl Subscription {
         let gone: Vec<Arc<str>> = names.filter(|name| !self.covers(name)).cloned().collect();
         let Some(isolation) = &mut self.isolation else { return };
         for name in gone {
-            isolation.unprove(&name);
             isolation.clear(&name);
             isolation.recover(&name);
         }
@@ -364,7 +349,6 @@ impl Subscription {
             isolation.recover(name);
         }
         if is_current && isolation.is_pending(name) {
-            isolation.unprove(name);
             isolation.clear(name);
             self.dirty.remove(name);
             if let Some(known) = self.apart.get_mut(name) {
@@ -383,32 +367,46 @@ impl Subscription {
         if attempt.hinted {
             isolation.hints = Hints::Distrusted;
         }
-        let proven = |trial: &Trial| trial.proof.as_ref().is_some_and(|proof| Some(proof.accepted) == attempt.whole);
-        let Some(at) = isolation.trials.iter().position(proven) else { return };
-        let Some(Trial { names, hinted, torn, proof: Some(Proof { message, .. }), .. }) = isolation.trials.remove(at)
-        else {
-            return;
-        };
-        // Proven of what was rejected, not of what has changed since.
-        let suspects: Vec<Arc<Resource>> =
-            names.iter().filter_map(|name| self.base.get(self.kind, name)).cloned().collect();
-        let unchanged = |resource: &Arc<Resource>| self.known(resource.name()).sent == *resource;
-        let is_proven = suspects.len() == names.len() && suspects.iter().all(unchanged);
-        let Some(isolation) = &mut self.isolation else { return };
-        if !is_proven {
-            isolation.add(names, hinted, torn, None);
-            return;
-        }
-        if hinted {
-            isolation.hints = Hints::Trusted;
-        }
-        match &suspects[..] {
-            [culprit] => {
-                self.dirty.remove(culprit.name());
-                self.convict(culprit, &message);
+    }
+
+    /// Of a full state, concludes from what is accepted by now who is at fault, without another trial.
+    pub(super) fn conclude(&mut self) {
+        while let Some((trial, rejection)) = self.take_proven() {
+            let Some(isolation) = &mut self.isolation else { return };
+            if trial.hinted {
+                isolation.hints = Hints::Trusted;
             }
-            _ => self.split(names, &message, torn, true),
+            let is_of_trial = |resource: &Arc<Resource>| trial.names.contains(resource.name());
+            let suspects: Vec<Arc<Resource>> = rejection.suspects.into_iter().filter(is_of_trial).collect();
+            match &suspects[..] {
+                [culprit] => {
+                    self.dirty.remove(culprit.name());
+                    self.convict(culprit, &rejection.message);
+                }
+                _ => self.split(trial.names, &rejection.message, trial.torn, Some(suspects)),
+            }
         }
+    }
+
+    /// Takes out a trial of which the client has accepted all that was rejected beside it: to send what is left would be
+    /// to send the rejected response once more.
+    fn take_proven(&mut self) -> Option<(Trial, Rejection)> {
+        let accepted = |resource: &Arc<Resource>| self.known(resource.name()).accepted == *resource;
+        let current = |resource: &Arc<Resource>| {
+            self.base.get(self.kind, resource.name()).is_some_and(|own| own.version() == resource.version())
+        };
+        let is_proven = |trial: &Trial| {
+            let suspects = trial.rejection.iter().flat_map(|rejection| &rejection.suspects);
+            let (left, others): (Vec<_>, Vec<_>) = suspects.partition(|resource| trial.names.contains(resource.name()));
+            trial.rejection.is_some()
+                && left.len() == trial.names.len()
+                && left.iter().all(|resource| current(resource) && !accepted(resource))
+                && others.iter().all(|resource| accepted(resource))
+        };
+        let at = self.isolation.as_ref()?.trials.iter().position(is_proven)?;
+        let mut trial = self.isolation.as_mut()?.trials.remove(at)?;
+        let rejection = trial.rejection.take()?;
+        Some((trial, rejection))
     }
 
     /// Records that the client did not take `response`, for the reason `message`.
@@ -416,22 +414,19 @@ impl Subscription {
         if !response.first.is_empty() {
             self.take_first_apart();
         }
-        if response.full {
-            // They hold it too.
-            self.in_flight.iter_mut().for_each(|later| later.tainted = true);
-        }
-        let set: Vec<Arc<Resource>> = response.resources().cloned().collect();
+        let full = response.full.is_some();
         let is_news = |resource: &Arc<Resource>| self.known(resource.name()).accepted != *resource;
-        let (mut news, mut repeated): (Vec<_>, Vec<_>) = set.into_iter().partition(is_news);
-        if news.is_empty() && !response.full {
+        let (mut news, mut repeated): (Vec<_>, Vec<_>) = response.held().into_iter().partition(is_news);
+        if news.is_empty() && !full {
             std::mem::swap(&mut news, &mut repeated);
         }
-        match response.full {
+        self.reword(news.iter());
+        match full {
             _ if news.is_empty() => {}
             true => self.remove_again(response),
             false => self.resend_others(response, &repeated),
         }
-        let alone = news.len() == 1 && !response.tainted;
+        let alone = news.len() == 1;
         let open = |resource: &&Arc<Resource>| {
             let name = resource.name();
             let answered = !self.in_flight.iter().any(|response| response.is_about(name));
@@ -455,13 +450,7 @@ impl Subscription {
             [] => {}
             suspects => {
                 let names: BTreeSet<Arc<str>> = suspects.iter().map(|resource| resource.name().clone()).collect();
-                let current = |resource: &Arc<Resource>| {
-                    self.base.get(self.kind, resource.name()).is_some_and(|own| own.version() == resource.version())
-                };
-                // Something else of the response may be at fault, too.
-                let all_are_suspects = suspects.len() == news.len();
-                let may_prove = response.full && !response.tainted && all_are_suspects && news.iter().all(current);
-                self.split(names, message, response.attempt.torn, may_prove);
+                self.split(names, message, response.attempt.torn, full.then_some(news));
             }
         }
     }
@@ -515,11 +504,9 @@ impl Subscription {
 }
 
 impl Isolation {
-    /// Adds a trial, and returns its number.
-    fn add(&mut self, names: BTreeSet<Arc<str>>, hinted: bool, torn: bool, proof: Option<Proof>) -> u64 {
-        self.last_id += 1;
-        self.trials.push_back(Trial { names, hinted, torn, id: self.last_id, proof });
-        self.last_id
+    /// Adds a trial.
+    fn add(&mut self, names: BTreeSet<Arc<str>>, hinted: bool, torn: bool, rejection: Option<Rejection>) {
+        self.trials.push_back(Trial { names, hinted, torn, rejection });
     }
 
     /// A search among `suspects` begins.
@@ -536,6 +523,4 @@ pub(in crate::xds) struct Attempt {
     pub is_trial: bool,
     hinted: bool,
     torn: bool,
-    /// The number of the trial, if all of it was sent.
-    whole: Option<u64>,
 }

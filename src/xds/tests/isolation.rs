@@ -151,6 +151,69 @@ fn d32_what_another_client_has_rejected_comes_last_and_alone() {
     what_is_known_to_be_bad_comes_last_and_alone(Variant::Delta);
 }
 
+/// A client that takes longer for its answer than it is waited for. Something else is sent to it meanwhile, and only the
+/// first is bad.
+#[test]
+fn s34_a_rejection_that_comes_late_counts() {
+    for variant in [Variant::Sotw, Variant::Delta] {
+        for kind in KINDS {
+            for (mut bench, all) in changed(variant, kind) {
+                assert_eq!(bench.wait(GATE_TIMEOUT), "");
+                let next = bench.set([any_kind(kind, "a", 2)]);
+                let next = next.one().clone();
+                let mut queue = bench.nack(&all, "no").0;
+                // All that was said before is in the full state.
+                queue.extend(if is_full(variant, kind) { bench.nack(&next, "no") } else { bench.ack(&next) }.0);
+                let bad = any_kind(kind, "c", 1).version();
+                while let Some(response) = queue.pop() {
+                    let is_bad = response.resources.iter().any(|resource| resource.version() == bad);
+                    queue.extend(if is_bad { bench.nack(&response, "no") } else { bench.ack(&response) }.0);
+                }
+                let old = any_kind(kind, "c", 0).version();
+                assert_eq!(rejected(&bench), [("c".to_owned(), Some(old))], "{variant:?} {kind:?}");
+                for name in NAMES.into_iter().filter(|name| *name != "c") {
+                    let newest = bench.newest().get(kind, name).cloned().unwrap();
+                    assert!(bench.stream.types[&kind].known(name).accepted == newest, "{variant:?} {kind:?} {name}");
+                }
+            }
+        }
+    }
+}
+
+/// Envoy takes the bytes of a secret or scope that it has just rejected for unchanged: it ACKs a bad one, and does not use a
+/// good one.
+#[test]
+fn s34_what_envoy_remembers_as_rejected_comes_in_other_bytes() {
+    for variant in [Variant::Sotw, Variant::Delta] {
+        for kind in [SECRET, SCOPED_ROUTES] {
+            let mut bench = Bench::new(variant, Some(kind), NAMES.map(|name| any_kind(kind, name, 0)));
+            bench.settled_list(kind, &NAMES);
+            let changed = NAMES.map(|name| any_kind(kind, name, 2));
+            let sent = bench.set(changed.clone());
+            let mut queue = vec![sent.one().clone()];
+            let mut rejected: Vec<Resource> = Vec::new();
+            let mut again = 0;
+            while let Some(response) = queue.pop() {
+                let known = &bench.stream.types[&kind];
+                let is_news = |resource: &&std::sync::Arc<Resource>| {
+                    changed.contains(resource) && known.known(resource.name()).accepted != **resource
+                };
+                for resource in response.resources.iter().filter(is_news) {
+                    let last = rejected.iter().rev().find(|last| *last == &**resource);
+                    let same = last.is_some_and(|last| last.message() == resource.message());
+                    assert!(!same, "{variant:?} {}", line(&response));
+                    again += usize::from(last.is_some());
+                }
+                let is_bad = response.resources.iter().any(|resource| **resource == changed[2]);
+                rejected.extend(response.resources.iter().filter(|_| is_bad).map(|resource| (**resource).clone()));
+                queue.extend(if is_bad { bench.nack(&response, "no") } else { bench.ack(&response) }.0);
+            }
+            assert!(again >= 3, "{variant:?} {kind:?}: {again}");
+            assert_eq!(super::isolation::rejected(&bench).len(), 1);
+        }
+    }
+}
+
 #[test]
 fn o28_routes_to_good_clusters_do_not_wait_for_those_that_are_suspect() {
     for variant in [Variant::Sotw, Variant::Delta] {

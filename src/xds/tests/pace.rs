@@ -93,7 +93,15 @@ fn o26_the_full_state_of_listeners_waits_as_a_whole_and_single_ones_each_for_its
         assert_eq!(sent, other);
         bench.ack_all(&sent);
         let all = if variant == Variant::Sotw { "LDS{l,m}" } else { "LDS{l}" };
-        assert_eq!(bench.wait(ms(400)), all, "{variant:?}");
+        let sent = bench.wait(ms(400));
+        assert_eq!(sent, all, "{variant:?}");
+        bench.wait(ms(100));
+        bench.ack_all(&sent);
+        let gone = if variant == Variant::Sotw { "" } else { "LDS-{m}" };
+        assert_eq!(bench.remove([(LISTENER, "m")]), gone, "{variant:?}");
+        if variant == Variant::Sotw {
+            assert_eq!(bench.ask(LISTENER, ["*", "n"]), "LDS{l}", "an answer has it all");
+        }
     }
 }
 

@@ -6,12 +6,18 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
-use super::{Hints, Need, Proof, Subscription};
+use super::{Hints, Need, Rejection, Subscription};
 use crate::snapshot::{Resource, ResourceType};
 
 impl Subscription {
-    /// Divides `names` into two trials. `full`: they were rejected together with all that the client has.
-    pub(super) fn split(&mut self, names: BTreeSet<Arc<str>>, message: &str, torn: bool, full: bool) {
+    /// Divides `names` into two trials. `rejected`: of a full state, all of it that was not accepted.
+    pub(super) fn split(
+        &mut self,
+        names: BTreeSet<Arc<str>>,
+        message: &str,
+        torn: bool,
+        rejected: Option<Vec<Arc<Resource>>>,
+    ) {
         let mut units = if torn { Vec::new() } else { self.units(&names) };
         let torn = units.len() < 2;
         if torn {
@@ -35,10 +41,10 @@ impl Subscription {
             (first, second)
         };
         let [first, second] = [first, second].map(|units| units.into_iter().flatten().collect::<BTreeSet<Arc<str>>>());
-        let id = isolation.add(first, false, torn, None);
+        let rejection = rejected.map(|suspects| Rejection { suspects, message: message.into() });
+        isolation.add(first, false, torn, None);
         if !second.is_empty() {
-            let proof = full.then(|| Proof { accepted: id, message: message.into() });
-            isolation.add(second, hinted, torn, proof);
+            isolation.add(second, hinted, torn, rejection);
         }
     }
 

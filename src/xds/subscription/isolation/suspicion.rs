@@ -18,7 +18,6 @@ impl Subscription {
             let names = isolation.trials.iter().flat_map(|trial| &trial.names);
             let gone: Vec<Arc<str>> = names.filter(|name| !self.dirty.contains_key(*name)).cloned().collect();
             for name in gone {
-                isolation.unprove(&name);
                 isolation.clear(&name);
             }
         }

@@ -144,6 +144,7 @@ impl World {
     }
 
     fn catch_up(&mut self) {
+        self.log.push("newest".to_owned());
         self.seen = self.bench.newest();
         if !self.is_delta() && !self.is_full() {
             // There is no word for what is gone; if it comes back, it may be said.
@@ -362,6 +363,7 @@ impl World {
         {
             self.run();
         }
+        self.log.push(format!("{time} ms"));
         let sent = self.bench.wait(ms(time));
         self.sent(sent);
     }
@@ -517,6 +519,31 @@ fn live(variant: Variant, kind: ResourceType, aggregated: bool, uses_good: bool,
     world.wait(25_000);
     world.run();
     world.assert_current();
+}
+
+/// Found by the property test: a response that was not answered in time counted as accepted, also after its rejection, and
+/// good content that was tried beside it was held to be at fault.
+#[test]
+fn only_what_is_beside_accepted_content_is_at_fault() {
+    let history = [
+        15947176610783144386,
+        3705087216179407140,
+        2627089763511067526,
+        1835279479532171451,
+        2265449531024383820,
+        18292424458447613358,
+    ];
+    live(Variant::Sotw, LISTENER, true, true, &History(history.into()));
+}
+
+/// Found by the property test: the same content was sent twice.
+#[test]
+fn a_full_state_in_which_nothing_changed_is_not_sent_again() {
+    let history =
+        [8105213420504636180, 730691551428185946, 17120278520934153946, 5346109027054032391, 601036358744634471];
+    for (kind, form) in PLAIN.into_iter().flat_map(|kind| (0..4u8).map(move |form| (kind, form))) {
+        live(Variant::Sotw, kind, form & 1 == 0, form & 2 == 0, &History(history.into()));
+    }
 }
 
 proptest! {
