@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 wanted=1.40
 link=.venv/bin/envoy-bin
 
-fits() { [[ -x $1 ]] && "$1" --version 2>/dev/null | grep -qE "version: [0-9a-f]+/${wanted//./\\.}\."; }
+# No pipe to grep: it may end before Envoy has written all, and pipefail then calls that a failure of Envoy.
+fits() { local version; [[ -x $1 ]] && version=$("$1" --version 2>/dev/null) && [[ $version == *"version: "*"/$wanted."* ]]; }
 adopt() { mkdir -p .venv/bin && ln -sfn "$(readlink -f "$1")" "$link"; say "Envoy $wanted: $(readlink -f "$1")"; exit 0; }
 
 if [[ -n ${ENVOY:-} ]]; then
