@@ -1,7 +1,7 @@
 //! HTTP servers that say who they are.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,7 +32,15 @@ impl Backend {
     /// # Panics
     /// If there is no port.
     pub async fn start(name: &str) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port for a backend");
+        Self::start_at(name, Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// The same at another address of this machine.
+    ///
+    /// # Panics
+    /// If it has none such, or no port is left.
+    pub async fn start_at(name: &str, address: IpAddr) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.expect("a port for a backend");
         let address = listener.local_addr().expect("the address of a backend");
         let requests = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = watch::channel(false);

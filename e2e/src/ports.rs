@@ -1,7 +1,7 @@
-//! Free TCP ports.
+//! Free TCP ports, and the address of this machine.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv6Addr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
 use std::sync::Mutex;
 
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
@@ -22,4 +22,11 @@ pub fn free() -> u16 {
         .expect("a free port");
     given.insert(port);
     port
+}
+
+/// The address by which this machine reaches others; `None` if it has no address but loopback. Nothing is sent.
+pub fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }

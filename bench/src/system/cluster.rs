@@ -4,6 +4,7 @@
 //! server itself has stored, which takes seconds instead of minutes. What is measured is written through the API server.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -178,25 +179,25 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts the EndpointSlice of one Service so that a server of this machine is behind it. The API server itself takes no
-    /// loopback address from anybody.
+    /// Puts the EndpointSlice of one Service so that the server `backend` is behind it.
     ///
     /// # Errors
     /// etcd refuses.
-    pub async fn point_to(&mut self, index: usize, backend: u16) -> anyhow::Result<()> {
+    pub async fn point_to(&mut self, index: usize, backend: SocketAddr) -> anyhow::Result<()> {
         let mut stored: Value = serde_json::from_str(&self.stored(Kind::EndpointSlice, index, false))?;
         let mut endpoints = stored["endpoints"].as_array().cloned().unwrap_or_default();
         endpoints.truncate(1);
         for endpoint in &mut endpoints {
-            endpoint["addresses"] = json!(["127.0.0.1"]);
+            endpoint["addresses"] = json!([backend.ip()]);
         }
         stored["endpoints"] = endpoints.into();
-        stored["ports"][0]["port"] = backend.into();
+        stored["ports"][0]["port"] = backend.port().into();
         let key = BASE64_STANDARD.encode(Kind::EndpointSlice.key() + &name(index));
         let put = json!({ "key": key, "value": BASE64_STANDARD.encode(stored.to_string()) });
         self.etcd = connect(&self.server.etcd()).await?;
         write(&mut self.etcd, Method::POST, "/v3/kv/put", &put).await?;
-        self.seen(Kind::EndpointSlice, index, |text| text.is_some_and(|text| text.contains("127.0.0.1"))).await
+        self.seen(Kind::EndpointSlice, index, |text| text.is_some_and(|text| text.contains(&backend.ip().to_string())))
+            .await
     }
 
     /// Waits until the API server's cache has one object in a certain state.

@@ -1,9 +1,9 @@
 //! `/debug/` names every tenant's objects and changes the log. Other pods and web pages reach the admin port too.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use e2e::manifests::ingress_class;
-use e2e::{Lockgate, Manifests};
+use e2e::{Lockgate, Manifests, ports};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -25,13 +25,6 @@ fn get(path: &str, fields: &str) -> String {
 
 fn put_log(fields: &str) -> String {
     format!("PUT /debug/log HTTP/1.1\r\n{fields}Connection: close\r\nContent-Length: 5\r\n\r\ndebug")
-}
-
-/// An address of this machine that other machines reach.
-fn outer() -> Option<IpAddr> {
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
-    socket.connect("192.0.2.1:9").ok()?;
-    socket.local_addr().ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }
 
 /// The admin address is open to the network, as the chart has it.
@@ -56,7 +49,7 @@ async fn debug_pages_are_for_this_machine_alone() {
         ("127.0.0.1".to_owned(), "127.0.0.6".to_owned(), 403),
         ("127.0.0.6".to_owned(), "127.0.0.6".to_owned(), 403),
     ];
-    let own = outer().map(|address| address.to_string());
+    let own = ports::own_address().map(|address| address.to_string());
     match &own {
         Some(own) => ends.extend([
             (own.clone(), own.clone(), 403),
