@@ -267,6 +267,15 @@ pub enum Notice {
         /// From sending to the ACK.
         latency: Duration,
     },
+    /// The client accepted a response, by its version, in a reply that has an error: that of an earlier response.
+    OldError {
+        /// Type of the response.
+        kind: ResourceType,
+        /// Its nonce.
+        nonce: String,
+        /// The client's reason, as it gave it.
+        message: String,
+    },
     /// The client rejected a response. What of it is at fault is found out by sending its resources again in smaller
     /// groups, and told by `Rejected`.
     Nacked {

@@ -184,7 +184,12 @@ impl Stream {
         let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
         let (mut accepted, mut replaced) = (false, Vec::new());
         if !first {
-            match &request.error {
+            let accepts_despite_error = self.variant == Variant::Sotw && subscription.accepts_despite_error(request);
+            if let Some(message) = request.error.as_ref().filter(|_| accepts_despite_error) {
+                let (nonce, message) = (request.nonce.clone(), message.clone());
+                self.outputs.push(Output::Notice(Notice::OldError { kind, nonce, message }));
+            }
+            match request.error.as_ref().filter(|_| !accepts_despite_error) {
                 None => {
                     subscription.accept_late(&request.nonce);
                     for nonce in subscription.answered(&request.nonce) {

@@ -82,6 +82,8 @@ pub(super) struct Subscription {
     /// The nonce of the newest response, empty before the first.
     pub last_nonce: String,
     pub sent_version: String,
+    /// State of the world: the version of the response that the client accepted last, perhaps on an earlier stream.
+    accepted_version: String,
     /// Of a publication with which the client was level, by its answers, the number.
     pub reached: u64,
     /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
@@ -135,6 +137,7 @@ impl Subscription {
             last_nonce: String::new(),
             rejection: None,
             sent_version: String::new(),
+            accepted_version: String::new(),
             pace: Pace::default(),
             renewals: BTreeMap::new(),
         }
@@ -366,6 +369,9 @@ impl Subscription {
         (self.wildcard, self.globs) = (all, globs);
         gone.iter().for_each(|name| drop(self.names.remove(name)));
         self.names.extend(added.iter().cloned());
+        if first {
+            self.accepted_version.clone_from(&request.version);
+        }
         self.came_back |= first && self.kind.full_state() && !request.version.is_empty();
         if first
             && all

@@ -101,6 +101,16 @@ impl Observer for LogAndCount {
                 tracing::info!(node_id, stream, type_url, %name, "no longer rejected");
                 self.rejections.recovered(stream, *kind, name);
             }
+            Notice::OldError { kind, nonce, message } => {
+                let type_url = kind.short_name();
+                tracing::warn!(
+                    node_id,
+                    stream,
+                    type_url,
+                    nonce,
+                    "accepted, by the version in the reply; the error in it is of an earlier response: {message}"
+                );
+            }
             Notice::Unanswered { kind, nonce } => {
                 self.metrics.gate_timed_out(kind.short_name());
                 let type_url = kind.short_name();

@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::isolation::Attempt;
 use super::{Need, Subscription};
 use crate::snapshot::{Resource, Version};
-use crate::xds::message::Resources;
+use crate::xds::message::{Request, Resources};
 use crate::xds::pace::Paced;
 
 /// What a client has, or was told, of one name.
@@ -68,6 +68,8 @@ pub(in crate::xds) type Shared = Arc<[Arc<Resource>]>;
 #[derive(Debug, Clone)]
 pub(in crate::xds) struct InFlight {
     pub nonce: String,
+    /// State of the world: its `version_info`.
+    pub version: String,
     pub sent_at: Instant,
     /// What it changed, by name.
     pub content: Vec<(Arc<str>, State)>,
@@ -90,6 +92,7 @@ impl InFlight {
     pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: Option<Resources>) -> Self {
         Self {
             nonce,
+            version: String::new(),
             sent_at,
             content,
             first: Arc::new([]),
@@ -325,7 +328,8 @@ impl Subscription {
             false => Level::Sent(Vec::new()),
         };
         version.clone_into(&mut self.sent_version);
-        for response in sent {
+        for mut response in sent {
+            version.clone_into(&mut response.version);
             for (name, state) in &response.content {
                 self.apart.insert(name.clone(), Known { sent: state.clone(), accepted: State::Unknown });
             }
@@ -335,7 +339,7 @@ impl Subscription {
     }
 
     /// Records that `response` went out.
-    pub fn sent(&mut self, version: &str, response: InFlight) {
+    pub fn sent(&mut self, version: &str, mut response: InFlight) {
         for (name, state) in &response.content {
             self.apart(name).sent = state.clone();
             match state.resource().and_then(|resource| resource.lease().ttl) {
@@ -346,7 +350,8 @@ impl Subscription {
         }
         self.answer_owed = false;
         self.last_nonce.clone_from(&response.nonce);
-        self.sent_version = version.to_owned();
+        version.clone_into(&mut self.sent_version);
+        version.clone_into(&mut response.version);
         self.in_flight.push(response);
     }
 
@@ -401,10 +406,23 @@ impl Subscription {
         answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
+    /// Whether a reply with an error accepts all the same: it has the version of the response that it answers, and the
+    /// client had another one before. So does Envoy once it has taken longer than [`crate::xds::Timing::gate_timeout`] for
+    /// clusters or listeners: the error in its reply is that of an earlier response.
+    pub fn accepts_despite_error(&self, request: &Request) -> bool {
+        let answered = self.in_flight.iter().find(|response| response.nonce == request.nonce);
+        let mut late = self.late.iter().map(|late| &late.response.version);
+        let is_new = !request.version.is_empty()
+            && request.version != self.accepted_version
+            && late.all(|before| *before != request.version);
+        request.error.is_some() && is_new && answered.is_some_and(|response| response.version == request.version)
+    }
+
     /// Records that the client has accepted `response`; returns what it had of these names before, and has no more.
     pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
         // It answers one response after the other: those before it were accepted, too.
         self.late.clear();
+        self.accepted_version.clone_from(&response.version);
         self.attempt_accepted(response.attempt);
         let replaced = self.has_taken(response);
         self.conclude();

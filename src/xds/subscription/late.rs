@@ -39,7 +39,9 @@ impl Subscription {
     /// The client has accepted the late response `nonce`, if it is one, and those before it.
     pub fn accept_late(&mut self, nonce: &str) {
         if let Some(at) = self.late.iter().position(|late| late.response.nonce == nonce) {
-            self.late.drain(..=at);
+            if let Some(newest) = self.late.drain(..=at).next_back() {
+                self.accepted_version = newest.response.version;
+            }
         }
     }
 

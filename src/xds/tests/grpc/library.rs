@@ -48,6 +48,7 @@ impl Observer for Diary {
             Notice::Acked { nonce, .. } => format!("ACK {nonce:?}"),
             Notice::Nacked { nonce, message, .. } => format!("NACK {nonce:?} {message}"),
             Notice::Unanswered { nonce, .. } => format!("silence {nonce:?}"),
+            Notice::OldError { nonce, .. } => format!("old error {nonce:?}"),
             Notice::Rejected { resource, .. } => format!("without {}", resource.name()),
             Notice::Recovered { name, .. } => format!("with {name} again"),
         };

@@ -55,6 +55,43 @@ fn s23_a_nack_is_answered_with_silence() {
 }
 
 #[test]
+fn s23_a_reply_with_the_version_that_was_sent_accepts_it_despite_an_old_error() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            let sent = bench.set(changed(kind, "a", 1));
+            let accepts = bench.ack_request(sent.one());
+            assert_eq!(bench.request(Request { error: Some("bad b".into()), ..accepts }), "");
+            assert_eq!(bench.nacks(), 0);
+            let old =
+                bench.notices.iter().filter(|notice| matches!(notice, crate::xds::Notice::OldError { .. })).count();
+            assert_eq!(old, 1, "it is told");
+            // What it had before is news again, and can be rejected: then the reply has the version from before.
+            let sent = bench.set(changed(kind, "a", 0));
+            assert_eq!(bench.nack(sent.one(), "bad a"), "");
+            assert_eq!(bench.nacks(), 1);
+        }
+    }
+}
+
+#[test]
+fn s23_the_version_of_an_earlier_stream_accepts_nothing() {
+    for kind in KINDS {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, ["a"]);
+            bench.reconnect();
+            let sent = bench.ask(kind, ["a"]);
+            for response in &sent.0 {
+                // It comes with the same version as the response.
+                let reply = bench.ack_request(response);
+                bench.request(Request { error: Some("bad a".into()), ..reply });
+            }
+            assert_eq!(bench.nacks(), sent.0.len());
+        }
+    }
+}
+
+#[test]
 fn s23_a_nack_of_the_first_response_has_no_version_and_is_one_all_the_same() {
     for kind in KINDS {
         for mut bench in streams(kind, ["a"]) {
