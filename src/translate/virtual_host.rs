@@ -96,8 +96,10 @@ impl<'a> HostRules<'a> {
     /// The routes, in the order in which they are tried.
     fn routes(&self, side: Side, one_label_host: bool) -> Vec<Route> {
         let mut paths: Vec<_> = self.paths.iter().collect();
+        // Foreign paths come behind those of the first namespace, if it has any.
+        let behind = self.paths.values().any(|(_, foreign)| !foreign);
         paths.sort_by(|(a, (_, a_foreign)), (b, (_, b_foreign))| {
-            path::rank(a, *a_foreign).cmp(&path::rank(b, *b_foreign))
+            path::rank(a, behind && *a_foreign).cmp(&path::rank(b, behind && *b_foreign))
         });
         let routes = paths.into_iter();
         routes.map(|(path, (rule, _))| route((*path).clone(), one_label_host, &rule.target, side)).collect()

@@ -218,6 +218,15 @@ fn a_foreign_regular_expression_comes_last() {
 }
 
 #[test]
+fn behind_no_path_a_foreign_regular_expression_comes_before_prefixes() {
+    let world = tenants()
+        .shared()
+        .with(ingress("shop/victim").created(5).host("x.com"))
+        .with(attacker().host("x.com").path("ImplementationSpecific", "/a.*", "a:80").path("Prefix", "/", "a:80"));
+    assert_eq!(world.http("x.com"), ["~ /a.* evil/a/http", "/* evil/a/http"]);
+}
+
+#[test]
 fn a_foreign_default_backend_gets_nothing_of_a_named_host() {
     for world in [tenants(), tenants().shared()] {
         let world = world
