@@ -246,7 +246,7 @@ impl Metrics {
         self.0.streams.get_or_create(&Variant { variant }).dec();
     }
 
-    /// A stream was refused: no authentication, no node, a type that the service does not serve.
+    /// A stream was closed with an error: no role for it, no node, a type that the service does not serve, too many streams.
     pub fn stream_refused(&self) {
         self.0.streams_refused.inc();
     }

@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tonic::{Code, Status};
 use tower_service::Service as _;
 
+use super::observer::Observer;
 use super::waits::Rarely;
 use crate::identity::{Role, Roles};
 use crate::snapshot::ResourceType;
@@ -115,6 +116,7 @@ impl Peer {
 pub(super) struct Shared {
     routes: axum::Router,
     limits: Limits,
+    observer: Arc<dyn Observer>,
     http: auto::Builder<TokioExecutor>,
     /// Requests under way, on all connections.
     requests: Arc<AtomicUsize>,
@@ -123,7 +125,12 @@ pub(super) struct Shared {
 
 impl Shared {
     /// Connections that lead to `routes` until `stopping` becomes true.
-    pub fn new(routes: axum::Router, limits: Limits, stopping: watch::Receiver<bool>) -> Self {
+    pub fn new(
+        routes: axum::Router,
+        limits: Limits,
+        observer: Arc<dyn Observer>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http2()
             .timer(TokioTimer::new())
@@ -135,7 +142,7 @@ impl Shared {
             .keep_alive_timeout(limits.keepalive_timeout);
         // For REST.
         http.http1().timer(TokioTimer::new()).header_read_timeout(HTTP1_HEADER).max_buf_size(HTTP1_BUFFER);
-        Self { routes: routes.fallback(unknown), limits, http, requests: Arc::default(), stopping }
+        Self { routes: routes.fallback(unknown), limits, observer, http, requests: Arc::default(), stopping }
     }
 
     /// Answers every request of a connection with `status`, until the client has gone or [`Limits::admission`] is over.
@@ -210,6 +217,9 @@ impl Shared {
         under_way: &watch::Sender<usize>,
     ) -> impl Future<Output = Result<Response<Counted>, Infallible>> + Send + use<> {
         let too_many = self.requests.fetch_add(1, Ordering::Relaxed) >= self.limits.streams;
+        if too_many {
+            self.observer.stream_refused(peer.address);
+        }
         under_way.send_modify(|requests| *requests += 1);
         let counted = UnderWay { here: under_way.clone(), everywhere: self.requests.clone() };
         let mut request = request.map(Body::new);

@@ -43,6 +43,8 @@ pub trait Observer: Send + Sync + 'static {
     fn noticed(&self, _stream: &StreamInfo, _node: &Node, _notice: &Notice) {}
     /// The stream is closed; `reason` in lower case.
     fn closed(&self, _stream: &StreamInfo, _node: Option<&Node>, _reason: &str) {}
+    /// A stream was refused: it was closed with an error, on opening it or for what it asked.
+    fn stream_refused(&self, _peer: SocketAddr) {}
     /// A connection was refused. The server has logged it, or leaves it out because it has logged the like a moment ago.
     fn refused(&self, _peer: SocketAddr, _reason: Refused) {}
     /// What to append to the log line about a client whose names give it no role: where names are set.

@@ -92,10 +92,11 @@ pub async fn serve_within(
     let mut stopping = service.stopping.clone();
     let others = service.others.clone().layer(axum::middleware::from_fn(replicas_only));
     let refusals = Arc::new(Refusals::new(service.observer.clone()));
+    let observer = service.observer.clone();
     let routes = status::routes(service.registry.clone()).merge(others).merge(service.routes());
     let entrance = Arc::new(Entrance {
         access,
-        shared: Shared::new(routes, limits, stopping.clone()),
+        shared: Shared::new(routes, limits, observer, stopping.clone()),
         places: Arc::default(),
         limits,
         refusals,

@@ -61,9 +61,14 @@ impl Method {
         R: Message + Default + Into<Request> + 'static,
     {
         let (head, body) = request.into_parts();
-        let peer = match Peer::discovering(head.extensions.get::<Peer>().cloned(), self.implied) {
+        let peer = head.extensions.get::<Peer>();
+        let address = peer.map(|peer| peer.address);
+        let peer = match Peer::discovering(peer.cloned(), self.implied) {
             Ok(peer) => peer,
-            Err(status) => return status.into_http(),
+            Err(status) => {
+                address.into_iter().for_each(|address| self.service.observer.stream_refused(address));
+                return status.into_http();
+            }
         };
         let info = StreamInfo { id: self.service.next_stream(), peer: peer.address, variant: self.variant };
         self.service.observer.opened(&info);
@@ -233,6 +238,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     fn refused(&mut self, status: Status) -> Step {
         self.reason = "a request was refused";
+        self.method.service.observer.stream_refused(self.info.peer);
         Step::End(Err(status))
     }
 

@@ -126,6 +126,10 @@ impl Observer for LogAndCount {
         tracing::info!(node_id, peer = %stream.peer, stream = stream.id, reason, "stream closed");
     }
 
+    fn stream_refused(&self, _: SocketAddr) {
+        self.metrics.stream_refused();
+    }
+
     fn refused(&self, _: SocketAddr, reason: Refused) {
         self.metrics.connection_refused(reason.as_str());
     }

@@ -1,5 +1,7 @@
 //! Bad input over the wire: a clear status, and nobody else is affected.
 
+use std::sync::atomic::Ordering;
+
 use prost::Message;
 use tonic::Code;
 
@@ -110,6 +112,7 @@ async fn requests_that_say_too_little_or_the_wrong_are_invalid() {
         assert_eq!(status.code(), Code::InvalidArgument, "{what}: {status}");
         assert!(status.message().contains(reason), "{what}: {status}");
     }
+    assert_eq!(server.recorder.streams_refused.load(Ordering::SeqCst), 3);
 }
 
 fn discovery(type_url: &str, with_node: bool) -> envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest {

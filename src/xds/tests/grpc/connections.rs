@@ -1,5 +1,7 @@
 //! A12: connections that come to their end, and how many there may be.
 
+use std::sync::atomic::Ordering;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tonic::Code;
@@ -102,6 +104,7 @@ async fn streams_over_the_limit_are_told_so() {
     let status = Sotw::open(&mut client).await.err().unwrap();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     assert_eq!(status.message(), "too many streams are open on this server");
+    assert_eq!(server.recorder.streams_refused.load(Ordering::SeqCst), 1);
     drop(first);
     server.recorder.closed(1).await;
     let third = async {

@@ -39,6 +39,7 @@ pub struct Recorder {
     pub sent_bytes: AtomicU64,
     pub reasons: Mutex<Vec<String>>,
     refused: Mutex<Vec<Refused>>,
+    pub streams_refused: AtomicUsize,
     closed: watch::Sender<usize>,
 }
 
@@ -54,6 +55,10 @@ impl Observer for Recorder {
     fn closed(&self, _: &StreamInfo, _: Option<&crate::xds::Node>, reason: &str) {
         self.reasons.lock().unwrap().push(reason.to_owned());
         self.closed.send_modify(|closed| *closed += 1);
+    }
+
+    fn stream_refused(&self, _: SocketAddr) {
+        self.streams_refused.fetch_add(1, Ordering::SeqCst);
     }
 
     fn refused(&self, _: SocketAddr, reason: Refused) {
