@@ -38,10 +38,10 @@ impl Subscription {
 
     /// The client has accepted the late response `nonce`, if it is one, and those before it.
     pub fn accept_late(&mut self, nonce: &str) {
-        if let Some(at) = self.late.iter().position(|late| late.response.nonce == nonce) {
-            if let Some(newest) = self.late.drain(..=at).next_back() {
-                self.accepted_version = newest.response.version;
-            }
+        if let Some(at) = self.late.iter().position(|late| late.response.nonce == nonce)
+            && let Some(newest) = self.late.drain(..=at).next_back()
+        {
+            self.accepted_version = newest.response.version;
         }
     }
 
