@@ -241,11 +241,13 @@ impl<'a> Victim<'a> {
     }
 }
 
-/// `NAME: REASON: NOTE` of a warning of this installation.
+/// `NAME: REASON: NOTE` of a warning of this installation. Of an object that cannot be decoded nobody knows the class, so all
+/// installations tell the same, and the first one's Event is for all.
 pub fn warning(event: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let ours = event["reportingController"] == "hostile.test/lockgate" && event["type"] == "Warning";
-    ours.then(|| format!("{}: {}: {}", text(&event["regarding"]["name"]), text(&event["reason"]), text(&event["note"])))
+    let ours = event["reportingController"] == "hostile.test/lockgate" || event["reason"] == "InvalidEncoding";
+    (ours && event["type"] == "Warning")
+        .then(|| format!("{}: {}: {}", text(&event["regarding"]["name"]), text(&event["reason"]), text(&event["note"])))
 }
 
 fn addresses(pods: &[Pod]) -> Vec<IpAddr> {
