@@ -1,4 +1,5 @@
-//! What a client of the xDS port gets by its certificate: who has one of the right authority is not yet an Envoy.
+//! What a client of the xDS port gets depends on the names in its certificate. A certificate of the right authority alone
+//! gives it nothing.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +101,7 @@ pub fn answers(key: bool, all: [&str; 2], but: &[(&'static str, &str)]) -> Answe
     Answers { by_way, key }
 }
 
-/// What is answered to a certificate without a role: nothing.
+/// A client whose certificate gives it no role gets nothing.
 pub fn nothing() -> Answers {
     answers(false, ["gRPC 7", "403"], &[])
 }

@@ -104,7 +104,7 @@ impl Site {
         Target::https(self.lockgate.https, host, self.authority.der())
     }
 
-    /// Applies objects of the attacker, and waits until Envoy has all of them and the log has what was rejected.
+    /// Applies the attacker's objects, and waits until Envoy has accepted all of them and the log names those that were rejected.
     async fn attack(&self, name: &str, objects: &[String], told: &[&[&str]]) {
         let canary = format!("{name}.evil.test");
         let own = ingress("evil", "canary", 2030, &format!("{{ rules: [{}] }}", rule(&canary, "Prefix", "/")));

@@ -329,19 +329,16 @@ fn a_shared_path_does_not_bring_a_wildcard_certificate() {
     }
 }
 
+/// The tenants' world with a victim that has a certificate for a wildcard, and one of its hosts.
+fn with_wildcard_certificate(world: World) -> World {
+    let victim = ingress("shop/victim").created(5).host("shop.victim.com").path("Prefix", "/", "a:80");
+    world.with(secret("wild", &["*.victim.com"])).with(victim.tls(&["*.victim.com"], "wild"))
+}
+
 #[test]
 fn a_wildcard_certificate_does_not_serve_the_hosts_of_other_namespaces() {
     let world = |default: bool| {
-        let world = tenants()
-            .shared()
-            .with(secret("wild", &["*.victim.com"]))
-            .with(
-                ingress("shop/victim")
-                    .created(5)
-                    .host("shop.victim.com")
-                    .path("Prefix", "/", "a:80")
-                    .tls(&["*.victim.com"], "wild"),
-            )
+        let world = with_wildcard_certificate(tenants().shared())
             .with(attacker().host("login.victim.com").path("Prefix", "/", "a:80").tls(&["login.victim.com"], "nope"));
         if default { world.with(secret("default", &["q.com"])).default_secret("default") } else { world }
     };
@@ -360,16 +357,7 @@ fn a_wildcard_certificate_does_not_serve_the_hosts_of_other_namespaces() {
 
 #[test]
 fn a_default_backend_is_not_served_with_the_certificate_of_another_namespace() {
-    let world = tenants()
-        .with(secret("wild", &["*.victim.com"]))
-        .with(
-            ingress("shop/victim")
-                .created(5)
-                .host("shop.victim.com")
-                .path("Prefix", "/", "a:80")
-                .tls(&["*.victim.com"], "wild"),
-        )
-        .with(attacker().default_backend("a:80"));
+    let world = with_wildcard_certificate(tenants()).with(attacker().default_backend("a:80"));
     assert_eq!(world.https("*.victim.com"), ["/* 404"]);
 }
 

@@ -95,7 +95,7 @@ impl<'a> Victim<'a> {
         victim
     }
 
-    /// kubectl in the namespace of the installation; what it starts has come up when this returns.
+    /// Runs kubectl in the namespace of the installation, and waits until the workloads that it changed are ready.
     pub async fn kubectl(&self, args: &[&str]) {
         let kubectl = async |args: &[&str]| {
             self.lab.kubectl(&[&["--namespace", RELEASE][..], args].concat(), "").await;
@@ -132,7 +132,7 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// What is wrong with an answer for a host: its status, its backend, or its certificate.
+    /// Returns what is wrong with the answer for a host: its status, its backend, or its certificate.
     async fn fault(&self, target: &Target, path: &str) -> Option<String> {
         match target.get(path).await {
             Err(error) => Some(error.to_string()),
