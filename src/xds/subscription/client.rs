@@ -406,16 +406,18 @@ impl Subscription {
         answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
-    /// Whether a reply with an error accepts all the same: it has the version of the response that it answers, and the
-    /// client had another one before. So does Envoy once it has taken longer than [`crate::xds::Timing::gate_timeout`] for
-    /// clusters or listeners: the error in its reply is that of an earlier response.
+    /// Whether a reply with an error is an ACK: it carries the version of the response that it answers, and that version is
+    /// new to the client. Envoy replies like this to a wildcard subscription after it has exceeded
+    /// [`crate::xds::Timing::gate_timeout`]: the error belongs to an earlier response. A gRPC client, which subscribes by
+    /// name, moves to the new version when it uses a part of a response, so its error is a NACK of the rest.
     pub fn accepts_despite_error(&self, request: &Request) -> bool {
         let answered = self.in_flight.iter().find(|response| response.nonce == request.nonce);
         let mut late = self.late.iter().map(|late| &late.response.version);
         let is_new = !request.version.is_empty()
             && request.version != self.accepted_version
             && late.all(|before| *before != request.version);
-        request.error.is_some() && is_new && answered.is_some_and(|response| response.version == request.version)
+        let names_sent_version = answered.is_some_and(|response| response.version == request.version);
+        request.error.is_some() && self.is_wildcard() && is_new && names_sent_version
     }
 
     /// Records that the client has accepted `response`; returns what it had of these names before, and has no more.
