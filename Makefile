@@ -30,8 +30,8 @@ deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known f
 golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
-docs: ## rewrite docs/protocol-cases.md, settings.md and settings.schema.json from the tests' names and the table of settings
-	BLESS=1 $(CARGO) test --workspace --lib -- tidy::cases settings::tests::reference
+docs: ## rewrite docs/protocol-cases.md, annotations.md, settings.md and settings.schema.json from the tests' names and the table of settings
+	BLESS=1 $(CARGO) test --workspace --lib -- tidy::cases settings::tests::reference translate::foreign
 
 manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh

@@ -127,6 +127,11 @@ pub enum Action {
         /// The port in the new location if it is not 443.
         port: Option<u16>,
     },
+    /// Answered 403 by Envoy itself: access is restricted in a way that is not enforced.
+    Deny {
+        /// The body.
+        reason: Arc<str>,
+    },
     /// Answered by Envoy itself: 404 where nothing is configured, 503 for a route whose backend cannot be built.
     Respond {
         /// HTTP status.

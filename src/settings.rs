@@ -141,11 +141,31 @@ pub struct Ingress {
     pub class_names: Vec<String>,
     /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
     pub classless: bool,
+    /// What happens to paths with an annotation of another controller that restricts access.
+    pub restricting_annotations: RestrictingAnnotations,
+    /// Annotations of other controllers that are neither enforced nor reported.
+    pub ignored_annotations: Vec<String>,
+}
+
+/// What happens to paths with an annotation of another ingress controller that restricts access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RestrictingAnnotations {
+    /// Answered 403.
+    #[default]
+    Deny,
+    /// Served without the restriction.
+    Ignore,
 }
 
 impl Default for Ingress {
     fn default() -> Self {
-        Self { controller: "lockgate.dev/ingress-controller".to_owned(), class_names: Vec::new(), classless: false }
+        Self {
+            controller: "lockgate.dev/ingress-controller".to_owned(),
+            class_names: Vec::new(),
+            classless: false,
+            restricting_annotations: RestrictingAnnotations::default(),
+            ignored_annotations: Vec::new(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod duration;
 mod endpoints;
 mod external_name;
 mod few;
+mod foreign;
 mod host;
 mod ingress;
 mod path;

@@ -227,6 +227,7 @@ fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
         Action::Forward(forward) => forward_within(forward, model),
         // gRPC knows neither; what it does with such a route is to fail the call.
         Action::RedirectToHttps { .. } => answer(503),
+        Action::Deny { .. } => answer(403),
         Action::Respond { status } => answer(*status),
     };
     let with = |matched| route_v3::Route {

@@ -182,6 +182,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> V
         Action::RedirectToHttps { status, port } => {
             return redirects_to_https(&route_match(route, headers), *status, *port, marks);
         }
+        Action::Deny { reason } => route_v3::route::Action::DirectResponse(response(403, reason)),
         Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
     };
     vec![route_v3::Route {
@@ -340,6 +341,11 @@ pub(super) fn direct_response(status: u16) -> route_v3::DirectResponseAction {
         503 => "the backend of this route is not available\n",
         _ => "",
     };
+    response(status, text)
+}
+
+/// An answer with this text.
+fn response(status: u16, text: &str) -> route_v3::DirectResponseAction {
     route_v3::DirectResponseAction {
         status: status.into(),
         body: (!text.is_empty()).then(|| wire::inline_string(text)),

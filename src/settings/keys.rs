@@ -6,7 +6,8 @@ use serde_json::Value as Json;
 use super::values::Format;
 use super::values::lists::List;
 use super::values::names::{
-    Address, ClassName, ControllerName, HostPort, MediaType, Name, Namespace, ObjectName, Reachable, Socket, Text,
+    Address, Annotation, ClassName, ControllerName, HostPort, MediaType, Name, Namespace, ObjectName, Reachable,
+    Socket, Text,
 };
 use super::values::numbers::{
     Body, Buffer, Byte, Compressible, Connections, Count, HeadersSize, Heap, Percent, Port, PortOrNone, Positive,
@@ -22,8 +23,8 @@ use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
 use super::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, ServerHeader, Settings,
-    Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
+    ServerHeader, Settings, Underscores,
 };
 use crate::telemetry;
 

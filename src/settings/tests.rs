@@ -64,7 +64,8 @@ fn every_field_has_a_key() {
     assert_eq!(read(&written).settings, read(EVERY_KEY).settings);
     // Takes the structs apart, so that a new field does not compile until it has a key.
     let Settings {
-        ingress: Ingress { controller: _, class_names: _, classless: _ },
+        ingress:
+            Ingress { controller: _, class_names: _, classless: _, restricting_annotations: _, ignored_annotations: _ },
         namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         status: Status { addresses: _, envoy_service: _ },
@@ -215,7 +216,9 @@ fn every_field_has_a_key() {
         + 1
         + (15 + 1 + 2 + 2 + 5 + 1)
         // namespaceOwnership
-        + 1;
+        + 1
+        // ingress.restrictingAnnotations, ingress.ignoredAnnotations
+        + 2;
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::names::shared;
+use super::objects::foreign::controller_of;
 use super::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
     ServicePort, SliceEndpoint,
@@ -259,15 +260,17 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
     ObjectKey { namespace: shared(namespace), name }
 }
 
-/// Whether some translation reads an annotation of this name.
+/// Whether translation reads or reports an annotation of this name.
 pub fn is_read(annotation: &str) -> bool {
-    ANNOTATIONS.iter().any(|prefix| annotation.starts_with(prefix))
+    ANNOTATIONS.iter().any(|prefix| annotation.starts_with(prefix)) || controller_of(annotation).is_some()
 }
 
 /// The metadata, without what translation does not read.
 pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
-    annotations.retain(|name, _| is_read(name));
+    // Annotations of other controllers matter where requests are routed by.
+    let routed = matches!(kind, Kind::Ingress | Kind::Service);
+    annotations.retain(|name, _| is_read(name) && (routed || controller_of(name).is_none()));
     Meta {
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
         uid: metadata.uid.unwrap_or_default().into(),

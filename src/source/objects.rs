@@ -3,6 +3,7 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
+pub mod foreign;
 mod misencoded;
 mod precedence;
 

@@ -11,6 +11,7 @@ use crate::source::objects::{Ingress, Kind, Meta};
 
 use super::duration::{self, Limit};
 use super::few::set_of;
+use super::foreign;
 use super::host;
 use super::problem::{Problem, Reason};
 
@@ -106,6 +107,8 @@ pub struct Annotations {
     pub foreign_secrets: bool,
     /// The namespaces that may add paths to the hosts of the Ingress, sorted.
     pub delegates: Box<[Arc<str>]>,
+    /// The body of a 403 for all paths, if an annotation of another controller restricts access.
+    pub denied: Option<Arc<str>>,
 }
 
 /// What the annotations of an Ingress say, and what is wrong with them. A wrong one counts as absent.
@@ -117,6 +120,8 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     let timeout = reader.limit(RESPONSE_TIMEOUT);
     let old_timeout = reader.limit(REQUEST_TIMEOUT);
     let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
+    let foreign = foreign::of(&ingress.meta, Kind::Ingress, settings);
+    reader.problems.extend(foreign.problems);
     let annotations = Annotations {
         plain_text: match (redirect, allowed) {
             (true, _) => PlainText::Redirect,
@@ -133,6 +138,7 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
         tls_maximum,
         foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
         delegates: delegates(&mut reader),
+        denied: foreign.denied,
     };
     (annotations, reader.problems)
 }
@@ -155,10 +161,11 @@ fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
     set_of(names)
 }
 
-/// What is unknown or misplaced among the annotations of a Service.
-pub fn unknown_of_service(meta: &Meta) -> Vec<Problem> {
+/// What is unknown or misplaced among the annotations of a Service, or restricts access for another controller.
+pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
     let mut reader = Reader::new(meta, Kind::Service);
     reader.unknown(&SERVICE_KEYS, &INGRESS_KEYS, "an Ingress");
+    reader.problems.extend(foreign::of(meta, Kind::Service, settings).problems);
     reader.problems
 }
 

@@ -11,6 +11,7 @@ use crate::source::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
 use super::annotations::{self, Reader};
 use super::duration::Limit;
 use super::external_name::{self, Target};
+use super::foreign;
 use super::problem::{Problem, Reason};
 
 /// Annotations of a Service that say what its ports speak; of two on one port, the later here holds, as in Contour.
@@ -114,6 +115,11 @@ pub fn locate<'a>(
 }
 
 impl Located<'_> {
+    /// The body of a 403 for requests to the Service, if an annotation of another controller restricts access to it.
+    pub fn denied(&self, settings: &Settings) -> Option<Arc<str>> {
+        foreign::of(&self.service.meta, Kind::Service, settings).denied
+    }
+
     /// Its cluster.
     pub fn make(&self, context: Context) -> Made {
         let Self { service, number, .. } = *self;
@@ -175,7 +181,7 @@ fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Sett
         per_host_max_connections: limit("per-host-max-connections", default.per_host_max_connections),
     };
     let mut problems = reader.problems;
-    problems.extend(annotations::unknown_of_service(&service.meta));
+    problems.extend(annotations::unknown_of_service(&service.meta, settings));
     let cluster = Cluster {
         discovery,
         port: number,

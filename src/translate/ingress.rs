@@ -264,26 +264,34 @@ impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
     /// Where a backend leads. One that cannot be built answers 503: its requests must not fall to a shorter path.
     fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
         let action = match self.cluster(backend) {
-            Ok(cluster) => Action::Forward(Forward {
+            Ok((_, Some(reason))) => Action::Deny { reason },
+            Ok((cluster, None)) => Action::Forward(Forward {
                 clusters: vec![WeightedCluster { cluster, weight: 1 }],
                 timeout: self.annotations.timeout,
                 retry: self.annotations.retry.clone(),
                 websocket: true,
             }),
             Err(fault) => {
-                self.problem(format!("{field}{}", fault.field), fault.reason, fault.message, "answered 503");
+                let consequence = if self.annotations.denied.is_some() { "answered 403" } else { "answered 503" };
+                self.problem(format!("{field}{}", fault.field), fault.reason, fault.message, consequence);
                 Action::Respond { status: 503 }
             }
+        };
+        let action = match &self.annotations.denied {
+            Some(reason) => Action::Deny { reason: reason.clone() },
+            None => action,
         };
         Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
     }
 
-    fn cluster(&mut self, backend: &IngressBackend) -> Result<ClusterName, Fault> {
+    /// The cluster of a backend, and the body of a 403 if access to its Service is denied.
+    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterName, Option<Arc<str>>), Fault> {
         let Self { ingress, context, services, .. } = self;
         let read = |service| services.push(service);
         let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
         self.clusters.push(located.name.clone());
-        (self.fault_of)(&located).map_or(Ok(located.name), Err)
+        let denied = located.denied(context.settings);
+        (self.fault_of)(&located).map_or(Ok((located.name, denied)), Err)
     }
 
     fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {

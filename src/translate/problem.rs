@@ -53,6 +53,10 @@ pub enum Reason {
     Conflicted,
     /// An annotation's value, or an annotation on the wrong kind of object.
     InvalidAnnotation,
+    /// Annotations of another ingress controller that restrict access, which is not enforced.
+    AccessNotRestricted,
+    /// Annotations of another ingress controller that are not read.
+    UnsupportedAnnotation,
     /// An IngressClass that does not exist.
     IngressClassNotFound,
     /// More than one default IngressClass.
@@ -83,6 +87,8 @@ impl Reason {
             Reason::TLSConfigNotValid => "TLSConfigNotValid",
             Reason::Conflicted => "Conflicted",
             Reason::InvalidAnnotation => "InvalidAnnotation",
+            Reason::AccessNotRestricted => "AccessNotRestricted",
+            Reason::UnsupportedAnnotation => "UnsupportedAnnotation",
             Reason::IngressClassNotFound => "IngressClassNotFound",
             Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
             Reason::Ambiguous => "Ambiguous",

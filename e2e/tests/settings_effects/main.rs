@@ -1,6 +1,7 @@
 //! The settings whose effect a client can see, on the real program and a real Envoy.
 
 mod authorization;
+mod foreign;
 mod http;
 mod limits;
 mod live;

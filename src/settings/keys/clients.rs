@@ -25,6 +25,23 @@ pub const CLIENTS: &[Key] = &[
         "Serve Ingresses that name no class at all, also if no IngressClass of ours is the default class."
     ),
     key!(
+        "ingress.restrictingAnnotations",
+        Word<RestrictingAnnotations>,
+        ingress.restricting_annotations,
+        "What happens to requests for paths with an annotation of another ingress controller that \
+         [restricts access](annotations.md#annotations-that-restrict-access), such as \
+         `nginx.ingress.kubernetes.io/auth-url`. `deny`: answered 403. `ignore`: served without the restriction. \
+         The Ingress has a Warning in both cases."
+    ),
+    key!(
+        "ingress.ignoredAnnotations",
+        List<Annotation>,
+        ingress.ignored_annotations,
+        "Annotations of other ingress controllers, by their whole names, that are ignored without a report, even if \
+         they restrict access: for example `nginx.ingress.kubernetes.io/auth-url` where `externalAuthorization` protects \
+         all hosts."
+    ),
+    key!(
         "namespaceOwnership",
         Word<NamespaceOwnership>,
         namespace_ownership,

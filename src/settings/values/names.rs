@@ -112,6 +112,36 @@ impl Scalar for ClassName {
     }
 }
 
+/// The name of an annotation. Source: Kubernetes, "Labels and Selectors", syntax of keys.
+pub struct Annotation;
+
+impl Scalar for Annotation {
+    type Value = String;
+    const NAME: &'static str = "name of an annotation";
+
+    fn parse(text: &str) -> Result<String, String> {
+        let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+        let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let bytes = name.as_bytes();
+        let valid = bytes.len() <= 63
+            && is_end(bytes.first())
+            && is_end(bytes.last())
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte));
+        match valid && prefix.is_none_or(is_subdomain) {
+            true => Ok(text.to_owned()),
+            false => Err("expected a whole name, such as nginx.ingress.kubernetes.io/auth-url".to_owned()),
+        }
+    }
+
+    fn show(value: &String) -> Json {
+        value.as_str().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "pattern": "^([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$"})
+    }
+}
+
 /// The name of a controller. Source: Kubernetes IngressClass v1, `spec.controller`.
 pub struct ControllerName;
 
@@ -300,6 +330,10 @@ mod tests {
             assert!(ObjectName::parse(text).is_err(), "{text}");
         }
         assert!(ClassName::parse("a.b").is_ok() && ClassName::parse("A").is_err());
+        assert!(Annotation::parse("a.b/auth-url").is_ok() && Annotation::parse("plugins.konghq.com").is_ok());
+        for text in ["", "*", "a.b/", "a.b/*", "A.b/c", "a.b/c/d", "a.b/-c", "a.b/c."] {
+            assert!(Annotation::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 use super::Scalar;
 use crate::settings::{
     AccessLogFormat, AccessLogLevel, AuthorizationProtocol, CompressionAlgorithm, ConnectionBalancer, Discovery,
-    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, ServerHeader, Underscores,
+    DnsLookupFamily, EscapedSlashes, HttpVersion, NamespaceOwnership, ProxyProtocol, RestrictingAnnotations,
+    ServerHeader, Underscores,
 };
 use crate::telemetry;
 
@@ -111,6 +112,11 @@ impl Choice for NamespaceOwnership {
     const NAME: &'static str = "mode (`Strict`, `InterNamespaceAllowed`)";
     const WORDS: &'static [(Self, &'static str)] =
         &[(Self::Strict, "Strict"), (Self::InterNamespaceAllowed, "InterNamespaceAllowed")];
+}
+
+impl Choice for RestrictingAnnotations {
+    const NAME: &'static str = "treatment (`deny`, `ignore`)";
+    const WORDS: &'static [(Self, &'static str)] = &[(Self::Deny, "deny"), (Self::Ignore, "ignore")];
 }
 
 impl Choice for ProxyProtocol {

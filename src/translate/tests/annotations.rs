@@ -12,7 +12,7 @@ use crate::translate::translate;
 use crate::{envoy, protobuf};
 
 /// The keys that are read of Ingresses and Services, and some that are not.
-const KEYS: [&str; 28] = [
+const KEYS: [&str; 33] = [
     "ingress.kubernetes.io/force-ssl-redirect",
     "kubernetes.io/ingress.allow-http",
     "kubernetes.io/ingress.class",
@@ -39,6 +39,11 @@ const KEYS: [&str; 28] = [
     "projectcontour.io/websocket-routes",
     "projectcontour.io/",
     "nginx.ingress.kubernetes.io/rewrite-target",
+    "nginx.ingress.kubernetes.io/auth-url",
+    "nginx.ingress.kubernetes.io/whitelist-source-range",
+    "nginx.ingress.kubernetes.io/configuration-snippet",
+    "alb.ingress.kubernetes.io/conditions.a",
+    "konghq.com/plugins",
     "ingressclass.kubernetes.io/is-default-class",
     "",
 ];

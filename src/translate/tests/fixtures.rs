@@ -407,6 +407,7 @@ fn route(route: &Route) -> String {
             forward.clusters.iter().map(|c| c.cluster.to_string()).collect::<Vec<_>>().join("+")
         }
         Action::RedirectToHttps { status, .. } => format!("{status}"),
+        Action::Deny { .. } => "403".to_owned(),
         Action::Respond { status } => format!("{status}"),
     };
     format!("{}{path} {action}", if route.one_label_host { "1: " } else { "" })

@@ -146,7 +146,7 @@ pub fn led_to(host: Option<&VirtualHost>) -> BTreeSet<ClusterName> {
     let actions = host.into_iter().flat_map(|host| &host.routes).map(|route| &route.action);
     let forwards = actions.filter_map(|action| match action {
         Action::Forward(forward) => Some(forward),
-        Action::RedirectToHttps { .. } | Action::Respond { .. } => None,
+        Action::RedirectToHttps { .. } | Action::Deny { .. } | Action::Respond { .. } => None,
     });
     forwards.flat_map(|forward| forward.clusters.iter().map(|weighted| weighted.cluster.clone())).collect()
 }

@@ -84,6 +84,20 @@ pub const CASES: &[Case] = &[
     ("bad-timeout", ANNOTATION, "projectcontour.io/response-timeout", "\"soon\" is not a duration", "left out"),
     ("bad-retries", ANNOTATION, "projectcontour.io/num-retries", "\"many\" is not a number", "1 retry"),
     ("unknown-annotation", ANNOTATION, "lockgate.dev/nonsense", "is not known", "left out"),
+    (
+        "restricting-annotation",
+        "AccessNotRestricted",
+        "metadata.annotations",
+        "not enforced: \"nginx.ingress.kubernetes.io/auth-url\"",
+        "answered 403",
+    ),
+    (
+        "restricting-annotation",
+        "UnsupportedAnnotation",
+        "metadata.annotations",
+        "not supported: \"nginx.ingress.kubernetes.io/auth-signin\", \"nginx.ingress.kubernetes.io/proxy-body-size\"",
+        "left out",
+    ),
     ("misplaced-annotation", ANNOTATION, "projectcontour.io/max-connections", "belongs on a Service", "left out"),
     ("bad-limit", ANNOTATION, "projectcontour.io/max-connections", "\"many\" is not a number", "left out"),
     (
