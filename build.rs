@@ -1,4 +1,4 @@
-//! The descriptors of every Envoy message, from the `.proto` files that the envoy-types crate ships.
+//! The descriptors of every Envoy message, from the `.proto` files that the envoy-types crate ships, and the commit.
 //!
 //! What comes out is one `FileDescriptorSet`, with the extension options (validation rules, which fields are
 //! sensitive), at `$OUT_DIR/descriptors.bin`. Each file stands in it after those that it imports.
@@ -38,11 +38,41 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={}", protos.display());
 
     println!("cargo:rerun-if-changed=proto");
+    println!("cargo:rustc-env=LOCKGATE_COMMIT={}", commit().unwrap_or_else(|| "unknown".to_owned()));
     // Our own last: what the crate has of the same name comes before them.
     let includes = INCLUDES.iter().map(|include| protos.join(include)).chain([PathBuf::from("proto")]);
     let descriptors = compile(&includes.collect::<Vec<_>>())?;
     let path = out.join("descriptors.bin");
     fs::write(&path, descriptors).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The commit that is built: what the environment says, else that of the checkout. `None` outside of a checkout.
+///
+/// Cargo runs this again when the checkout moves to another commit, not at each build.
+fn commit() -> Option<String> {
+    println!("cargo:rerun-if-env-changed=LOCKGATE_COMMIT");
+    if let Some(given) = env::var("LOCKGATE_COMMIT").ok().filter(|given| !given.is_empty() && given != "unknown") {
+        return Some(given);
+    }
+    // Sources without a checkout of their own may stand in somebody else's.
+    let own = fs::canonicalize(env::var_os("CARGO_MANIFEST_DIR")?).ok()?;
+    if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != own {
+        return None;
+    }
+    // The log of HEAD grows with every commit, checkout, and rebase. A path that does not exist would make Cargo run this
+    // at every build.
+    let path = |name| git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).is_file());
+    if let Some(path) = path("logs/HEAD").or_else(|| path("HEAD")) {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    git(&["rev-parse", "--short", "HEAD"])
+}
+
+/// What git answers, in a line. `None` if there is no git, or it fails.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    let line = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!line.is_empty() && !line.contains('\n')).then_some(line)
 }
 
 /// The directory of envoy-types' sources: where Cargo says, vendored or not; else where Cargo unpacks crates.

@@ -23,7 +23,7 @@ done
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   need cc gcc
-  say "building the controller (the first time takes two minutes or so) ..."
+  say "building the controller (the first time takes five minutes or so on two cores) ..."
   cargo build --workspace --bin lockgate
   LOCKGATE=${CARGO_TARGET_DIR:-target}/debug/lockgate
 fi
@@ -78,7 +78,7 @@ launch backend python3 examples/backend.py "${backends[@]}"
 launch lockgate "$LOCKGATE" serve --manifests examples --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ADMIN" \
   --http-port "$HTTP" --https-port "$HTTPS" --stats-port "$STATS"
 wait_for "the controller's /readyz" answers "$ADMIN" /readyz
-"$LOCKGATE" bootstrap --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
+"$LOCKGATE" bootstrap --xds-address "127.0.0.1:$XDS" --envoy-admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
 launch envoy .venv/bin/envoy-bin --config-path "$state/bootstrap.yaml" --use-dynamic-base-id --log-level warning
 wait_for "Envoy" answers "$HTTP" /
 

@@ -7,6 +7,7 @@ mod envoy_drain;
 mod expiry;
 mod export;
 mod object_args;
+mod output;
 mod pipeline;
 mod reload;
 mod scraping;
@@ -35,8 +36,7 @@ pub use version::COMMIT;
     long_about = "A Kubernetes ingress controller that drives Envoy: it reads Ingress, Service, EndpointSlice and \
                   Secret objects and serves them to any number of Envoys over xDS. A route opens only when Envoy has \
                   confirmed what lies behind it.",
-    after_help = EXAMPLES,
-    disable_help_subcommand = true
+    after_help = EXAMPLES
 )]
 pub struct Cli {
     /// What to do.
@@ -63,7 +63,7 @@ pub enum Command {
     Config(config::Options),
     /// Print the version, the commit, and which Envoy it is tested with
     #[command(after_help = version::EXAMPLES)]
-    Version,
+    Version(version::Options),
     /// Print a completion script for a shell
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Options),
@@ -81,7 +81,7 @@ Examples:
     lockgate bootstrap > envoy.yaml
     envoy -c envoy.yaml
 
-  `lockgate COMMAND --help` shows every option of a command, and examples.";
+  `lockgate help COMMAND` shows every option of a command, and examples.";
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -111,7 +111,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
         Command::Config(options) => config::run(options),
-        Command::Version => print(&version::text()),
+        Command::Version(options) => print(&version::report(&options)),
         Command::Completions(options) => print(&completions::script(&options)),
     }
 }

@@ -32,7 +32,7 @@ pub use downstream::{
 };
 pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
 pub use keys::Restart;
-pub use print::print;
+pub use print::{print, print_json};
 pub use process::{Admin, LeaderElection, Log, Metrics, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
 pub use regexes::Regexes;

@@ -33,7 +33,7 @@ Examples:
 
   An Envoy in a pod, which finds the controller by its Service and proves who it is; written by an init container, so
   that rotated certificates are taken up without a restart:
-    lockgate bootstrap --xds-address lockgate.ingress:18000 --xds-tls /certs --output /config/envoy.yaml
+    lockgate bootstrap --xds-address lockgate.ingress:18000 --xds-tls /certs --output-file /config/envoy.yaml
     envoy -c /config/envoy.yaml
 
   A gRPC client that needs no Envoy and calls xds:///cart.shop:80:
@@ -50,10 +50,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// Write what a gRPC client or server without a proxy reads (the file that GRPC_XDS_BOOTSTRAP names)
-    #[arg(long, conflicts_with_all = ["mode", "admin_address", "max_connections", "max_heap", "format"])]
+    #[arg(long, conflicts_with_all = ["mode", "envoy_admin_address", "max_connections", "max_heap", "format"])]
     pub grpc: bool,
 
-    /// Where the controller serves xDS: a host name or an IP address, and a port
+    /// Where to connect to the controller, whose `lockgate serve --xds-address` listens there: a host name or an IP address,
+    /// and a port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:18000", env = "LOCKGATE_XDS_ADDRESS")]
     pub xds_address: Address,
 
@@ -87,16 +88,17 @@ pub struct Options {
     pub node_locality: Option<Locality>,
 
     /// Where Envoy's admin interface listens, or `unix:PATH`; whoever reaches it can stop Envoy
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
-    pub admin_address: Address,
+    #[arg(long, alias = "admin-address", value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
+    pub envoy_admin_address: Address,
 
-    /// With `--admin-address unix:PATH`: who may connect, in octal, as for chmod
-    #[arg(long, value_name = "MODE", default_value = "0600", value_parser = values::mode)]
-    pub admin_socket_mode: u32,
+    /// With `--envoy-admin-address unix:PATH`: who may connect, in octal, as for chmod
+    #[arg(long, alias = "admin-socket-mode", value_name = "MODE", default_value = "0600", value_parser = values::mode)]
+    pub envoy_admin_socket_mode: u32,
 
-    /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory. With `--output`
-    /// Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
-    #[arg(long, value_name = "DIR")]
+    /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory; `off`: clear text. With
+    /// `--output-file` Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
+    /// [default: off]
+    #[arg(long, value_name = "off|DIR", value_parser = certificates)]
     pub xds_tls: Option<PathBuf>,
 
     /// Where the files are, resolved.
@@ -111,9 +113,9 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER")]
     pub max_connections: Option<u64>,
 
-    /// How many bytes of heap Envoy may take: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit;
+    /// How much heap Envoy may take, such as 512MiB: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit;
     /// not given, it is 80 % of what the container or the machine has
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "SIZE", value_parser = values::heap)]
     pub max_heap: Option<u64>,
 
     /// Format of the bootstrap
@@ -121,8 +123,8 @@ pub struct Options {
     pub format: Format,
 
     /// Write to this file instead of the standard output
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+    #[arg(long, alias = "output", value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
 }
 
 /// Variant of the xDS protocol.
@@ -145,14 +147,14 @@ pub enum Format {
     Json,
 }
 
-/// Writes the bootstrap, and beside `--output` the files by which Envoy watches its certificates.
+/// Writes the bootstrap, and beside `--output-file` the files by which Envoy watches its certificates.
 pub fn run(mut options: Options) -> anyhow::Result<()> {
     resolve(&mut options)?;
     let text = match options.grpc {
         true => serde_json::to_string_pretty(&grpc::bootstrap(&options))? + "\n",
         false => text(&bootstrap(&options), options.format)?,
     };
-    match &options.output {
+    match &options.output_file {
         None => match io::stdout().lock().write_all(text.as_bytes()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("standard output"),
             _ => Ok(()),
@@ -182,14 +184,29 @@ fn resolve(options: &mut Options) -> anyhow::Result<()> {
         options.max_heap = options.max_heap.or(overload.max_heap_bytes);
     }
     options.max_heap = options.max_heap.or_else(limits::heap);
+    options.xds_tls = options.xds_tls.take().filter(|directory| directory.as_os_str() != OFF);
     // Envoy resolves paths where it runs, which may be elsewhere.
     if let Some(directory) = &options.xds_tls {
         options.xds_tls = Some(std::path::absolute(directory).context("--xds-tls")?);
     }
-    if let Some(file) = &options.output {
-        options.output = Some(std::path::absolute(file).context("--output")?);
+    if let Some(file) = &options.output_file {
+        options.output_file = Some(std::path::absolute(file).context("--output-file")?);
     }
     Ok(())
+}
+
+/// The value of `--xds-tls` for clear text, as in `lockgate serve`.
+const OFF: &str = "off";
+
+/// The directory of the certificates, or [`OFF`].
+fn certificates(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "auto" => {
+            Err("here, the directory with the certificate of Envoy is needed: `auto` is for the controller".to_owned())
+        }
+        "" => Err("expected a directory, or off".to_owned()),
+        directory => Ok(directory.into()),
+    }
 }
 
 /// Writes a file whole: what reads it sees the old content or the new.

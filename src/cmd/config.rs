@@ -1,13 +1,15 @@
 //! `lockgate config`: what a settings file says, without serving anything.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use serde_json::json;
 
+use super::output::{self, Output};
 use super::server_args::ServerArgs;
 use super::settings_args::SettingsArgs;
-use crate::settings;
+use crate::settings::{self, Fault, Faults, Origin};
 use crate::source::file;
 
 /// Options of `lockgate config`.
@@ -25,7 +27,13 @@ enum Command {
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         /// The file; `-` is standard input
-        file: PathBuf,
+        #[arg(value_name = "FILE", required_unless_present = "config")]
+        file: Option<PathBuf>,
+        /// The same
+        #[arg(long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Print all settings as a file and the flags make them, and where each comes from
     #[command(after_help = PRINT_EXAMPLES)]
@@ -37,6 +45,11 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct PrintArgs {
+    /// The file, the same as `--config`
+    #[arg(value_name = "FILE", conflicts_with = "config")]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     settings: SettingsArgs,
     #[command(flatten)]
@@ -49,7 +62,7 @@ Examples:
     lockgate config check lockgate.yaml
 
   See what holds, and why:
-    lockgate config print --config lockgate.yaml --http-port 80";
+    lockgate config print lockgate.yaml --http-port 80";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -65,7 +78,10 @@ Examples:
     lockgate config print
 
   What a file and flags make of them:
-    lockgate config print --config lockgate.yaml --trusted-hops 2";
+    lockgate config print lockgate.yaml --trusted-hops 2
+
+  The keys that are not the defaults, by a program:
+    lockgate config print lockgate.yaml --output json | jq 'map(select(.origin != \"default\"))'";
 
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
@@ -75,19 +91,27 @@ Examples:
 /// Does what `options` say.
 pub fn run(options: Options) -> anyhow::Result<()> {
     match options.command {
-        Command::Check { file } => check(&file),
+        Command::Check { file, config, output } => {
+            let Some(file) = file.or(config) else { bail!("no FILE is given") };
+            check(&file, output)
+        }
         Command::Print(args) => {
-            let PrintArgs { settings, server } = &*args;
+            let PrintArgs { file, output, settings, server } = *args;
+            let settings = settings.with_file(file);
             let name =
                 settings.file().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned());
             let resolved = settings.load(server.overrides())?.resolved;
-            super::print(&settings::print(&resolved, &name.unwrap_or_default()))
+            let name = name.unwrap_or_default();
+            super::print(&match output.is_json() {
+                true => output::json(&settings::print_json(&resolved, &name)),
+                false => settings::print(&resolved, &name),
+            })
         }
         Command::Schema => super::print(&(serde_json::to_string_pretty(&settings::schema())? + "\n")),
     }
 }
 
-fn check(path: &std::path::Path) -> anyhow::Result<()> {
+fn check(path: &Path, output: Output) -> anyhow::Result<()> {
     let (name, text) = match path.to_str() {
         Some("-") => ("-".to_owned(), std::io::read_to_string(std::io::stdin())?),
         _ => {
@@ -97,9 +121,32 @@ fn check(path: &std::path::Path) -> anyhow::Result<()> {
         }
     };
     match settings::resolve(&name, &text, &[]) {
+        Ok(resolved) if output.is_json() => {
+            super::print(&output::json(&json!({"file": name, "set": resolved.origins.len(), "faults": []})))
+        }
         Ok(resolved) => super::print(&format!("{name}: valid, {} of its keys are set\n", resolved.origins.len())),
+        Err(faults) if output.is_json() => {
+            let all: Vec<_> = faults.faults.iter().map(|fault| fault_json(&faults, fault)).collect();
+            super::print(&output::json(&json!({"file": name, "set": 0, "faults": all})))?;
+            bail!("{} in {name}", counted(all.len()))
+        }
         Err(faults) => bail!("{} in {name}\n{faults}", counted(faults.faults.len())),
     }
+}
+
+/// A fault for programs. Of a fault in the file, the place.
+fn fault_json(all: &Faults, fault: &Fault) -> serde_json::Value {
+    let place = match fault.origin {
+        Origin::File(place) => Some(place),
+        Origin::Default | Origin::Flag(_) => None,
+    };
+    json!({
+        "file": all.file,
+        "line": place.map(|place| place.line),
+        "column": place.map(|place| place.column),
+        "key": fault.key,
+        "message": fault.message,
+    })
 }
 
 fn counted(faults: usize) -> String {

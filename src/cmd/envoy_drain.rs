@@ -26,8 +26,8 @@ pub(super) const LONG_ABOUT: &str = "End an Envoy without a failed request.\n\nW
 
 const EXAMPLES: &str = "\
 Examples:
-  The container beside Envoy, whose bootstrap has the same --admin-address:
-    lockgate envoy-drain --admin-address unix:/run/envoy/admin.sock --deadline 5m
+  The container beside Envoy, whose bootstrap has the same --envoy-admin-address:
+    lockgate envoy-drain --envoy-admin-address unix:/run/envoy/admin.sock --deadline 5m
 
   Restart Envoy's container in good order:
     kubectl exec POD --container drain -- lockgate envoy-drain now --quit";
@@ -44,9 +44,9 @@ pub struct Options {
     #[arg(long, requires = "when")]
     quit: bool,
 
-    /// Envoy's admin interface, HOST:PORT or `unix:PATH`, as in `lockgate bootstrap`
-    #[arg(long, value_name = "ADDRESS", default_value = "unix:/run/envoy/admin.sock")]
-    admin_address: Address,
+    /// Envoy's admin interface, a host and a port, or `unix:PATH`, as in `lockgate bootstrap`
+    #[arg(long, alias = "admin-address", value_name = "HOST:PORT", default_value = "unix:/run/envoy/admin.sock")]
+    envoy_admin_address: Address,
 
     /// Where /healthz and /drained are
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8003", value_parser = values::address)]
@@ -91,7 +91,7 @@ impl Options {
 /// Waits for SIGTERM unless it is to be `now`; then drains.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let timing = options.timing()?;
-    let admin = match options.admin_address.to_connect() {
+    let admin = match options.envoy_admin_address.to_connect() {
         Address::Unix(path) => drain::Address::Unix(path.into()),
         tcp => drain::Address::Tcp(tcp.to_string()),
     };
@@ -104,7 +104,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let listener = TcpListener::bind(options.listen).await.with_context(|| format!("--listen {}", options.listen))?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    tracing::info!(listen = %options.listen, envoy = %options.admin_address, "waiting for SIGTERM, to drain Envoy then");
+    tracing::info!(listen = %options.listen, envoy = %options.envoy_admin_address, "waiting for SIGTERM, to drain Envoy then");
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM"),

@@ -54,9 +54,10 @@ pub struct ExportArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Files")]
     settle: Duration,
 
-    /// How long a cluster, a file stays after the last that names it is gone
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::duration, help_heading = "Files")]
-    removal_grace: Duration,
+    /// How long a cluster or a file stays after the last file that names it is gone
+    #[arg(long, alias = "removal-grace", value_name = "TIME", default_value = "5s", help_heading = "Files")]
+    #[arg(value_parser = values::duration)]
+    file_removal_grace: Duration,
 
     /// Write what there is now, with all its steps, and end [default: follow every change until SIGTERM]
     #[arg(long, help_heading = "Files")]
@@ -109,7 +110,7 @@ impl ExportArgs {
         let directory = std::path::absolute(&self.dir).context("--dir")?;
         let seen = self.mount_path.as_deref().unwrap_or(&directory);
         let place = place(seen, "--mount-path", self.format.into(), self.reload)?;
-        let timing = Timing { settle: self.settle, removal_grace: self.removal_grace };
+        let timing = Timing { settle: self.settle, removal_grace: self.file_removal_grace };
         Ok(Options { directory, place, watch_limit: self.watch_limit, timing })
     }
 }

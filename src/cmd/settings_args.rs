@@ -206,6 +206,12 @@ impl SettingsArgs {
         Self { config: Some(file), ..Self::default() }
     }
 
+    /// These flags with `file` as the settings file, if there is one.
+    pub fn with_file(mut self, file: Option<PathBuf>) -> Self {
+        self.config = file.or(self.config);
+        self
+    }
+
     /// The file as the user named it.
     pub fn file(&self) -> Option<&Path> {
         self.config.as_deref()

@@ -225,7 +225,10 @@ fn help_teaches_by_example_on_every_command() {
     let mut root = Cli::command();
     root.build();
     let mut seen = vec![];
-    for command in std::iter::once(&mut root.clone()).chain(root.get_subcommands_mut()) {
+    // clap's own `help` has none.
+    let mut own = root.clone();
+    let subcommands = root.get_subcommands_mut().filter(|command| command.get_name() != "help");
+    for command in std::iter::once(&mut own).chain(subcommands) {
         let help = command.render_long_help().to_string();
         let name = command.get_name().to_owned();
         let call = if name == "lockgate" { "    lockgate ".to_owned() } else { format!("lockgate {name}") };
@@ -273,9 +276,11 @@ fn the_files_of_an_export_are_described_as_they_are_written() {
         let error = parse(line).unwrap_err();
         assert!(parts.iter().all(|part| error.contains(part)), "{line}: {parts:?} are not in {error}");
     }
-    for line in
-        ["--reload 1m30s --format pb_text --once", "--reload directory --mount-path /etc/envoy --removal-grace 0s"]
-    {
+    for line in [
+        "--reload 1m30s --format pb_text --once",
+        "--reload directory --mount-path /etc/envoy --file-removal-grace 0s",
+        "--removal-grace 1s",
+    ] {
         parse(&format!("lockgate export --dir a --manifests examples {line}")).unwrap();
     }
 }
@@ -291,6 +296,36 @@ fn completions_know_the_commands_and_flags() {
         assert!(script.contains("bootstrap") && script.contains("xds-tls"), "{shell}: {script}");
     }
     assert!(Cli::try_parse_from(["lockgate", "completions", "csh"]).is_err());
+}
+
+#[test]
+fn what_people_read_programs_can_read_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("lockgate.yaml");
+    std::fs::write(&file, "timeouts: { connect: 3s }").unwrap();
+    let file = file.to_str().unwrap();
+    for line in [["check", file], ["check", "--config"], ["print", file], ["print", "--config"]] {
+        let line = ["lockgate", "config"].iter().chain(&line).chain((line[1] != file).then_some(&file));
+        for output in [&[][..], &["--output", "json"], &["-o", "text"]] {
+            run(Cli::try_parse_from(line.clone().chain(output)).unwrap()).unwrap();
+        }
+    }
+    for line in [vec!["check"], vec!["check", file, "--config", file], vec!["print", file, "--config", file]] {
+        assert!(Cli::try_parse_from(["lockgate", "config"].iter().chain(&line)).is_err(), "{line:?}");
+    }
+    std::fs::write(file, "timeouts: { connect: soon }").unwrap();
+    let check = Cli::try_parse_from(["lockgate", "config", "check", file, "--output", "json"]).unwrap();
+    assert!(run(check).unwrap_err().to_string().starts_with("1 fault in "));
+    let json = settings::print_json(&settings::resolve("f", "timeouts: { connect: 3s }", &[]).unwrap(), "f");
+    let set: Vec<_> = json.as_array().unwrap().iter().filter(|entry| entry["origin"] != "default").collect();
+    assert_eq!(set, [&serde_json::json!({"key": "timeouts.connect", "value": "3s", "origin": "f:1"})]);
+}
+
+#[test]
+fn help_is_a_command_too() {
+    for line in [&["lockgate", "help"][..], &["lockgate", "help", "serve"], &["lockgate", "help", "config", "print"]] {
+        assert!(!Cli::try_parse_from(line).unwrap_err().use_stderr(), "{line:?}");
+    }
 }
 
 #[test]
@@ -325,7 +360,7 @@ fn every_command_line_in_help_and_documents_parses() {
     let mut help = Cli::command();
     help.build();
     let helps = std::iter::once(help.clone())
-        .chain(help.get_subcommands().cloned())
+        .chain(help.get_subcommands().filter(|command| command.get_name() != "help").cloned())
         .map(|mut command| command.render_long_help().to_string());
     let examples = helps.map(|help| help.split_once("Examples:").unwrap().1.to_owned());
     let texts: Vec<String> = examples.chain(["README.md", "CHANGELOG.md"].map(read)).collect();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::export::Reload;
-use crate::settings;
+use crate::settings::{self, Node, Override};
 
 /// `20s`, `500ms`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -29,6 +29,14 @@ pub(super) fn reload(text: &str) -> Result<Reload, String> {
             .map(Reload::Poll)
             .map_err(|error| format!("{error}; rename, directory and a time such as 5s are allowed")),
     }
+}
+
+/// An amount of memory such as `512MiB`, as the key `overload.maxHeap` of the settings file has it; `0` is none.
+pub(super) fn heap(text: &str) -> Result<u64, String> {
+    let given = Override { key: "overload.maxHeap", flag: "", value: Node::text(text) };
+    settings::check_value(given.key, &given.value)?;
+    let resolved = settings::resolve("", "", &[given]).map_err(|faults| faults.to_string())?;
+    resolved.settings.overload.max_heap_bytes.ok_or_else(|| "expected bytes with a unit, such as 512MiB".to_owned())
 }
 
 /// The permission bits of a file, `0660`.

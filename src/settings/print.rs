@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::file::{Origin, Resolved};
-use super::keys::KEYS;
+use super::keys::{KEYS, Key};
 
 /// Column at which comments begin, unless a value is longer.
 const COMMENTS: usize = 48;
@@ -43,6 +43,18 @@ pub fn print(resolved: &Resolved, file: &str) -> String {
         let _ = writeln!(text, "{line:COMMENTS$} # {comment}");
     }
     text
+}
+
+/// All settings as a JSON list, each with its key, its value, and where the value comes from.
+pub fn print_json(resolved: &Resolved, file: &str) -> Json {
+    let entry = |key: &Key| {
+        let origin = match resolved.origins.get(key.path).copied().unwrap_or_default() {
+            Origin::Default => "default".to_owned(),
+            origin => place(origin, file),
+        };
+        json!({"key": key.path, "value": (key.show)(&resolved.settings), "origin": origin})
+    };
+    KEYS.iter().map(entry).collect()
 }
 
 /// Where a value comes from, as a person looks for it.

@@ -37,14 +37,14 @@ spec:
         - --xds-address={{ $name }}.{{ .Release.Namespace }}:18000
         - --xds-tls=/certs
         - --node-id=$(POD_NAME)
-        - --admin-address=unix:/run/envoy/admin.sock
+        - --envoy-admin-address=unix:/run/envoy/admin.sock
         - --config=/etc/lockgate/config/lockgate.yaml
         {{- if not (dig "overload" "maxHeap" "" .Values.settings) }}
         {{- with include "lockgate.maxHeap" . }}
         - --max-heap={{ . }}
         {{- end }}
         {{- end }}
-        - --output=/config/envoy.yaml
+        - --output-file=/config/envoy.yaml
       env:
         - name: POD_NAME
           valueFrom:
@@ -141,7 +141,7 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args:
         - envoy-drain
-        - --admin-address=unix:/run/envoy/admin.sock
+        - --envoy-admin-address=unix:/run/envoy/admin.sock
         - --listen=0.0.0.0:8003
         - --min-drain-time={{ .Values.envoy.drain.minSeconds }}s
         - --deadline={{ .Values.envoy.drain.deadlineSeconds }}s

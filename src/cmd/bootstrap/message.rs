@@ -39,8 +39,8 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         dynamic_resources: Some(dynamic_resources(options)),
         static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
             clusters: match options.files {
-                Some(_) => vec![admin_cluster(&options.admin_address)],
-                None => vec![xds_cluster(options), admin_cluster(&options.admin_address)],
+                Some(_) => vec![admin_cluster(&options.envoy_admin_address)],
+                None => vec![xds_cluster(options), admin_cluster(&options.envoy_admin_address)],
             },
             ..Default::default()
         }),
@@ -127,7 +127,7 @@ fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
             })
         }
     };
-    let beside = options.output.as_deref().and_then(std::path::Path::parent);
+    let beside = options.output_file.as_deref().and_then(std::path::Path::parent);
     cluster_v3::Cluster {
         name: names::XDS_CLUSTER.to_owned(),
         connect_timeout: Some(wire::duration(Duration::from_secs(2))),
@@ -148,9 +148,9 @@ fn xds_cluster(options: &Options) -> cluster_v3::Cluster {
 
 /// Where Envoy's admin interface listens: a socket is for its own user, unless asked otherwise.
 fn admin_address(options: &Options) -> core_v3::Address {
-    let mut address = options.admin_address.message();
+    let mut address = options.envoy_admin_address.message();
     if let Some(core_v3::address::Address::Pipe(pipe)) = &mut address.address {
-        pipe.mode = options.admin_socket_mode;
+        pipe.mode = options.envoy_admin_socket_mode;
     }
     address
 }

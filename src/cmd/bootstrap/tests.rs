@@ -86,7 +86,7 @@ fn zero_is_no_limit() {
 
 #[test]
 fn the_admin_cluster_is_where_the_admin_interface_listens() {
-    let json = json(&["--admin-address", "0.0.0.0:9000"]);
+    let json = json(&["--envoy-admin-address", "0.0.0.0:9000"]);
     assert_eq!(json["admin"]["address"]["socket_address"]["address"], "0.0.0.0");
     let text = json["static_resources"]["clusters"][1]["load_assignment"].to_string();
     assert!(text.contains("127.0.0.1") && text.contains("9000"), "{text}");
@@ -98,7 +98,7 @@ fn with_an_output_file_certificates_are_watched() {
     let file = directory.path().join("envoy.yaml");
     let mut options = options(&["--xds-tls", "/certs", "--xds-address", "lockgate.ingress:18000"]);
     assert!(text(&bootstrap(&options), Format::Json).unwrap().contains("\"filename\": \"/certs/tls.key\""));
-    options.output = Some(file.clone());
+    options.output_file = Some(file.clone());
     run(options).unwrap();
     let written = fs::read_to_string(file).unwrap();
     assert!(written.contains("xds-certificate.yaml") && !written.contains("/certs/tls.key"), "{written}");
@@ -147,7 +147,9 @@ fn a_grpc_client_shows_its_certificate() {
 
 #[test]
 fn what_only_envoy_has_cannot_be_chosen_for_grpc() {
-    for flags in [["--mode", "sotw"], ["--admin-address", "127.0.0.1:1"], ["--max-heap", "1"], ["--format", "json"]] {
+    for flags in
+        [["--mode", "sotw"], ["--envoy-admin-address", "127.0.0.1:1"], ["--max-heap", "1"], ["--format", "json"]]
+    {
         assert!(Line::try_parse_from(["lockgate", "--grpc"].iter().chain(&flags)).is_err(), "{flags:?}");
     }
 }
@@ -157,11 +159,33 @@ fn a_grpc_bootstrap_has_no_files_beside_it() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("grpc.json");
     let mut options = options(&["--grpc", "--xds-tls", "/certs"]);
-    options.output = Some(file.clone());
+    options.output_file = Some(file.clone());
     run(options).unwrap();
     let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(written["node"]["id"], "envoy-0");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn tls_can_be_off_as_at_the_controller() {
+    let resolved = |arguments: &[&str]| {
+        let mut options = options(arguments);
+        resolve(&mut options).unwrap();
+        bootstrap(&options)
+    };
+    assert_eq!(resolved(&["--xds-tls", "off"]), resolved(&[]));
+    assert_ne!(resolved(&["--xds-tls", "./off"]), resolved(&[]));
+    let error = Line::try_parse_from(["lockgate", "--xds-tls", "auto"]).err().unwrap().to_string();
+    assert!(error.contains("directory with the certificate of Envoy"), "{error}");
+}
+
+#[test]
+fn heap_has_a_unit_and_old_names_are_known() {
+    assert_eq!(options(&["--max-heap", "512MiB"]).max_heap, Some(512 << 20));
+    assert!(Line::try_parse_from(["lockgate", "--max-heap", "much"]).is_err());
+    let of = |arguments: &[&str]| format!("{:?}", options(arguments));
+    let new = of(&["--envoy-admin-address", "unix:/a", "--envoy-admin-socket-mode", "0660", "--output-file", "b"]);
+    assert_eq!(of(&["--admin-address", "unix:/a", "--admin-socket-mode", "0660", "--output", "b"]), new);
 }
 
 #[test]
