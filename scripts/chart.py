@@ -23,8 +23,12 @@ A Kubernetes ingress controller that drives Envoy: two replicas of the controlle
 Services and roles for both, and an IngressClass.
 
 ```console
-helm install lockgate charts/lockgate --namespace lockgate --create-namespace
+helm install lockgate charts/lockgate --namespace lockgate --create-namespace \\
+  --set image.repository=registry.example.com/lockgate
+helm test lockgate --namespace lockgate
 ```
+
+There is no published image: [build and push it](../../docs/install.md#an-image) first.
 
 [docs/install.md](../../docs/install.md) goes through it step by step, [docs/upgrade.md](../../docs/upgrade.md) says what
 an upgrade does, [docs/operate.md](../../docs/operate.md) what to look at. `manifests/` has the same with all defaults, for

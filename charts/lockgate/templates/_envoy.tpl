@@ -24,10 +24,16 @@ spec:
   terminationGracePeriodSeconds: {{ add .Values.envoy.drain.deadlineSeconds 30 }}
   securityContext:
     {{- include "lockgate.podSecurity" . | nindent 4 }}
+  {{- with include "lockgate.network" .Values.envoy | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
   {{- with include "lockgate.scheduling" (list . "envoy" .Values.envoy) | trim }}
   {{- . | nindent 2 }}
   {{- end }}
   initContainers:
+    {{- with .Values.envoy.extraInitContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     # Writes what Envoy starts with, and beside it the files by which Envoy takes up new certificates.
     - name: bootstrap
       image: {{ include "lockgate.image" (list . .Values.image) }}
@@ -74,9 +80,17 @@ spec:
         - /config/envoy.yaml
         - --log-level
         - {{ .Values.envoy.logLevel }}
+        {{- with include "lockgate.concurrency" . }}
+        - --concurrency
+        - {{ . | quote }}
+        {{- end }}
         {{- range .Values.envoy.extraArgs }}
         - {{ . | quote }}
         {{- end }}
+      {{- with .Values.envoy.extraEnv }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       ports:
         - name: http
           containerPort: {{ include "lockgate.port" (list . "http" 8080) }}
@@ -158,6 +172,9 @@ spec:
       volumeMounts:
         - name: admin
           mountPath: /run/envoy
+    {{- with .Values.envoy.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes:
     - name: config
       emptyDir: {}

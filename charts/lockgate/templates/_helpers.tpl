@@ -151,6 +151,32 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
+{{/* The network of pods: `.Values.envoy`. */}}
+{{- define "lockgate.network" -}}
+{{- if .hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with .dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" .hostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* The number of Envoy's worker threads: the value, else the CPU limit of its container, rounded up, else nothing. */}}
+{{- define "lockgate.concurrency" -}}
+{{- if .Values.envoy.concurrency -}}
+{{- .Values.envoy.concurrency -}}
+{{- else if not (contains "--concurrency" (join " " .Values.envoy.extraArgs)) -}}
+{{- with dig "limits" "cpu" "" .Values.envoy.resources -}}
+{{- $text := toString . -}}
+{{- if not (regexMatch "^([0-9]+m|[0-9]+([.][0-9]+)?)$" $text) -}}
+{{- fail (printf "envoy.resources.limits.cpu: %q is neither a number of CPUs nor of thousandths, such as 2 or 500m" $text) -}}
+{{- end -}}
+{{- $cpus := ternary (divf (trimSuffix "m" $text | float64) 1000) (trimSuffix "m" $text | float64) (hasSuffix "m" $text) -}}
+{{- max 1 (ceil $cpus | int) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* 80 % of the memory limit of Envoy's container in bytes, or nothing if it has none. */}}
 {{- define "lockgate.maxHeap" -}}
 {{- with dig "limits" "memory" "" .Values.envoy.resources -}}

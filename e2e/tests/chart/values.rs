@@ -1,6 +1,8 @@
 //! Wrong values, each with what helm must say of it.
 
-use crate::template;
+use e2e::process::repository;
+
+use crate::{lab, run, template};
 
 #[track_caller]
 fn assert_refused(values: &[&str], parts: &[&str]) {
@@ -61,6 +63,9 @@ fn values_that_do_not_fit_each_other_are_named() {
         );
     }
     assert_refused(&["envoy.resources.limits.memory=1.5Gi"], &["envoy.resources.limits.memory", "1.5Gi"]);
+    assert_refused(&["envoy.resources.limits.cpu=two"], &["envoy.resources.limits.cpu", "two"]);
+    assert_refused(&["envoy.hostNetwork=true", "envoy.hostPorts.enabled=true"], &["envoy.hostNetwork", "settings"]);
+    assert_refused(&["envoy.service.ipFamilies={v4}"], &["/envoy/service/ipFamilies/0", "'IPv4'"]);
 }
 
 /// What the chart says by a flag, which would hide it, or what other objects of the chart depend on.
@@ -84,6 +89,86 @@ fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
     let alone = "settings.leaderElection.enabled=false";
     assert_refused(&[alone], &[alone.split_once('=').expect("a value").0, "controller.replicas is 2"]);
     assert!(template(&[alone, "controller.replicas=1"]).is_ok());
+}
+
+/// The documents of a kind, rendered with `values`.
+fn documents(kind: &str, values: &[&str]) -> Vec<String> {
+    let rendered = template(values).unwrap_or_else(|error| panic!("{values:?}: {error}"));
+    let kind = format!("\nkind: {kind}\n");
+    rendered.split("\n---\n").filter(|document| document.contains(&kind)).map(str::to_owned).collect()
+}
+
+#[test]
+fn envoy_has_as_many_workers_as_its_limit_has_cpus() {
+    let workers = |values: &[&str]| {
+        let pod =
+            documents("Deployment", values).into_iter().find(|pod| pod.contains("command: [envoy]")).expect("Envoy");
+        let next =
+            pod.split("- --concurrency\n").nth(1).map(|rest| rest.lines().next().unwrap_or_default().trim().to_owned());
+        next.unwrap_or_default()
+    };
+    assert_eq!(workers(&[]), "", "without a limit, Envoy decides");
+    for (limit, expected) in [("2", "2"), ("500m", "1"), ("1500m", "2"), ("2.5", "3"), ("100m", "1")] {
+        assert_eq!(workers(&[&format!("envoy.resources.limits.cpu={limit}")]), format!("- \"{expected}\""), "{limit}");
+    }
+    assert_eq!(workers(&["envoy.concurrency=4", "envoy.resources.limits.cpu=2"]), "- \"4\"");
+    let own = ["envoy.resources.limits.cpu=2", "envoy.extraArgs={--concurrency,7}"];
+    assert_eq!(workers(&own), "", "a flag of the user's own wins");
+}
+
+#[test]
+fn an_existing_service_account_gets_the_roles() {
+    let own = ["serviceAccount.create=false", "serviceAccount.name=edge"];
+    assert!(documents("ServiceAccount", &own).is_empty());
+    let bindings = [documents("ClusterRoleBinding", &own), documents("RoleBinding", &own)].concat();
+    assert!(bindings.len() >= 2 && bindings.iter().all(|binding| binding.contains("\n    name: edge")), "{bindings:?}");
+    let none = ["rbac.create=false"];
+    assert_eq!(documents("ServiceAccount", &none).len(), 1);
+    for kind in ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"] {
+        assert!(documents(kind, &none).is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn pods_at_ports_of_their_node_replace_each_other_one_by_one() {
+    for values in [["envoy.hostNetwork=true", "controller.hostNetwork=true"]] {
+        let pods = documents("Deployment", &values);
+        assert_eq!(pods.len(), 2);
+        for pod in pods {
+            for part in ["hostNetwork: true", "dnsPolicy: ClusterFirstWithHostNet", "maxSurge: 0"] {
+                assert!(pod.contains(part), "{part}: {pod}");
+            }
+        }
+    }
+}
+
+/// Values in the documentation can be copied as they stand.
+#[test]
+fn the_values_of_the_documentation_are_taken() {
+    let page = std::fs::read_to_string(repository().join("docs/install.md")).expect("the page");
+    let blocks: Vec<&str> = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let mut command = lab("helm");
+        command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate", "--values", "-"]);
+        run(&mut command, block).unwrap_or_else(|error| panic!("{block}\n{error}"));
+    }
+}
+
+/// The alerts of the chart are those of the documentation, with the same thresholds.
+#[test]
+fn alerts_are_documented() {
+    let alerts = std::fs::read_to_string(repository().join("charts/lockgate/alerts.yaml")).expect("the alerts");
+    let page = |name: &str| std::fs::read_to_string(repository().join("docs").join(name)).expect("a page");
+    let (operate, certificates) = (page("operate.md"), page("certificates.md"));
+    for expression in alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: '")?.strip_suffix('\'')) {
+        // The namespace tells releases apart.
+        let documented = expression.replace(" by (namespace) ", "").replace("(namespace, ", "(");
+        assert!(operate.contains(&format!("| `{documented}`")), "{documented} is not in docs/operate.md");
+    }
+    let threshold = "min by (certificate) (lockgate_xds_certificate_expiry_timestamp_seconds) - time() < 15 * 86400";
+    assert!(operate.contains(threshold) && certificates.contains(threshold));
+    assert!(!documents("PrometheusRule", &["prometheusRule.enabled=true"])[0].contains("null"));
 }
 
 /// The pods of the controller, and nothing else, are made anew for what only a new process takes up.
