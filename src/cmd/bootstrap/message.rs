@@ -46,6 +46,10 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         }),
         overload_manager: overload_manager(options),
         layered_runtime: Some(layered_runtime(options)),
+        // Most clusters of a large site have no traffic at an Envoy. Their counters are made with the first request.
+        deferred_stat_options: Some(bootstrap_v3::bootstrap::DeferredStatOptions {
+            enable_deferred_creation_stats: true,
+        }),
         ..Default::default()
     }
 }

@@ -167,6 +167,11 @@ fn a_grpc_bootstrap_has_no_files_beside_it() {
 }
 
 #[test]
+fn counters_of_clusters_are_made_with_the_first_request() {
+    assert_eq!(json(&[])["deferred_stat_options"]["enable_deferred_creation_stats"], true);
+}
+
+#[test]
 fn tls_can_be_off_as_at_the_controller() {
     let resolved = |arguments: &[&str]| {
         let mut options = options(arguments);
