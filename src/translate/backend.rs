@@ -53,6 +53,8 @@ pub struct Made {
     pub cluster: Result<Arc<Cluster>, Box<Fault>>,
     /// What is wrong with the Service's annotations.
     pub problems: Vec<Arc<Problem>>,
+    /// The body of a 403 for its requests, if an annotation of another controller restricts access to the Service.
+    pub denied: Option<Arc<str>>,
     /// Whether Namespaces were read for it.
     pub reads_namespaces: bool,
 }
@@ -115,11 +117,6 @@ pub fn locate<'a>(
 }
 
 impl Located<'_> {
-    /// The body of a 403 for requests to the Service, if an annotation of another controller restricts access to it.
-    pub fn denied(&self, settings: &Settings) -> Option<Arc<str>> {
-        foreign::of(&self.service.meta, Kind::Service, settings).denied
-    }
-
     /// Its cluster.
     pub fn make(&self, context: Context) -> Made {
         let Self { service, number, .. } = *self;
@@ -134,7 +131,7 @@ impl Located<'_> {
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
                     let cluster = Err(Box::new(fault(Reason::ExternalNameNotAllowed, what)));
-                    return Made { cluster, problems: Vec::new(), reads_namespaces: true };
+                    return Made { cluster, problems: Vec::new(), denied: None, reads_namespaces: true };
                 }
             },
         };
@@ -153,6 +150,7 @@ impl Located<'_> {
         Made {
             cluster: made.map(|()| Arc::new(cluster)),
             problems: problems.into_iter().map(Arc::new).collect(),
+            denied: foreign::of(&service.meta, Kind::Service, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
         }
     }

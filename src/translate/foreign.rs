@@ -208,6 +208,8 @@ const HAPROXY_INGRESS: &[(&str, When)] = &[
     ("waf", OFF),
 ];
 
+/// The longest value that is looked through, in bytes. A longer one restricts access.
+const LONGEST: usize = 32 << 10;
 /// The most annotations that one report names.
 const MOST_NAMED: usize = 20;
 /// The most annotations that the body of a response names. Envoy rejects bodies over 4 KiB.
@@ -309,6 +311,10 @@ impl When {
     fn holds(self, value: &str) -> bool {
         let among = |words: &[&str], value: &str| words.iter().any(|word| word.eq_ignore_ascii_case(value));
         let mut items = value.split([',', ' ', '\n']).map(str::trim).filter(|item| !item.is_empty());
+        // A tenant's long value is not looked through: what others wait for must not depend on it.
+        if value.len() > LONGEST {
+            return true;
+        }
         match self {
             Set => true,
             Unless(words) => !among(words, value),

@@ -148,27 +148,30 @@ pub struct Target {
     pub origin: ObjectRef,
 }
 
+/// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
+pub type Judgment = Result<Option<Arc<str>>, Fault>;
+
 /// What reading an Ingress needs beside it.
 pub struct Reading<'a, F> {
     /// The objects and settings.
     pub context: Context<'a>,
     /// The default certificate, if there is one.
     pub default_secret: Option<&'a SecretName>,
-    /// Why a cluster cannot be built, if it cannot.
-    pub fault_of: F,
+    /// What becomes of requests to a cluster.
+    pub judge: F,
 }
 
 /// Reads `ingress`. What is wrong with it costs only itself.
-pub fn parse<F: FnMut(&Located) -> Option<Fault>>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
+pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
     let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
     let origin = ingress.meta.object_ref(Kind::Ingress);
-    let Reading { context, default_secret, fault_of } = reading;
+    let Reading { context, default_secret, judge } = reading;
     let mut reader = Reader {
         ingress,
         origin: &origin,
         annotations: &annotations,
         context,
-        fault_of,
+        judge,
         services: Vec::new(),
         clusters: Vec::new(),
         problems,
@@ -235,13 +238,13 @@ struct Reader<'r, F> {
     origin: &'r ObjectRef,
     annotations: &'r Annotations,
     context: Context<'r>,
-    fault_of: F,
+    judge: F,
     services: Vec<ObjectKey>,
     clusters: Vec<ClusterName>,
     problems: Vec<Problem>,
 }
 
-impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
+impl<F: FnMut(&Located) -> Judgment> Reader<'_, F> {
     fn path(&mut self, at: (usize, Option<usize>), path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{}.backend", field(at)), &path.backend);
@@ -290,8 +293,8 @@ impl<F: FnMut(&Located) -> Option<Fault>> Reader<'_, F> {
         let read = |service| services.push(service);
         let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
         self.clusters.push(located.name.clone());
-        let denied = located.denied(context.settings);
-        (self.fault_of)(&located).map_or(Ok((located.name, denied)), Err)
+        let denied = (self.judge)(&located)?;
+        Ok((located.name, denied))
     }
 
     fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {

@@ -240,9 +240,9 @@ impl Translator {
         let context =
             Context { objects, settings, client_certificate: self.general.ground.client_certificate.as_ref() };
         let mut made = NewClusters::new();
-        let fault_of = |located: &Located<'_>| self.clusters.fault_of(located, context, &mut made);
+        let judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let parsed = ingress::parse(ingress, Reading { context, default_secret, fault_of });
+        let parsed = ingress::parse(ingress, Reading { context, default_secret, judge });
         Some((parsed, made))
     }
 

@@ -31,14 +31,15 @@ pub struct Clusters {
 pub type NewClusters = BTreeMap<ClusterName, Made>;
 
 impl Clusters {
-    /// Why the cluster of a port cannot be built, if it cannot. It is made into `new` if it is not known.
-    pub fn fault_of(&self, located: &Located, context: Context, new: &mut NewClusters) -> Option<Fault> {
+    /// The body of a 403 if access to the cluster of a port is denied, or why the cluster cannot be built. It is made into
+    /// `new` if it is not known.
+    pub fn judge(&self, located: &Located, context: Context, new: &mut NewClusters) -> Result<Option<Arc<str>>, Fault> {
         let name = &located.name;
         let made = match self.made.get(name) {
             Some(made) => made,
             None => new.entry(name.clone()).or_insert_with(|| located.make(context)),
         };
-        made.cluster.as_ref().err().map(|fault| Fault::clone(fault))
+        made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| Fault::clone(fault))
     }
 
     /// Takes in what was made, but for what another Ingress had made before.
