@@ -1,6 +1,6 @@
 //! The gates of one stream: which snapshot routes may come from, and which unused clusters must stay for now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,6 +29,8 @@ pub(super) struct Gates {
     replaced: Vec<Replaced>,
     /// Clusters that a listener no longer names, and until when the connections that it had may still use them.
     draining: BTreeMap<Arc<str>, Instant>,
+    /// Clusters that were removed before the client accepted them, while a route that was not sent yet leads there.
+    never_accepted: BTreeSet<Arc<str>>,
     last_route_ack: Option<Instant>,
 }
 
@@ -57,6 +59,7 @@ impl Gates {
             kept: BTreeMap::new(),
             replaced: Vec::new(),
             draining: BTreeMap::new(),
+            never_accepted: BTreeSet::new(),
             last_route_ack: None,
         }
     }
@@ -110,6 +113,21 @@ impl Gates {
         }
     }
 
+    /// Remembers those of `removed` clusters that the client has not accepted, as long as routes of its level or of
+    /// `newest` lead there.
+    pub fn forget_clusters(&mut self, removed: &[Arc<str>], types: &Types, newest: &Snapshot) {
+        let (view, clusters) = (self.routes.as_deref().map(|view| &**view), types.get(&ResourceType::CLUSTER));
+        let leads = |snapshot: &Snapshot, name: &str| {
+            order::before().any(|kind| snapshot.leading_to(kind, name).next().is_some())
+        };
+        let holds_routes = |name: &Arc<str>| {
+            let accepted = clusters.is_none_or(|clusters| clusters.known(name).accepted.exists());
+            !accepted && (leads(newest, name) || view.is_some_and(|view| leads(view, name)))
+        };
+        self.never_accepted.retain(&holds_routes);
+        self.never_accepted.extend(removed.iter().filter(|name| holds_routes(name)).cloned());
+    }
+
     /// `gone`: clusters at the client that nobody wants any more, sorted. Those that its routes use are kept.
     pub fn retire(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.kept.retain(|name, _| gone.binary_search(name).is_ok());
@@ -159,7 +177,8 @@ impl Gates {
     }
 
     /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
-    /// has in its place, does not. A listener leads there through routes that it newly asks for.
+    /// has in its place, does not. A listener leads there through routes that it newly asks for. A cluster that was
+    /// removed after its rejection is not accepted either; one that was never served is the client's own.
     pub fn leads_nowhere(&self, resource: &Resource, sent: &State, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
         let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
@@ -169,7 +188,8 @@ impl Gates {
             resource.references().names_cluster(cluster) && !sent.is_some_and(|s| s.references().names_cluster(cluster))
                 || routes.any(|routes| routes.references().names_cluster(cluster))
         };
-        types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
+        self.never_accepted.iter().any(|cluster| leads_to(cluster))
+            || types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
     }
 
     /// Whether `resource` leads to a cluster that the client does not have, and that may yet prove to be good.

@@ -358,10 +358,12 @@ impl Stream {
             self.gates.clusters_sent(&self.newest);
             return;
         }
-        let gone: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
-            let gone = clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none());
-            gone.filter(|name| clusters.known(name).sent.exists()).cloned().collect()
+        let removed: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
+            clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none()).cloned().collect()
         });
+        self.gates.forget_clusters(&removed, &self.types, &self.newest);
+        let was_sent = |name: &Arc<str>| self.types.get(&kind).is_some_and(|types| types.known(name).sent.exists());
+        let gone: Vec<Arc<str>> = removed.into_iter().filter(was_sent).collect();
         self.gates.retire(gone.clone(), &self.types, &self.newest, now, self.timing);
         if let Some(clusters) = self.types.get_mut(&kind) {
             gone.iter().filter(|name| self.gates.keeps(name)).for_each(|name| clusters.withdraw(name));

@@ -10,7 +10,7 @@ mod removals;
 use super::envoy::Envoy;
 use super::harness::*;
 use crate::snapshot::{Resource, ResourceType};
-use crate::xds::{Notice, Variant};
+use crate::xds::{Notice, Response, Variant};
 
 const VARIANTS: [Variant; 2] = [Variant::Sotw, Variant::Delta];
 

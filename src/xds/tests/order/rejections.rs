@@ -39,6 +39,52 @@ fn o18_a_rejected_cluster_holds_what_leads_to_it_and_nothing_else() {
     }
 }
 
+/// A route to a, then to a cluster that is rejected, then on to a third while the rejected one is removed.
+#[test]
+fn o18_a_route_that_moves_on_from_a_rejected_cluster_goes_straight_to_its_newest_form() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
+        assert_eq!(bench.nack(&behind[CLUSTER], "bad"), "");
+        bench.ack(&behind[ENDPOINTS]);
+        let good = bench.publish([cluster("good"), endpoints("good"), routes("r", ["good"]), listener("l", "r")]);
+        assert_eq!(good, either(variant, "CDS{a,good} EDS{good}", "CDS{good}-{bad} EDS{good}"), "no route to bad");
+        bench.ack(&good[ENDPOINTS]);
+        let turn = bench.ack(&good[CLUSTER]);
+        assert_eq!(turn, either(variant, "RDS{r}", "EDS-{bad} RDS{r}"));
+        assert!(turn[ROUTES].resources[0].references().names_cluster("good"));
+        bench.ack_all(&turn);
+        assert_eq!(bench.wait(GRACE), either(variant, "CDS{good}", "CDS-{a}"));
+    }
+}
+
+#[test]
+fn o18_a_route_to_a_rejected_cluster_that_is_then_removed_stays_back() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
+        bench.nack(&behind[CLUSTER], "bad");
+        bench.ack(&behind[ENDPOINTS]);
+        let sent = bench.publish([cluster("a"), endpoints("a"), routes("r", ["bad"]), listener("l", "r")]);
+        assert!(!sent.0.iter().any(|response| &*response.type_url == ROUTES.url()), "{sent:?}");
+        let back = bench.set([routes_for("r", "new", &["a"])]);
+        assert_eq!(back, "RDS{r}");
+    }
+}
+
+/// The rejection comes when the cluster that it names is already gone from the newest world.
+#[test]
+fn o18_a_cluster_that_is_removed_before_its_rejection_holds_its_route() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let behind = bench.set([cluster("bad"), endpoints("bad"), routes("r", ["bad"])]);
+        let mut sent = bench.publish([cluster("good"), endpoints("good"), routes("r", ["good"]), listener("l", "r")]).0;
+        sent.extend(bench.nack(&behind[CLUSTER], "bad").0);
+        let routes_sent = |sent: &[Response]| sent.iter().any(|response| &*response.type_url == ROUTES.url());
+        assert!(!routes_sent(&sent), "no route to bad");
+    }
+}
+
 #[test]
 fn o18_a_cluster_rejected_beside_a_good_one_does_not_hold_the_good_one() {
     for variant in VARIANTS {
