@@ -217,6 +217,35 @@ async fn kills_of_the_controller_sotw() {
     kills_of_the_controller(Mode::Sotw).await;
 }
 
+/// The Service is renamed while the controller is down: Envoy comes back with a cluster that nobody knows any more.
+async fn renames_while_the_controller_is_down(mode: Mode) {
+    let backend = Backend::start("a").await;
+    let mut shop = Shop::open(mode, "shop-0", &backend, None).await;
+    let load = Load::start(Plan::new(shop.target(), "/")).await;
+    for i in 1..=KILLS {
+        shop.lockgate.kill();
+        load.answers(100).await;
+        shop.manifests.write("shop.yaml", &self::shop(&format!("shop-{i}"), &backend, false));
+        shop.lockgate.restart();
+        shop.lockgate.wait_ready().await;
+        shop.envoy.wait_routed_to(&format!("default/shop-{i}/http")).await;
+        load.answers(500).await;
+    }
+    let report = load.stop().await;
+    println!("{KILLS} x a rename of a Service while the controller is down, {mode:?}: {report}");
+    assert_eq!(report.failed(), 0, "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o30_renames_while_the_controller_is_down_delta() {
+    renames_while_the_controller_is_down(Mode::Delta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn o30_renames_while_the_controller_is_down_sotw() {
+    renames_while_the_controller_is_down(Mode::Sotw).await;
+}
+
 /// Envoy cannot answer while it is away; what counts is how soon it answers again, and that it then answers all.
 async fn restart_of_envoy(mode: Mode) {
     let backend = Backend::start("a").await;

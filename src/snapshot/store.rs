@@ -204,6 +204,38 @@ impl Snapshot {
         Version(self.types.get(&kind).map_or(0, |typed| typed.digest))
     }
 
+    /// The version of all resources of a type, but for some that are others, or not there. It is that of a snapshot which
+    /// has exactly these.
+    pub fn version_with<'a>(
+        &self,
+        kind: ResourceType,
+        others: impl Iterator<Item = (&'a Arc<str>, Option<&'a Arc<Resource>>)>,
+    ) -> Version {
+        let both = others.flat_map(|(name, other)| [self.get(kind, name), other]);
+        Version(both.flatten().fold(self.version(kind).0, |version, resource| version ^ digest(resource)))
+    }
+
+    /// This snapshot without the resources `without` of a type, and with others of it. It is not one of the store: its
+    /// serial and journal are those of this one.
+    pub fn with_other(&self, kind: ResourceType, without: &[Arc<str>], others: Vec<Resource>) -> Self {
+        let mut other = self.clone();
+        let typed = other.types.entry(kind).or_default();
+        for name in without {
+            if let Some(old) = typed.resources.remove(name) {
+                typed.forget(&old, &mut other.users);
+            }
+        }
+        for resource in others {
+            typed.digest ^= digest(&resource);
+            other.users.note(&resource);
+            if let Some(old) = typed.resources.insert(resource.name().clone(), Arc::new(resource)) {
+                typed.forget(&old, &mut other.users);
+            }
+        }
+        typed.bodies = Arc::default();
+        other
+    }
+
     /// What changed after the snapshot of this `serial`, a name perhaps several times; `None` if that is too long ago to
     /// tell.
     pub fn changes_since(&self, serial: u64) -> Option<impl Iterator<Item = &Key> + Clone> {

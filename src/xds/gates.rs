@@ -23,6 +23,10 @@ pub(super) struct Gates {
     reconnected: bool,
     /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
     introduces_itself_until: Option<Instant>,
+    /// Until when a type that an Envoy that came back asks for at once has been asked for.
+    asks_until: Option<Instant>,
+    /// Until when an Envoy that came back is given to warm its clusters, if it seems to do so.
+    warms_up_until: Option<Instant>,
     /// Clusters that are no longer wanted, but that the client's routes may still use.
     kept: BTreeMap<Arc<str>, Kept>,
     /// Listeners that were replaced by one that still waits for its routes: Envoy serves the old one meanwhile.
@@ -56,6 +60,8 @@ impl Gates {
             routes: None,
             reconnected: false,
             introduces_itself_until: None,
+            asks_until: None,
+            warms_up_until: None,
             kept: BTreeMap::new(),
             replaced: Vec::new(),
             draining: BTreeMap::new(),
@@ -64,13 +70,17 @@ impl Gates {
         }
     }
 
-    /// The first request of a type; an Envoy that came back is given until `limit` to say what it has.
-    pub fn introduced(&mut self, node: &Node, request: &Request, types: &Types, limit: Instant) {
+    /// The first request of a type.
+    pub fn introduced(&mut self, node: &Node, request: &Request, types: &Types, now: Instant, timing: Timing) {
         if self.reconnected || (request.version.is_empty() && request.initial_versions.is_empty()) {
             return;
         }
         self.reconnected = true;
-        self.introduces_itself_until = node.is_envoy().then_some(limit);
+        if node.is_envoy() {
+            self.introduces_itself_until = Some(now + timing.gate_timeout);
+            self.asks_until = Some(now + timing.first_requests());
+            self.warms_up_until = Some(now + timing.warm_up());
+        }
         if !order::before().any(|kind| types.get(&kind).is_some_and(|routes| !routes.last_nonce.is_empty())) {
             self.routes = None;
         }
@@ -95,14 +105,45 @@ impl Gates {
 
     /// Lets the routes rise to the level of the clusters, if the client has accepted these.
     pub fn raise(&mut self, types: &Types) {
-        // An Envoy that comes back while a cluster is warming asks for its clusters only when that is over.
-        let silent = self.introduces_itself_until.is_some() && !types.contains_key(&ResourceType::CLUSTER);
         match &self.routes {
-            None if self.reconnected && (silent || !open(types)) => {}
+            None if self.reconnected && (self.awaits_clusters(types) || !open(types)) => {}
             // A client that starts has nothing that could break: its requests are answered as they come.
             None => self.routes = Some(self.clusters.clone()),
             Some(_) => self.raise_further(types),
         }
+    }
+
+    /// The first request for clusters. An Envoy that came back asks for them when they are warm: its routes follow.
+    pub fn asked_for_clusters(&mut self, now: Instant, timing: Timing) {
+        if self.warms_up_until.is_some() {
+            self.introduces_itself_until = Some(now + timing.gate_timeout);
+        }
+    }
+
+    /// Whether types are still to be asked for that an Envoy that came back asks for at once.
+    pub fn awaits_first_requests(&self) -> bool {
+        self.asks_until.is_some()
+    }
+
+    /// Whether an Envoy that came back has yet to ask for clusters: it may have others than are served.
+    pub fn conceals_clusters(&self, types: &Types) -> bool {
+        self.warms_up_until.is_some() && !types.contains_key(&ResourceType::CLUSTER)
+    }
+
+    /// Whether routes would lead an Envoy that came back to clusters that it may not have yet. One whose clusters are
+    /// warming asks for their endpoints and secrets, and for clusters only when they are warm. One that has its clusters
+    /// from elsewhere asks for neither. Clusters that are not served are its own.
+    fn awaits_clusters(&self, types: &Types) -> bool {
+        let secrets_of_listeners =
+            || self.clusters.all(ResourceType::LISTENER).any(|listener| !listener.references().secrets.is_empty());
+        let seems_to_warm = types.contains_key(&ResourceType::ENDPOINTS)
+            || (types.contains_key(&ResourceType::SECRET) && !secrets_of_listeners());
+        let waits = self.asks_until.is_some() || seems_to_warm;
+        let is_served = |cluster: &Arc<str>| self.clusters.get(ResourceType::CLUSTER, cluster).is_some();
+        let mut routes = order::before().flat_map(|kind| self.clusters.all(kind));
+        self.conceals_clusters(types)
+            && waits
+            && routes.any(|resource| resource.references().clusters.iter().any(is_served))
     }
 
     /// The same for routes that have a level.
@@ -166,12 +207,19 @@ impl Gates {
             Kept::Until(time) => Some(*time),
             Kept::InUse | Kept::Over => None,
         });
-        removals.chain(self.replaced.iter().map(|replaced| replaced.until)).chain(self.introduces_itself_until).min()
+        removals
+            .chain(self.replaced.iter().map(|replaced| replaced.until))
+            .chain(self.introduces_itself_until)
+            .chain(self.asks_until)
+            .chain(self.warms_up_until)
+            .min()
     }
 
     /// Gives up what was waited for too long.
     pub fn on_time(&mut self, now: Instant) {
         self.introduces_itself_until = self.introduces_itself_until.filter(|limit| *limit > now);
+        self.asks_until = self.asks_until.filter(|limit| *limit > now);
+        self.warms_up_until = self.warms_up_until.filter(|limit| *limit > now);
         self.replaced.retain(|replaced| replaced.until > now);
         self.draining.retain(|_, until| *until > now);
     }

@@ -74,6 +74,18 @@ pub struct Timing {
     pub large: usize,
 }
 
+impl Timing {
+    /// How long after the first request of a stream all types have been asked for that a client asks for at once.
+    pub(super) fn first_requests(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    /// How long an Envoy that came back with warming clusters is given to ask for clusters again.
+    pub(super) fn warm_up(&self) -> Duration {
+        3 * self.gate_timeout
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {

@@ -49,8 +49,6 @@ pub(super) struct Push {
     pub left_out: BTreeSet<Arc<str>>,
     /// Of a full state, what stays as it is.
     pub instead: Vec<(Arc<str>, State)>,
-    /// Names of a full state that are not as in the snapshot: its version is another one.
-    pub mixed: BTreeSet<Arc<str>>,
 }
 
 impl Push {

@@ -4,6 +4,8 @@
 //! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
 //! gates and timers; no stream waits for another.
 
+mod earlier;
+mod looking;
 mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -39,6 +41,8 @@ pub struct Stream {
     /// Route configurations that were just sent because the client asked: it has none of their virtual hosts.
     asked_routes: BTreeSet<Arc<str>>,
     nonces: u64,
+    /// The first request for clusters, while it waits for the names of endpoints, with its type URL.
+    waiting: Option<(String, Request)>,
     /// What is asked for not by name alone.
     locators: Locators,
     outputs: Vec<Output>,
@@ -90,6 +94,7 @@ impl Stream {
             unfollowed: HashSet::new(),
             asked_routes: BTreeSet::new(),
             nonces: 0,
+            waiting: None,
             locators: Locators::default(),
             outputs: Vec::new(),
         }
@@ -120,6 +125,7 @@ impl Stream {
                 let by_name = self.types.contains_key(&kind);
                 if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
                     self.known_type(kind, &url, &request, now);
+                    self.end_waiting(now);
                 }
             }
             None => self.unknown_type(&url, &request),
@@ -158,6 +164,7 @@ impl Stream {
             }
         }
         self.gates.on_time(now);
+        self.end_waiting(now);
         let mut outputs = self.advance(now);
         outputs.extend(self.renew(now));
         outputs
@@ -178,8 +185,18 @@ impl Stream {
         }
         let first = !self.types.contains_key(&kind);
         if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
-            self.gates.introduced(node, request, &self.types, now + self.timing.gate_timeout);
+            self.gates.introduced(node, request, &self.types, now, self.timing);
         }
+        if kind == ResourceType::CLUSTER && first && self.awaits_endpoint_names(request) {
+            self.waiting = Some((url.to_owned(), request.clone()));
+            return;
+        }
+        if kind == ResourceType::CLUSTER && first {
+            self.gates.asked_for_clusters(now, self.timing);
+        }
+        let guessed = (kind == ResourceType::CLUSTER && first).then(|| self.clusters_by_version(request)).flatten();
+        let guessed = guessed.map(|held| Request { held: Some(held), ..request.clone() });
+        let request = guessed.as_ref().unwrap_or(request);
         let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url, self.newest.clone()));
         let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
         let (mut accepted, mut replaced) = (false, Vec::new());
@@ -236,6 +253,15 @@ impl Stream {
         if accepted && order::place(kind).1 == Side::Before {
             let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
             self.gates.routes_acked(listeners, &self.types, now, self.timing);
+        }
+    }
+
+    /// Takes the request for clusters that waits, if it waits no longer.
+    fn end_waiting(&mut self, now: Instant) {
+        if self.waiting.as_ref().is_some_and(|(_, request)| !self.awaits_endpoint_names(request))
+            && let Some((url, request)) = self.waiting.take()
+        {
+            self.known_type(ResourceType::CLUSTER, &url, &request, now);
         }
     }
 
@@ -466,66 +492,6 @@ impl Stream {
 
     fn has_hosts(&self, routes: &str) -> bool {
         self.hosts(routes).next().is_some()
-    }
-
-    /// Endpoints never overtake a change of their cluster: until that is sent, those of its old form are the right ones.
-    fn endpoints(&self, name: &Arc<str>) -> Look {
-        let kind = ResourceType::ENDPOINTS;
-        let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return Look::at(&self.newest, kind, name) };
-        let overtaking = self.newest.clusters_of(name).any(|cluster| {
-            let wanted = self.newest.get(ResourceType::CLUSTER, cluster);
-            clusters.covers(cluster) && wanted.is_some_and(|wanted| clusters.known(cluster).sent != *wanted)
-        });
-        // Envoy forgets the endpoints of a cluster that goes by itself. For a live one their removal is told at once,
-        // although Envoy does not heed it: it ends the warming of a cluster that has none.
-        let going = self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name);
-        let waits = overtaking || (going && self.newest.get(kind, name).is_none());
-        if !waits {
-            return Look::at(&self.newest, kind, name);
-        }
-        let sent = self.types.get(&kind).map(|endpoints| endpoints.known(name).sent).unwrap_or_default();
-        match sent.resource().or_else(|| self.gates.clusters_view().get(kind, name)) {
-            Some(resource) => Look::ForNow(resource.clone()),
-            None if sent.exists() => Look::Wait,
-            // A cluster that an earlier stream brought is warm: it keeps its endpoints as long as nothing is said.
-            None if self.variant == Variant::Sotw && going && self.gates.keeps_warm(clusters, name) => Look::Wait,
-            // The client asks, and a cluster may be warming until it has an answer.
-            None => Look::at(&self.newest, kind, name),
-        }
-    }
-
-    /// Listeners and routes lead only where the client has confirmed what lies behind.
-    fn before_the_gate(&self, kind: ResourceType, name: &Arc<str>) -> Look {
-        let Some(view) = self.gates.routes_view() else { return Look::Wait };
-        let behind = view.serial() != self.newest.serial();
-        let sent = self.types.get(&kind).map(|subscription| subscription.known(name).sent);
-        let sent = sent.as_ref().filter(|sent| sent.exists());
-        let gone = self.newest.get(kind, name).is_none();
-        match view.get(kind, name) {
-            // Not worth beginning with. Routes are: a listener of the same view may ask for them.
-            Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
-            Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
-                Look::Wait
-            }
-            Some(resource)
-                if kind == ResourceType::VIRTUAL_HOST
-                    && sent.is_none()
-                    && self.gates.leads_to_suspects(resource, &self.types) =>
-            {
-                Look::Wait
-            }
-            Some(resource) if behind => Look::ForNow(resource.clone()),
-            Some(resource) => Look::Send(resource.clone()),
-            None if behind && !gone => Look::Wait,
-            // A listener that is about to go, or to ask for other routes, serves with these until then.
-            None if kind == ResourceType::ROUTES
-                && sent.is_some()
-                && self.gates.hands_over(&self.types, &self.newest, name) =>
-            {
-                Look::Wait
-            }
-            None => Look::Nothing,
-        }
     }
 
     /// The newest snapshot that it was told of.

@@ -153,6 +153,11 @@ impl Subscription {
         self.names.contains(name)
     }
 
+    /// The names that were asked for.
+    pub fn each_name(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.names.iter()
+    }
+
     pub fn is_wildcard(&self) -> bool {
         self.wildcard
     }

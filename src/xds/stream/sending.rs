@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Stream;
-use crate::snapshot::{Resource, ResourceType, Snapshot};
+use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
 use crate::xds::message::{Output, Resources, Response, Variant};
 use crate::xds::order::{self, Side};
 use crate::xds::pace::Pace;
@@ -93,7 +93,8 @@ impl Stream {
             _ if !self.aggregated => true,
             Side::Behind if kind == ResourceType::ENDPOINTS => {
                 let clusters = self.types.get(&ResourceType::CLUSTER);
-                self.gates.keeps_nothing() && clusters.is_none_or(Subscription::was_sent_all)
+                let settled = clusters.is_none_or(Subscription::was_sent_all);
+                self.gates.keeps_nothing() && settled && !self.gates.conceals_clusters(&self.types)
             }
             Side::Before => self.gates.routes_view().is_some_and(|view| view.serial() == self.newest.serial()),
             Side::Behind | Side::Apart => self.gates.keeps_nothing(),
@@ -184,15 +185,14 @@ impl Stream {
             push.hold_with_those_that_wait(subscription, &view);
         }
         let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
-        let set = match full && (changes || owed) {
+        let (set, version) = match full && (changes || owed) {
             true => self.full_state(subscription, &view, &mut push),
-            false => Resources::from(push.set.clone()),
+            false => (Resources::from(push.set.clone()), view.version(kind)),
         };
-        let version = push.mixed.iter().fold(view.version(kind), |version, name| version.marked(name)).to_string();
         let response = (changes || owed).then(|| Response {
             type_url: subscription.type_url.clone(),
             nonce: String::new(),
-            version,
+            version: version.to_string(),
             resources: set,
             heartbeats: Vec::new(),
             leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
@@ -262,8 +262,8 @@ impl Stream {
         listeners.is_some_and(|listeners| listeners.in_flight.iter().any(|response| !response.paced.is_empty()))
     }
 
-    /// Everything that a state-of-the-world client is to have of a type: absence would be deletion.
-    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> Resources {
+    /// Everything that a state-of-the-world client is to have of a type, with its version: absence would be deletion.
+    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> (Resources, Version) {
         let kind = subscription.kind;
         let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
         let level = view.serial() == self.newest.serial() && push.waits.is_empty() && push.left_out.is_empty();
@@ -276,16 +276,18 @@ impl Stream {
                     push.content.push((name.clone(), State::Resource(resource.clone())));
                 }
             }
-            return Resources::from(view.body(kind));
+            return (Resources::from(view.body(kind)), view.version(kind));
         }
         let at_client = |name: &Arc<str>| subscription.known(name).sent;
         let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
+        // Names that are not as in the snapshot.
+        let mut mixed: BTreeSet<Arc<str>> = BTreeSet::new();
         for resource in subscription.wanted(view) {
             let has_it = at_client(resource.name()).exists();
             if has_it || self.newest.get(kind, resource.name()).is_some() {
                 all.insert(resource.name().clone(), resource.clone());
             } else {
-                push.mixed.insert(resource.name().clone());
+                mixed.insert(resource.name().clone());
             }
         }
         // What waits stays at the client as it is; what is new and waits is not there yet.
@@ -297,12 +299,12 @@ impl Stream {
                 None => all.remove(name),
             };
             if instead.as_ref() != stays.resource() {
-                push.mixed.insert(name.clone());
+                mixed.insert(name.clone());
             }
         }
         for resource in &push.set {
             if all.get(resource.name()) != Some(resource) {
-                push.mixed.insert(resource.name().clone());
+                mixed.insert(resource.name().clone());
                 all.insert(resource.name().clone(), resource.clone());
             }
         }
@@ -315,6 +317,7 @@ impl Stream {
             !has_it && !stays && !changed.contains(*name)
         });
         push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
-        Resources::from(all.into_values().collect::<Vec<_>>())
+        let version = view.version_with(kind, mixed.iter().map(|name| (name, all.get(name))));
+        (Resources::from(all.into_values().collect::<Vec<_>>()), version)
     }
 }

@@ -2,6 +2,7 @@
 //! says whether an Envoy would have failed a request.
 
 mod behind;
+mod coming_back;
 mod gates;
 mod lost_connections;
 mod rejections;
