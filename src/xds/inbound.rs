@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Buf, Bytes};
+use futures::future::BoxFuture;
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use prost::Message;
@@ -61,6 +62,8 @@ pub(super) struct Requests<R> {
     /// Since when a large one is coming, and its part of the allowance.
     since: Option<Instant>,
     permit: Option<OwnedSemaphorePermit>,
+    /// The wait for the permit. It outlives a cancelled [`Requests::message`], so that the place in the queue is kept.
+    turn: Option<BoxFuture<'static, Result<OwnedSemaphorePermit, Status>>>,
     /// Whether a request of this stream was understood.
     understood: bool,
     request: PhantomData<fn() -> R>,
@@ -76,6 +79,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
             coming: None,
             since: None,
             permit: None,
+            turn: None,
             understood: false,
             request: PhantomData,
         }
@@ -94,7 +98,10 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                 let small = if self.understood { SMALL } else { FIRST };
                 if length > small && self.permit.is_none() {
                     let since = *self.since.get_or_insert_with(Instant::now);
-                    self.permit = Some(turn(length, since + ARRIVAL_LIMIT).await?);
+                    let turn = self.turn.get_or_insert_with(|| Box::pin(turn(length, since + ARRIVAL_LIMIT)));
+                    let permit = turn.await;
+                    self.turn = None;
+                    self.permit = Some(permit?);
                 }
                 if self.arrived.remaining() >= length {
                     (self.coming, self.since) = (None, None);
@@ -306,7 +313,7 @@ impl Buf for Chunks {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use envoy_types::pb::envoy::service::discovery::v3::DiscoveryRequest;
     use proptest::prelude::*;
@@ -383,6 +390,24 @@ mod tests {
             let (requests, end) = all(body(framed(std::slice::from_ref(&large)), &[1000]));
             assert_eq!((requests.len(), end.is_ok()), (1, true), "{} KiB are free", free());
         }
+    }
+
+    #[tokio::test]
+    async fn a_large_request_keeps_its_place_when_the_wait_for_it_is_cancelled() {
+        use futures::FutureExt;
+        let names = vec!["n".repeat(1000); 1000];
+        let large = DiscoveryRequest { resource_names: names, ..Default::default() };
+        let everything = u32::try_from(ALLOWANCE >> 10).unwrap();
+        let taken = LARGE_ONES.clone().acquire_many_owned(everything).await.unwrap();
+        let mut requests = Requests::<DiscoveryRequest>::new(body(framed(&[large]), &[]));
+        assert!(requests.message().now_or_never().is_none(), "there is no allowance left");
+        // A stream drops the wait whenever a snapshot arrives. Whoever asks next is behind it all the same.
+        let mut next = Box::pin(LARGE_ONES.clone().acquire_many_owned(everything));
+        assert!(next.as_mut().now_or_never().is_none());
+        drop(taken);
+        let request = requests.message().now_or_never().expect("it is first in the queue");
+        assert_eq!(request.unwrap().unwrap().subscribe.len(), 1000);
+        drop(next);
     }
 
     #[test]
