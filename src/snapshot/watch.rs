@@ -1,6 +1,6 @@
 //! Who wants to know of what: a publication wakes those whom it concerns, and nobody else.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -101,15 +101,7 @@ impl Watchers {
             index.bells.values().for_each(|bell| bell.ring());
             return;
         }
-        let mut concerned = BTreeSet::new();
-        for resource in changes.added.iter().chain(&changes.changed).chain(&changes.removed) {
-            let Some(kind) = index.kinds.get(&resource.kind()) else { continue };
-            concerned.extend(&kind.all);
-            for name in std::iter::once(resource.name()).chain(&resource.lease().aliases) {
-                concerned.extend(kind.names.get(name).into_iter().flatten());
-            }
-        }
-        concerned.iter().filter_map(|id| index.bells.get(id)).for_each(|bell| bell.ring());
+        index.concerned(changes).0.iter().filter_map(|id| index.bells.get(id)).for_each(|bell| bell.ring());
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
@@ -142,6 +134,33 @@ impl Index {
         self.next = id.wrapping_add(1);
         self.bells.insert(id, bell);
         id
+    }
+
+    /// The watches that `changes` concern, and how many entries of the index were added up for that.
+    ///
+    /// Those who want all of a type are added once. Of names, a list of watches is added only if it differs from the list
+    /// before: Envoys of one fleet ask for the same names, so that mostly one list stands for thousands of changes.
+    fn concerned(&self, changes: &Changes) -> (HashSet<u32>, usize) {
+        let (mut concerned, mut added) = (HashSet::new(), 0);
+        let mut kinds = HashSet::new();
+        let mut last: &[u32] = &[];
+        for resource in changes.added.iter().chain(&changes.changed).chain(&changes.removed) {
+            let Some(kind) = self.kinds.get(&resource.kind()) else { continue };
+            if kinds.insert(resource.kind()) {
+                concerned.extend(&kind.all);
+                added += kind.all.len();
+            }
+            for name in std::iter::once(resource.name()).chain(&resource.lease().aliases) {
+                let Some(ids) = kind.names.get(name).filter(|ids| ***ids != *last) else { continue };
+                concerned.extend(ids);
+                added += ids.len();
+                last = ids;
+            }
+            if concerned.len() == self.bells.len() {
+                break;
+            }
+        }
+        (concerned, added)
     }
 
     fn insert(&mut self, kind: ResourceType, interest: Interest, id: u32) {
@@ -226,6 +245,24 @@ mod tests {
         assert!(!woken(&one));
         store.update(Update::removing(vec![(ENDPOINTS, "c".into())]));
         assert!(woken(&one));
+    }
+
+    #[test]
+    fn who_is_concerned_is_found_once_for_many_changes() {
+        const CHANGES: usize = 2_000;
+        const WATCHES: usize = 100;
+        let store = Arc::new(Store::default());
+        let every: Vec<String> = (0..CHANGES).map(|i| format!("c{i:05}")).collect();
+        let every: Vec<&str> = every.iter().map(String::as_str).collect();
+        let mut watches: Vec<Watch> = (0..=WATCHES).map(|_| Watch::new(&store)).collect();
+        for (i, watch) in watches[1..].iter_mut().enumerate() {
+            watch.set_interest(ENDPOINTS, if i % 2 == 0 { Interest::All } else { names(&every) });
+        }
+        let added = every.iter().map(|name| Arc::new(endpoints(name, "1"))).collect();
+        let changes = Changes { added, ..Changes::default() };
+        let (concerned, entries) = store.watchers.lock().concerned(&changes);
+        assert_eq!(concerned, watches[1..].iter().map(|watch| watch.id).collect());
+        assert_eq!(entries, WATCHES, "each watch is added once, not once for each change");
     }
 
     #[test]
