@@ -45,7 +45,8 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
 /// The listeners for TLS, and the routes of all hosts behind it, following a model that changes.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// What the listeners have of each host: a hash of what it is presented with, and of its origins, or [`REFUSED`].
+    /// What the listeners have of each host: a hash of what it is presented with, and of its origins without
+    /// their generations, or [`REFUSED`].
     hosts: BTreeMap<Host, u64>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes lead nowhere.
     excluded: BTreeMap<Host, u16>,
@@ -142,7 +143,8 @@ const REFUSED: u64 = 0;
 fn shape(host: &Host, model: &Model) -> Option<u64> {
     let Some(tls) = model.https.get(host) else { return model.refused.contains(host).then_some(REFUSED) };
     let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = tls;
-    let text = format!("{secret} {minimum:?} {maximum:?} {origins:?}");
+    let objects = origins.iter().map(|origin| format!(" {origin}"));
+    let text = format!("{secret} {minimum:?} {maximum:?}{}", objects.collect::<String>());
     Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
 }
 

@@ -36,7 +36,9 @@ pub fn tls_listeners(model: &Model, settings: &Settings) -> Vec<(&'static str, R
     if model.https.is_empty() {
         return vec![];
     }
-    let origins: Vec<_> = model.https.values().flat_map(|host| host.origins.iter().cloned()).collect();
+    // Of no generation: an edit that leaves the listener as it is must not ask for another one.
+    let origins = model.https.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
+    let origins: Vec<_> = origins.collect();
     let tcp = [(names::HTTPS, https(model, settings))];
     let quic = http3(model, settings).map(|listener| (names::HTTP3, listener));
     let all = tcp.into_iter().chain(quic);

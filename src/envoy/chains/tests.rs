@@ -102,6 +102,24 @@ fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
 }
 
 #[test]
+fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
+    let hosts = [exact("a.test"), exact("b.test")];
+    let mut model = model(&hosts);
+    let (mut chains, settings) = (Chains::default(), Settings::default());
+    chains.update(&model, &touching(&hosts), &settings, true);
+    for generation in 1..4 {
+        model.https.get_mut(&hosts[0]).unwrap().origins =
+            vec![ObjectRef::new("Ingress", "shop", "cart").at(generation)];
+        let update = chains.update(&model, &touching(&hosts[..1]), &settings, false);
+        assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
+        assert_eq!(update.set[0].origins()[0].generation, generation);
+    }
+    // Another object behind the host is another origin of the listener.
+    model.https.get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
+    assert!(said(&chains.update(&model, &touching(&hosts[..1]), &settings, false)).0.contains(&"https"));
+}
+
+#[test]
 fn new_routes_of_a_host_are_its_scope_alone() {
     let hosts = [exact("a.test"), exact("b.test"), wildcard("test"), Host::Any];
     let mut model = model(&hosts);
