@@ -34,17 +34,11 @@ pub(super) fn changed(objects: &[ObjectRef], quota: &mut Quota) {
 
 /// Logs and counts the problems that are new, and those that are healed.
 pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quota: &mut Quota) {
-    let (mut new, mut healed) = (Vec::new(), Vec::new());
-    for item in before.diff(now) {
-        match item {
-            DiffItem::Add(problem) => new.push(problem),
-            DiffItem::Remove(problem) => healed.push(problem),
-        }
-    }
+    let Difference { new, healed } = Difference::between(before, now);
     let now = Instant::now();
     for problem in new {
         let ObjectRef { kind, namespace, name, .. } = &problem.object;
-        let Problem { field, message, consequence, .. } = &**problem;
+        let Problem { field, message, consequence, .. } = problem;
         let reason = problem.reason.as_str();
         let separator = if field.is_empty() { "" } else { ": " };
         if quota.take(namespace, now) {
@@ -60,6 +54,33 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quo
         }
         metrics.problems_healed(reason, problem.others().unwrap_or(1));
     }
+}
+
+/// The problems that two sets do not have in common.
+#[derive(Debug, Default)]
+struct Difference<'a> {
+    new: Vec<&'a Problem>,
+    healed: Vec<&'a Problem>,
+}
+
+impl<'a> Difference<'a> {
+    /// Compares problems regardless of the generation of their object: an edit that leaves a problem as it is neither
+    /// heals it nor makes a new one.
+    fn between(before: &'a Problems, now: &'a Problems) -> Self {
+        let (mut new, mut healed) = (Vec::new(), BTreeMap::<Problem, &Problem>::new());
+        for item in before.diff(now) {
+            match item {
+                DiffItem::Add(problem) => new.push(&**problem),
+                DiffItem::Remove(problem) => drop(healed.insert(of_no_generation(problem), &**problem)),
+            }
+        }
+        new.retain(|problem| healed.remove(&of_no_generation(problem)).is_none());
+        Self { new, healed: healed.into_values().collect() }
+    }
+}
+
+fn of_no_generation(problem: &Problem) -> Problem {
+    Problem { object: problem.object.clone().at(0), ..problem.clone() }
 }
 
 /// Logs the namespaces whose lines were suppressed in a window that is over.
@@ -107,5 +128,32 @@ pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &m
             let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
             tracing::info!(generation, ms, type_url, %name, %version, "{message}: {what}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::translate::problem::Reason;
+
+    fn problem(generation: i64, message: &str) -> Arc<Problem> {
+        Arc::new(Problem {
+            object: ObjectRef::new("Ingress", "shop", "cart").at(generation),
+            field: "spec.rules[0]".into(),
+            reason: Reason::HostNotValid,
+            message: message.into(),
+            consequence: "rule left out".into(),
+        })
+    }
+
+    #[test]
+    fn an_edit_that_leaves_a_problem_does_not_heal_it() {
+        let before: Problems = [problem(1, "a"), problem(1, "b")].into_iter().collect();
+        let now: Problems = [problem(2, "b"), problem(2, "c")].into_iter().collect();
+        let Difference { new, healed } = Difference::between(&before, &now);
+        assert_eq!(new, [&*problem(2, "c")]);
+        assert_eq!(healed, [&*problem(1, "a")]);
     }
 }
