@@ -8,7 +8,7 @@ mod views;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
 use tokio::sync::{mpsc, watch};
@@ -30,6 +30,9 @@ pub use views::{Served, View, Views};
 
 /// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
 const EVENTS_A_PASS: usize = 10_000;
+
+/// While a certificate is not valid yet, the clock is looked at this often: it may be set meanwhile.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
 
 /// The loop's state.
 pub struct Controller {
@@ -108,7 +111,8 @@ impl Controller {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
             let mut pass = Pass::default();
-            let event = match self.views.due().into_iter().chain(self.views.quota.get_mut().due()).min() {
+            let due = self.views.due().into_iter().chain(self.views.quota.get_mut().due()).chain(self.validity_due());
+            let event = match due.min() {
                 None => events.blocking_recv(),
                 Some(due) => match timer.block_on(async { tokio::time::timeout_at(due.into(), events.recv()).await }) {
                     Ok(event) => event,
@@ -122,7 +126,24 @@ impl Controller {
                 let Ok(event) = events.try_recv() else { break };
                 self.take(event, &mut pass);
             }
+            self.take_time(SystemTime::now(), &mut pass);
             self.pass(pass);
+        }
+    }
+
+    /// When to look at the clock for certificates that are not valid yet.
+    fn validity_due(&self) -> Option<Instant> {
+        let at = u64::try_from(self.objects.next_validity()?).unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(Instant::now() + Duration::from_secs(at).saturating_sub(now).min(LOOK_AT_CLOCK))
+    }
+
+    /// Applies what the time `now` changes: certificates that have become valid. Translation itself has no clock.
+    fn take_time(&mut self, now: SystemTime, pass: &mut Pass) {
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
+            let reference = ObjectRef::new(Kind::Secret.as_str(), &key.namespace, &key.name);
+            self.changed(Kind::Secret, reference, [key], pass);
         }
     }
 
@@ -134,6 +155,7 @@ impl Controller {
                 let before = self.objects.clone();
                 let changed = self.objects.replace(kind, objects);
                 pass.status |= kind == Kind::Ingress;
+                self.note_evicted();
                 for key in changed.iter().map(key_of) {
                     // A slice may have moved from one Service to another.
                     let keys = [&before, &self.objects].map(|objects| translated_by(objects, kind, &key));
@@ -171,6 +193,7 @@ impl Controller {
                     self.dirty.note_encoding(kind, key.clone());
                 }
                 if self.objects.delete(kind, &key) {
+                    self.note_evicted();
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
                     self.changed(kind, reference, keys, pass);
                 }
@@ -215,6 +238,13 @@ impl Controller {
         }
     }
 
+    /// Marks the deleted Secrets that are no longer kept: their last good pairs are gone.
+    fn note_evicted(&mut self) {
+        for key in self.objects.take_evicted_secrets() {
+            self.dirty.note(Kind::Secret, key);
+        }
+    }
+
     fn changed(
         &mut self,
         kind: Kind,
@@ -244,7 +274,8 @@ impl Controller {
             return;
         }
         if self.dirty.is_empty() {
-            if pass.wanted {
+            // A wake-up is lost when the queue of events is full, so every pass makes the views that are missing.
+            if pass.wanted || self.views.is_incomplete() {
                 let changes = self.publish(&Touched::default(), Instant::now());
                 self.published(&changes);
             }

@@ -57,7 +57,7 @@ impl Pipeline {
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
         let waker = events.downgrade();
-        // If there is no room, there are events, and with them comes a pass.
+        // A full queue has events, and each pass makes the views that are wanted and missing.
         let wake = move || {
             let _ = waker.upgrade().map(|events| events.try_send(Event::Wanted));
         };

@@ -49,6 +49,12 @@ impl Expected {
         }
     }
 
+    /// Forgets the Secrets that are deleted. Those that nobody uses are not expected in the first place.
+    fn forget_deleted_secrets(&mut self) {
+        let is_deleted = |object: &Object| matches!(object, Object::Secret(secret) if secret.fault.as_deref() == Some(SECRET_DELETED));
+        self.0.retain(|_, object| !is_deleted(object));
+    }
+
     fn list(&mut self, kind: Kind, objects: &[Object]) {
         let keys: Vec<_> = self.0.keys().filter(|(known, _)| *known == kind).cloned().collect();
         keys.into_iter().for_each(|(kind, key)| self.delete(kind, key));
@@ -61,6 +67,7 @@ enum Step {
     Apply(Object),
     Delete(Object),
     List(Kind, Vec<Object>),
+    DeleteOtherSecrets,
 }
 
 fn any_ingress() -> impl Strategy<Value = Object> {
@@ -134,9 +141,10 @@ fn any_step() -> impl Strategy<Value = Step> {
         Step::List(kind, objects.into_values().collect())
     });
     prop_oneof![
-        12 => any_object().prop_map(Step::Apply),
-        3 => any_object().prop_map(Step::Delete),
-        1 => list,
+        48 => any_object().prop_map(Step::Apply),
+        12 => any_object().prop_map(Step::Delete),
+        4 => list,
+        1 => Just(Step::DeleteOtherSecrets),
     ]
 }
 
@@ -165,6 +173,56 @@ fn a_list_with_one_change_touches_what_changed() {
     let mut one = Dirty::default();
     one.note(Kind::EndpointSlice, ObjectKey::new("shop", "b"));
     assert_eq!(controller.dirty, one);
+}
+
+/// Deletes so many other Secrets that no Secret deleted before is kept.
+fn delete_other_secrets(controller: &mut Controller, pass: &mut Pass) {
+    let others: Vec<Object> = (0..1024).map(|i| secret(&format!("other-{i}"), &["other.test"]).into()).collect();
+    let keys: Vec<ObjectKey> = others.iter().map(|object| object.meta().key.clone()).collect();
+    others.into_iter().for_each(|object| controller.take(Event::Applied(object), pass));
+    keys.into_iter().for_each(|key| controller.take(Event::Deleted(Kind::Secret, key), pass));
+}
+
+#[test]
+fn a_deleted_secret_that_is_evicted_is_translated_again() {
+    let settings = Settings::default();
+    let mut controller = controller(&settings);
+    let mut pass = Pass::default();
+    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    let ingress = ingress("shop").host("x.com").path("Prefix", "/", "a:80").tls(&["x.com"], "one");
+    let secret = secret("one", &["x.com"]);
+    for object in [class("ours").into(), service("a").port("http", 80).into(), secret.into(), ingress.into()] {
+        controller.take(Event::Applied(object), &mut pass);
+    }
+    controller.pass(pass);
+    let mut pass = Pass::default();
+    controller.take(Event::Deleted(Kind::Secret, ObjectKey::new("shop", "one")), &mut pass);
+    controller.pass(pass);
+    assert_eq!(controller.translator.model().https.len(), 1, "the last good pair is still served");
+    let mut pass = Pass::default();
+    delete_other_secrets(&mut controller, &mut pass);
+    controller.pass(pass);
+    let whole = translate(&controller.objects, &settings);
+    assert!(whole.model.https.is_empty());
+    assert_eq!(controller.translator.model(), &whole.model);
+}
+
+#[test]
+fn a_view_whose_wake_up_was_lost_is_made_in_the_next_pass() {
+    // Nobody hears the wake-up, as when the queue of events is full.
+    let views = Views::new(View::Envoy, Box::new(|| ()));
+    let (served, kinds) = (views.served(), Kind::ALL.map(Kind::as_str));
+    let (inspection, _) = watch::channel(Arc::default());
+    let mut controller =
+        Controller::new(Settings::default(), views, Readiness::awaiting(kinds), Metrics::default(), inspection);
+    let mut pass = Pass::default();
+    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    controller.pass(pass);
+    for view in [View::Whole, View::Grpc] {
+        served.want(view);
+        controller.pass(Pass { status: true, ..Pass::default() });
+        assert!(served.newest(view).is_some(), "{view:?} is wanted and was not made");
+    }
 }
 
 proptest! {
@@ -197,6 +255,11 @@ proptest! {
                     Step::List(kind, objects) => {
                         expected.list(kind, &objects);
                         Event::Listed(kind, objects)
+                    }
+                    Step::DeleteOtherSecrets => {
+                        expected.forget_deleted_secrets();
+                        delete_other_secrets(&mut controller, &mut pass);
+                        continue;
                     }
                 };
                 controller.take(event, &mut pass);

@@ -85,6 +85,11 @@ impl Views {
         self.served.newest(self.served.primary())
     }
 
+    /// Whether a view is wanted that was never made.
+    pub fn is_incomplete(&self) -> bool {
+        View::ALL.into_iter().any(|view| self.served.is_wanted(view) && self.served.newest(view).is_none())
+    }
+
     /// When [`Views::update`] has something to do although nothing has changed.
     pub fn due(&self) -> Option<Instant> {
         [&self.whole, &self.grpc].into_iter().filter_map(Pace::due).min()

@@ -19,7 +19,7 @@ use super::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
     ServicePort, SliceEndpoint,
 };
-use super::secret::{authorities, key_pair};
+use super::secret::{Unusable, authorities, key_pair};
 
 /// Prefixes of the annotations that translation reads.
 const ANNOTATIONS: [&str; 6] = [
@@ -184,12 +184,12 @@ impl Decode for core::Secret {
         }
         let checked = match (crt, key) {
             (Some(crt), Some(key)) => key_pair(&crt.0, &key.0, SystemTime::now()),
-            (None, _) => Err("data[\"tls.crt\"] is missing".into()),
-            (_, None) => Err("data[\"tls.key\"] is missing".into()),
+            (None, _) => Err("data[\"tls.crt\"] is missing".to_owned().into()),
+            (_, None) => Err("data[\"tls.key\"] is missing".to_owned().into()),
         };
-        let (pair, fault) = match checked {
-            Ok(pair) => (Some(Arc::new(pair)), None),
-            Err(fault) => (None, Some(fault)),
+        let (pair, early, fault) = match checked {
+            Ok(pair) => (Some(Arc::new(pair)), None, None),
+            Err(Unusable { fault, early }) => (None, early, Some(fault)),
         };
         let (authorities, authorities_fault) = match ca.map(|ca| authorities(&ca.0)) {
             Some(Ok(authorities)) => (Some(shared(&authorities)), None),
@@ -197,7 +197,7 @@ impl Decode for core::Secret {
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
         let meta = meta(self.metadata, Self::KIND);
-        Some(Object::Secret(Arc::new(Secret { meta, pair, fault, authorities, authorities_fault })))
+        Some(Object::Secret(Arc::new(Secret { meta, pair, early, fault, authorities, authorities_fault })))
     }
 }
 

@@ -227,6 +227,8 @@ pub struct Secret {
     pub meta: Meta,
     /// The newest usable key pair that this object ever had in this process: the current one, or the last good one.
     pub pair: Option<Arc<KeyPair>>,
+    /// The current content, if its only fault is that its time has not come.
+    pub early: Option<EarlyPair>,
     /// What is wrong with the current content, if anything; lower case, no full stop, names the data key.
     pub fault: Option<String>,
     /// The same of `ca.crt`: the newest usable certificate authorities that this object ever had, PEM. Shared by all who
@@ -234,6 +236,15 @@ pub struct Secret {
     pub authorities: Option<Arc<str>>,
     /// What is wrong with the current `ca.crt`; that there is none, too.
     pub authorities_fault: Option<Arc<str>>,
+}
+
+/// A key pair whose certificate is not valid yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlyPair {
+    /// The first moment of its validity, in seconds since 1970.
+    pub not_before: i64,
+    /// The key pair.
+    pub pair: Arc<KeyPair>,
 }
 
 /// One object of any kind.
@@ -314,6 +325,10 @@ pub struct Objects {
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
     deleted_secrets: Vector<ObjectKey>,
+    /// The deleted Secrets that went out of `secrets` since [`Objects::take_evicted_secrets`] was last called.
+    evicted_secrets: Vec<ObjectKey>,
+    /// The Secrets with an [`EarlyPair`], by the first moment of its validity.
+    early_secrets: OrdSet<(i64, ObjectKey)>,
     /// The objects of which something cannot be decoded.
     misencoded: OrdMap<(Kind, ObjectKey), Arc<Misencoded>>,
 }
@@ -477,6 +492,10 @@ impl Objects {
     fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
         let key = secret.meta.key.clone();
         self.deleted_secrets.retain(|deleted| *deleted != key);
+        self.forget_early(&key);
+        if let Some(early) = &secret.early {
+            self.early_secrets.insert((early.not_before, key.clone()));
+        }
         if let Some(before) = self.secrets.get(&key) {
             if secret.pair.is_none() && before.pair.is_some() {
                 Arc::make_mut(&mut secret).pair = before.pair.clone();
@@ -489,6 +508,7 @@ impl Objects {
     }
 
     fn delete_secret(&mut self, key: &ObjectKey) -> bool {
+        self.forget_early(key);
         let Some(before) = self.secrets.get(key) else { return false };
         if before.pair.is_none() && before.authorities.is_none() {
             self.secrets.remove(key);
@@ -497,7 +517,7 @@ impl Objects {
         if self.deleted_secrets.contains(key) {
             return false;
         }
-        let mut secret = Secret::clone(before);
+        let mut secret = Secret { early: None, ..Secret::clone(before) };
         secret.fault = Some(SECRET_DELETED.into());
         secret.authorities_fault = Some(SECRET_DELETED.into());
         self.secrets.insert(key.clone(), Arc::new(secret));
@@ -506,8 +526,43 @@ impl Objects {
             && let Some(oldest) = self.deleted_secrets.pop_front()
         {
             self.secrets.remove(&oldest);
+            self.evicted_secrets.push(oldest);
         }
         true
+    }
+
+    fn forget_early(&mut self, key: &ObjectKey) {
+        if let Some(early) = self.secrets.get(key).and_then(|secret| secret.early.as_ref()) {
+            self.early_secrets.remove(&(early.not_before, key.clone()));
+        }
+    }
+
+    /// Returns when the next certificate becomes valid, in seconds since 1970.
+    pub fn next_validity(&self) -> Option<i64> {
+        self.early_secrets.get_min().map(|(not_before, _)| *not_before)
+    }
+
+    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now. Returns
+    /// the Secrets that changed.
+    pub fn use_valid_secrets(&mut self, now: i64) -> Vec<ObjectKey> {
+        let mut changed = Vec::new();
+        while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
+            self.early_secrets.remove(&(not_before, key.clone()));
+            let Some(secret) = self.secrets.get_mut(&key) else { continue };
+            let secret = Arc::make_mut(secret);
+            // The clock may have jumped: what has expired stays at fault.
+            if let Some(early) = secret.early.take().filter(|early| now <= early.pair.not_after) {
+                (secret.pair, secret.fault) = (Some(early.pair), None);
+                changed.push(key);
+            }
+        }
+        changed
+    }
+
+    /// Returns the deleted Secrets that made room for others since the last call. They have changed, like the object
+    /// whose deletion caused it.
+    pub fn take_evicted_secrets(&mut self) -> Vec<ObjectKey> {
+        std::mem::take(&mut self.evicted_secrets)
     }
 }
 

@@ -9,6 +9,7 @@ mod der;
 mod key;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls_pki_types::PrivateKeyDer;
@@ -20,6 +21,7 @@ use x509_parser::public_key::PublicKey;
 
 use self::certificate::Certificate;
 use self::key::PrivateKey;
+use super::objects::EarlyPair;
 use crate::model::KeyPair;
 
 /// The shortest RSA key that Envoy takes, in bits. Source: Envoy `ContextImpl`, tried with Envoy 1.40.
@@ -43,16 +45,16 @@ const MAX_CHAIN_BYTES: usize = 100 * 1024;
 /// Comments and other PEM blocks are left out.
 ///
 /// Errors: the fault, lower case, with the data key; nothing of the key itself.
-pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, String> {
+pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unusable> {
     let in_crt = |fault: &str| format!("data[\"tls.crt\"]: {fault}");
     let in_key = |fault: &str| format!("data[\"tls.key\"]: {fault}");
     let chain = certificates(crt, MAX_CHAIN).map_err(|fault| in_crt(&fault))?;
     if chain.iter().map(Vec::len).sum::<usize>() > MAX_CHAIN_BYTES {
-        return Err(in_crt(&format!("the certificates have more than {} KiB", MAX_CHAIN_BYTES / 1024)));
+        return Err(in_crt(&format!("the certificates have more than {} KiB", MAX_CHAIN_BYTES / 1024)).into());
     }
     let key = private_key(key).map_err(|fault| in_key(&fault))?;
     let parsed = parsed(&chain).map_err(|fault| in_crt(&fault))?;
-    let Some(first) = parsed.first() else { return Err(in_crt("no certificate in it")) };
+    let Some(first) = parsed.first() else { return Err(in_crt("no certificate in it").into()) };
     first.check_leaf().map_err(in_crt)?;
     // It reads values that are known to be well-formed; it is no judge of what is.
     let (_, leaf) = X509Certificate::from_der(&chain[0]).map_err(|_| in_crt("certificate 1 is not X.509"))?;
@@ -70,27 +72,46 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Stri
                 i + 1
             )),
             None => in_key("the key does not match the certificate"),
-        });
+        }
+        .into());
     }
     if !key.signs_for(first.public_key) {
-        return Err(unusable());
+        return Err(unusable().into());
     }
     let private_key = pem("PRIVATE KEY", &key.pkcs8().ok_or_else(unusable)?);
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
     let validity = leaf.validity();
     if now > validity.not_after.timestamp() {
-        return Err(format!("data[\"tls.crt\"]: the certificate expired on {}", validity.not_after));
+        return Err(in_crt(&format!("the certificate expired on {}", validity.not_after)).into());
     }
-    if now < validity.not_before.timestamp() {
-        return Err(format!("data[\"tls.crt\"]: the certificate is not valid before {}", validity.not_before));
-    }
-    Ok(KeyPair {
+    let pair = KeyPair {
         certificate_chain: chain.iter().flat_map(|der| pem("CERTIFICATE", der)).collect(),
         private_key,
         names,
         not_after: validity.not_after.timestamp(),
         is_ed25519: matches!(key, PrivateKey::Ed25519(_)),
-    })
+    };
+    let not_before = validity.not_before.timestamp();
+    if now < not_before {
+        let fault = in_crt(&format!("the certificate is not valid before {}", validity.not_before));
+        return Err(Unusable { fault, early: Some(EarlyPair { not_before, pair: Arc::new(pair) }) });
+    }
+    Ok(pair)
+}
+
+/// Why there is no key pair to serve.
+#[derive(Debug)]
+pub struct Unusable {
+    /// The fault: lower case, with the data key; nothing of the key itself.
+    pub fault: String,
+    /// The key pair whose only fault is that its time has not come.
+    pub early: Option<EarlyPair>,
+}
+
+impl From<String> for Unusable {
+    fn from(fault: String) -> Self {
+        Self { fault, early: None }
+    }
 }
 
 /// Returns the certificate authorities of `ca.crt`, PEM, each once: the certificates that are trusted as issuers.

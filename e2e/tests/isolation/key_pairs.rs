@@ -69,6 +69,7 @@ impl Material {
 fn checked(subject: &Subject) -> Result<Subject, String> {
     match subject {
         Subject::Pair { chain, key } => secret::key_pair(chain, key, now())
+            .map_err(|unusable| unusable.fault)
             .map(|pair| Subject::Pair { chain: pair.certificate_chain, key: pair.private_key }),
         Subject::Authorities(ca) => secret::authorities(ca).map(|pem| Subject::Authorities(pem.into_bytes())),
     }

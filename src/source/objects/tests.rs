@@ -36,7 +36,14 @@ fn pair(not_after: i64) -> Arc<KeyPair> {
 
 fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object {
     let fault = fault.map(str::to_string);
-    Object::Secret(Arc::new(Secret { meta: meta(name), pair, fault, authorities: None, authorities_fault: None }))
+    Object::Secret(Arc::new(Secret {
+        meta: meta(name),
+        pair,
+        early: None,
+        fault,
+        authorities: None,
+        authorities_fault: None,
+    }))
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -127,7 +134,14 @@ fn authorities_are_kept_as_key_pairs_are() {
     let with = |authorities: Option<&str>, fault: Option<&str>| {
         let (authorities, authorities_fault) = (authorities.map(Into::into), fault.map(Into::into));
         let fault = Some("data[\"tls.crt\"] is missing".to_owned());
-        Object::Secret(Arc::new(Secret { meta: meta("ca"), pair: None, fault, authorities, authorities_fault }))
+        Object::Secret(Arc::new(Secret {
+            meta: meta("ca"),
+            pair: None,
+            early: None,
+            fault,
+            authorities,
+            authorities_fault,
+        }))
     };
     let kept = |objects: &Objects| {
         let secret = objects.secrets.get(&key("ca")).unwrap().clone();
@@ -192,4 +206,30 @@ fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
     assert!(!objects.delete(Kind::Service, &key("new")));
     assert!(objects.delete(Kind::Service, &key("cart")));
     assert_eq!(objects.all_misencoded().count(), 0);
+}
+
+#[test]
+fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
+    let early = |name: &str, not_before, not_after| {
+        let Object::Secret(mut secret) = secret(name, None, Some("not valid before")) else { unreachable!() };
+        Arc::make_mut(&mut secret).early = Some(EarlyPair { not_before, pair: pair(not_after) });
+        Object::Secret(secret)
+    };
+    let mut objects = Objects::default();
+    objects.apply(secret("a", Some(pair(1)), None));
+    objects.apply(early("a", 100, 200));
+    objects.apply(early("b", 150, 200));
+    objects.apply(early("replaced", 50, 200));
+    objects.apply(secret("replaced", Some(pair(1)), None));
+    objects.apply(early("deleted", 60, 200));
+    objects.delete(Kind::Secret, &key("deleted"));
+    assert_eq!(objects.next_validity(), Some(100));
+    assert!(objects.use_valid_secrets(99).is_empty());
+    assert_eq!(objects.secrets[&key("a")].pair, Some(pair(1)), "the last good pair until then");
+    assert_eq!(objects.use_valid_secrets(100), [key("a")]);
+    let now = Object::Secret(objects.secrets[&key("a")].clone());
+    assert_eq!(now, secret("a", Some(pair(200)), None), "as if it had arrived later");
+    // The clock may jump beyond the end of the certificate.
+    assert!(objects.use_valid_secrets(201).is_empty());
+    assert_eq!((objects.secrets[&key("b")].pair.clone(), objects.next_validity()), (None, None));
 }

@@ -24,7 +24,7 @@ fn signed(params: &CertificateParams, key: &Key) -> String {
 }
 
 fn fault(crt: &str, key: &str) -> String {
-    key_pair(crt.as_bytes(), key.as_bytes(), now()).unwrap_err()
+    key_pair(crt.as_bytes(), key.as_bytes(), now()).unwrap_err().fault
 }
 
 #[test]
@@ -118,7 +118,8 @@ fn faults_name_the_data_key() {
 #[test]
 fn what_envoy_takes_is_taken_and_what_it_refuses_is_refused() {
     let pair = |crt: &str, key: &str| {
-        key_pair(crt.as_bytes(), key.as_bytes(), UNIX_EPOCH + Duration::from_secs(1_830_000_000))
+        let now = UNIX_EPOCH + Duration::from_secs(1_830_000_000);
+        key_pair(crt.as_bytes(), key.as_bytes(), now).map_err(|unusable| unusable.fault)
     };
     for (crt, key) in [
         (include_str!("tests/rsa2048.crt"), include_str!("tests/rsa2048.key")),
