@@ -3,6 +3,7 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
+mod deleted;
 pub mod foreign;
 mod misencoded;
 mod precedence;
@@ -10,12 +11,13 @@ mod precedence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet, Vector};
+use imbl::{OrdMap, OrdSet};
 use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
 
 use crate::model::KeyPair;
 use crate::provenance::ObjectRef;
 
+use deleted::Deleted;
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 
@@ -324,7 +326,7 @@ pub struct Objects {
     /// Service and name of each EndpointSlice.
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
-    deleted_secrets: Vector<ObjectKey>,
+    deleted_secrets: Deleted,
     /// The deleted Secrets that went out of `secrets` since [`Objects::take_evicted_secrets`] was last called.
     evicted_secrets: Vec<ObjectKey>,
     /// The Secrets with an [`EarlyPair`], by the first moment of its validity.
@@ -491,7 +493,7 @@ impl Objects {
 
     fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
         let key = secret.meta.key.clone();
-        self.deleted_secrets.retain(|deleted| *deleted != key);
+        self.deleted_secrets.remove(&key);
         self.forget_early(&key);
         if let Some(early) = &secret.early {
             self.early_secrets.insert((early.not_before, key.clone()));
@@ -521,9 +523,9 @@ impl Objects {
         secret.fault = Some(SECRET_DELETED.into());
         secret.authorities_fault = Some(SECRET_DELETED.into());
         self.secrets.insert(key.clone(), Arc::new(secret));
-        self.deleted_secrets.push_back(key.clone());
+        self.deleted_secrets.add(key.clone());
         if self.deleted_secrets.len() > DELETED_SECRETS
-            && let Some(oldest) = self.deleted_secrets.pop_front()
+            && let Some(oldest) = self.deleted_secrets.pop_oldest()
         {
             self.secrets.remove(&oldest);
             self.evicted_secrets.push(oldest);
