@@ -56,13 +56,23 @@ pub struct Controller {
 #[derive(Default)]
 struct Pass {
     /// The objects that changed, for the log.
-    changed: Vec<ObjectRef>,
+    changed: Vec<Changed>,
     /// The status of Ingresses may have changed, which is nothing to translate.
     status: bool,
     /// Somebody asks for what is not made yet, or may be made again.
     wanted: bool,
     /// A directory of resources: nothing to translate.
     resources: Option<Resources>,
+}
+
+/// An object that changed.
+struct Changed {
+    kind: Kind,
+    object: ObjectRef,
+    /// What translation knows it by. An EndpointSlice that moves has two.
+    keys: Vec<ObjectKey>,
+    /// Whether something that is ours read it before, or reads it now.
+    is_read: bool,
 }
 
 enum Resources {
@@ -156,10 +166,16 @@ impl Controller {
                 let changed = self.objects.replace(kind, objects);
                 pass.status |= kind == Kind::Ingress;
                 self.note_evicted();
-                for key in changed.iter().map(key_of) {
+                let first = self.unlisted.contains(&kind);
+                for object in changed {
                     // A slice may have moved from one Service to another.
+                    let key = key_of(&object);
                     let keys = [&before, &self.objects].map(|objects| translated_by(objects, kind, &key));
-                    keys.into_iter().flatten().for_each(|key| self.dirty.note(kind, key));
+                    let keys: Vec<ObjectKey> = keys.into_iter().flatten().collect();
+                    keys.iter().for_each(|key| self.dirty.note(kind, key.clone()));
+                    if !first {
+                        pass.changed.push(Changed { kind, object, keys, is_read: false });
+                    }
                 }
                 for (kind, key) in self.objects.encoding_changes(&before) {
                     self.dirty.note_encoding(kind, key);
@@ -167,8 +183,6 @@ impl Controller {
                 if self.unlisted.remove(&kind) {
                     self.readiness.listed(kind.as_str());
                     self.metrics.set_listed(kind.as_str(), true);
-                } else {
-                    pass.changed.extend(changed);
                 }
                 self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
                 self.metrics.list_taken(kind.as_str());
@@ -245,21 +259,17 @@ impl Controller {
         }
     }
 
-    fn changed(
-        &mut self,
-        kind: Kind,
-        reference: ObjectRef,
-        keys: impl IntoIterator<Item = ObjectKey>,
-        pass: &mut Pass,
-    ) {
+    fn changed(&mut self, kind: Kind, object: ObjectRef, keys: impl IntoIterator<Item = ObjectKey>, pass: &mut Pass) {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
-        pass.changed.push(reference);
-        keys.into_iter().for_each(|key| self.dirty.note(kind, key));
+        let keys: Vec<ObjectKey> = keys.into_iter().collect();
+        keys.iter().for_each(|key| self.dirty.note(kind, key.clone()));
+        pass.changed.push(Changed { kind, object, keys, is_read: false });
     }
 
     /// Brings what is published up to date.
     fn pass(&mut self, pass: Pass) {
-        report::changed(&pass.changed, self.views.quota.get_mut());
+        let mut changed = pass.changed;
+        self.note_readers(&mut changed);
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
@@ -271,9 +281,11 @@ impl Controller {
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
         if !self.unlisted.is_empty() {
+            report::changed(&changed, self.views.quota.get_mut());
             return;
         }
         if self.dirty.is_empty() {
+            report::changed(&changed, self.views.quota.get_mut());
             // A wake-up is lost when the queue of events is full, so every pass makes the views that are missing.
             if pass.wanted || self.views.is_incomplete() {
                 let changes = self.publish(&Touched::default(), Instant::now());
@@ -289,6 +301,8 @@ impl Controller {
         let dirty = std::mem::take(&mut self.dirty);
         let update = self.translator.update(&self.objects, &self.settings, &dirty);
         self.metrics.translated(start.elapsed());
+        self.note_readers(&mut changed);
+        report::changed(&changed, self.views.quota.get_mut());
         let changes = self.publish(&update.touched, start);
         self.note_problems();
         self.note_ingresses(&update.ingresses);
@@ -299,6 +313,13 @@ impl Controller {
             ingresses: self.ingresses.clone(),
             complete: true,
         }));
+    }
+
+    /// Notes which objects something that is ours reads, as far as translation has come.
+    fn note_readers(&self, changed: &mut [Changed]) {
+        for object in changed {
+            object.is_read |= object.keys.iter().any(|key| self.translator.reads(object.kind, key));
+        }
     }
 
     /// Publishes what is touched, and what is wanted or due.

@@ -9,7 +9,7 @@ use imbl::ordset::DiffItem;
 
 pub(super) use quota::Quota;
 
-use super::View;
+use super::{Changed, View};
 use crate::metrics::Metrics;
 use crate::provenance::ObjectRef;
 use crate::snapshot::{Changes, Resource};
@@ -18,17 +18,21 @@ use crate::translate::problem::{Problem, Problems};
 /// More objects or resources than this in one pass are counted, not named.
 const NAMED: usize = 10;
 
-/// Logs the objects that changed, one line each.
-pub(super) fn changed(objects: &[ObjectRef], quota: &mut Quota) {
+/// Logs the objects that changed, one line each: at INFO those that something of ours reads, the others at DEBUG. In a
+/// large cluster most objects are no business of ours.
+pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
     let now = Instant::now();
-    for object in objects.iter().take(NAMED) {
-        let ObjectRef { kind, namespace, name, generation } = object;
+    let (read, others): (Vec<&Changed>, Vec<&Changed>) = objects.iter().partition(|object| object.is_read);
+    for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in read.iter().take(NAMED) {
         if quota.take(namespace, now) {
             tracing::info!(kind, %namespace, %name, generation, "object changed");
         }
     }
-    if let Some(more) = objects.len().checked_sub(NAMED).filter(|more| *more > 0) {
+    if let Some(more) = read.len().checked_sub(NAMED).filter(|more| *more > 0) {
         tracing::info!(more, "more objects changed");
+    }
+    for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in others {
+        tracing::debug!(kind, %namespace, %name, generation, "object changed");
     }
 }
 

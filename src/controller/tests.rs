@@ -175,6 +175,49 @@ fn a_list_with_one_change_touches_what_changed() {
     assert_eq!(controller.dirty, one);
 }
 
+/// Whether something that is ours reads the object of `event`, before or after it.
+fn is_read(controller: &mut Controller, event: Event) -> bool {
+    let mut pass = Pass::default();
+    controller.take(event, &mut pass);
+    let mut changed = std::mem::take(&mut pass.changed);
+    controller.note_readers(&mut changed);
+    controller.pass(pass);
+    controller.note_readers(&mut changed);
+    changed.iter().any(|object| object.is_read)
+}
+
+/// The log names at INFO what is read, and the rest of a large cluster at DEBUG.
+#[test]
+fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
+    let mut controller = controller(&Settings::default());
+    let mut pass = Pass::default();
+    Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
+    controller.pass(pass);
+    let apply = |object: Object| Event::Applied(object);
+    let delete = |kind, name| Event::Deleted(kind, ObjectKey::new("shop", name));
+    let shop = ingress("shop").host("x.com").path("Prefix", "/", "a:80").tls(&["x.com"], "one");
+    let foreign = ingress("foreign").class(Some("theirs")).host("y.com").path("Prefix", "/", "b:80");
+    let slice = |service| slice("slice", service).port("", 80).endpoint("10.0.0.1", [true, true, false]);
+    for (event, read) in [
+        (apply(class("ours").into()), true),
+        (apply(shop.into()), true),
+        (apply(foreign.into()), false),
+        (apply(service("a").port("", 80).into()), true),
+        (apply(service("b").port("", 80).into()), false),
+        (apply(secret("one", &["x.com"]).into()), true),
+        (apply(secret("two", &["x.com"]).into()), false),
+        (apply(slice("b").into()), false),
+        (apply(slice("a").into()), true),
+        // It was read until then.
+        (apply(slice("b").into()), true),
+        (delete(Kind::Ingress, "shop"), true),
+        (delete(Kind::Service, "a"), false),
+    ] {
+        let what = format!("{event:?}");
+        assert_eq!(is_read(&mut controller, event), read, "{what}");
+    }
+}
+
 /// Deletes so many other Secrets that no Secret deleted before is kept.
 fn delete_other_secrets(controller: &mut Controller, pass: &mut Pass) {
     let others: Vec<Object> = (0..1024).map(|i| secret(&format!("other-{i}"), &["other.test"]).into()).collect();

@@ -111,6 +111,23 @@ impl Translator {
         self.ingresses.contains_key(ingress)
     }
 
+    /// Whether something that is ours reads an object, or would if it existed. `key`: for an EndpointSlice, that of its
+    /// Service.
+    pub fn reads(&self, kind: Kind, key: &ObjectKey) -> bool {
+        let uses_secret = || {
+            let secret = tls::secret_name(&key.namespace, &key.name);
+            self.uses_of_secrets.contains_key(&secret) || self.general.ground.default_secret.as_ref() == Some(&secret)
+        };
+        match kind {
+            Kind::Ingress => self.serves(key),
+            Kind::IngressClass => true,
+            Kind::Service | Kind::EndpointSlice => self.readers_of_services.contains_key(key),
+            Kind::Secret => self.readers_of_secrets.contains_key(key) || uses_secret(),
+            Kind::Namespace => self.clusters.readers_of_namespaces().next().is_some(),
+            Kind::ConfigMap => false,
+        }
+    }
+
     /// Whether an Ingress that is ours has lost all that it asks for: every path and its default backend belong to others,
     /// or are not valid. One that asks for neither has lost nothing.
     pub fn has_lost(&self, ingress: &ObjectKey) -> bool {
