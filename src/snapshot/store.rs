@@ -212,28 +212,7 @@ impl Snapshot {
         others: impl Iterator<Item = (&'a Arc<str>, Option<&'a Arc<Resource>>)>,
     ) -> Version {
         let both = others.flat_map(|(name, other)| [self.get(kind, name), other]);
-        Version(both.flatten().fold(self.version(kind).0, |version, resource| version ^ digest(resource)))
-    }
-
-    /// This snapshot without the resources `without` of a type, and with others of it. It is not one of the store: its
-    /// serial and journal are those of this one.
-    pub fn with_other(&self, kind: ResourceType, without: &[Arc<str>], others: Vec<Resource>) -> Self {
-        let mut other = self.clone();
-        let typed = other.types.entry(kind).or_default();
-        for name in without {
-            if let Some(old) = typed.resources.remove(name) {
-                typed.forget(&old, &mut other.users);
-            }
-        }
-        for resource in others {
-            typed.digest ^= digest(&resource);
-            other.users.note(&resource);
-            if let Some(old) = typed.resources.insert(resource.name().clone(), Arc::new(resource)) {
-                typed.forget(&old, &mut other.users);
-            }
-        }
-        typed.bodies = Arc::default();
-        other
+        both.flatten().fold(self.version(kind), |version, resource| version.with(resource))
     }
 
     /// What changed after the snapshot of this `serial`, a name perhaps several times; `None` if that is too long ago to
@@ -462,6 +441,13 @@ fn paired_with<'a>(
 ) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
     let (from, first) = ((first.clone(), Arc::from("")), first.clone());
     pairs.range(from..).take_while(move |(one, _)| *one == first).map(|(_, other)| other)
+}
+
+impl Version {
+    /// The version of a set of resources that has one more, or one less if it has `resource`.
+    pub fn with(self, resource: &Resource) -> Self {
+        Self(self.0 ^ digest(resource))
+    }
 }
 
 fn digest(resource: &Resource) -> u64 {

@@ -23,7 +23,7 @@ pub(super) struct Gates {
     reconnected: bool,
     /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
     introduces_itself_until: Option<Instant>,
-    /// Until when a type that an Envoy that came back asks for at once has been asked for.
+    /// Until when an Envoy that came back has asked for all types that it asks for at once.
     asks_until: Option<Instant>,
     /// Until when an Envoy that came back is given to warm its clusters, if it seems to do so.
     warms_up_until: Option<Instant>,
@@ -113,9 +113,17 @@ impl Gates {
         }
     }
 
+    /// The same for routes that have a level.
+    pub fn raise_further(&mut self, types: &Types) {
+        let higher = self.routes.as_ref().is_some_and(|routes| !Arc::ptr_eq(routes, &self.clusters));
+        if higher && open(types) {
+            self.routes = Some(self.clusters.clone());
+        }
+    }
+
     /// The first request for clusters. An Envoy that came back asks for them when they are warm: its routes follow.
     pub fn asked_for_clusters(&mut self, now: Instant, timing: Timing) {
-        if self.warms_up_until.is_some() {
+        if self.warms_up_until.take().is_some() {
             self.introduces_itself_until = Some(now + timing.gate_timeout);
         }
     }
@@ -144,14 +152,6 @@ impl Gates {
         self.conceals_clusters(types)
             && waits
             && routes.any(|resource| resource.references().clusters.iter().any(is_served))
-    }
-
-    /// The same for routes that have a level.
-    pub fn raise_further(&mut self, types: &Types) {
-        let higher = self.routes.as_ref().is_some_and(|routes| !Arc::ptr_eq(routes, &self.clusters));
-        if higher && open(types) {
-            self.routes = Some(self.clusters.clone());
-        }
     }
 
     /// Remembers those of `removed` clusters that the client has not accepted, as long as routes of its level or of

@@ -2,18 +2,19 @@
 //!
 //! Its request for clusters has the version of what it holds, and no names. A replica that has sent that version knows
 //! ([`crate::xds::past`]). After a restart nobody does: a cluster that was renamed while the controller was down would be
-//! missing from the answer, Envoy would remove it at once, and its routes would fail until they have moved. But the names that Envoy asks endpoints for tell which clusters it has, and a version is a digest of
-//! the content: a guess at the missing clusters, made from the settings of those that are served, is right exactly if it
-//! gives the version. Then the missing clusters stay until the routes have moved away, as on a stream that never broke.
+//! missing from the answer, Envoy would remove it at once, and its routes would fail until they have moved. But the names
+//! that Envoy asks endpoints for tell which clusters it has, and a version is a digest of the content: a guess at the
+//! missing clusters, made from the settings of those that are served, is right exactly if it gives the version. Then the
+//! missing clusters stay until the routes have moved away, as on a stream that never broke.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message;
 
 use super::Stream;
-use crate::snapshot::{Resource, ResourceType};
+use crate::snapshot::{Resource, ResourceType, Version};
 use crate::xds::message::{Node, Request, Variant};
 
 /// How many clusters may be missing, and how many served ones their settings are tried from.
@@ -52,16 +53,19 @@ impl Stream {
         }
         let endpoints = |cluster: &Arc<Resource>| cluster.references().endpoints.first().cloned();
         let is_new = |cluster: &&Arc<Resource>| endpoints(cluster).is_some_and(|name| !asked.named(&name));
-        let new: Vec<Arc<str>> = self.newest.all(kind).filter(is_new).map(|cluster| cluster.name().clone()).collect();
+        let (new, known): (Vec<_>, Vec<_>) = self.newest.all(kind).partition(is_new);
+        let of_known = self.newest.version_with(kind, new.iter().map(|cluster| (cluster.name(), None)));
         // A renamed cluster has the settings of its new name, most likely.
-        let new_first = new.iter().filter_map(|name| self.newest.get(kind, name));
-        let models = new_first.chain(self.newest.all(kind)).filter(|cluster| endpoints(cluster).is_some());
-        let mut tried = BTreeSet::new();
+        let models = new.iter().chain(&known).filter(|cluster| endpoints(cluster).is_some());
         models.take(GUESSES).find_map(|model| {
             let guesses = missing.iter().map(|name| renamed(model, name)).collect::<Option<Vec<_>>>()?;
-            let is_another = tried.insert(guesses.first().map(|guess| guess.version().to_string()));
-            let earlier = is_another.then(|| self.newest.with_other(kind, &new, guesses))?;
-            (earlier.version(kind).to_string() == request.version).then(|| earlier.all(kind).cloned().collect())
+            let version = guesses.iter().fold(of_known, Version::with);
+            (version.to_string() == request.version).then(|| {
+                let guesses = guesses.into_iter().map(Arc::new);
+                let mut all: Vec<Arc<Resource>> = known.iter().copied().cloned().chain(guesses).collect();
+                all.sort_by(|one, other| one.name().cmp(other.name()));
+                all.into()
+            })
         })
     }
 }
