@@ -1,19 +1,23 @@
 //! An HTTP server that answers with what it was asked.
 
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{Request, Response};
 
 use crate::server::Server;
 
 /// A server on a port of this machine. It answers 200, and its body is the request: a line as `GET /path HTTP/1.1`, then
 /// the headers, each as `name: value` in small letters. A query may ask for more: `bytes=5000` for as long a body,
-/// `wait=300` for an answer after so many milliseconds, `status=500` for another status.
+/// `wait=300` for an answer after so many milliseconds, `status=500` for another status, `pieces=9&every=200` for a body that goes on
+/// with nine more bytes, one after 200 milliseconds each.
 pub struct Echo {
     /// Where it listens.
     pub address: SocketAddr,
@@ -31,7 +35,39 @@ impl Echo {
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// A body that may go on, byte by byte.
+struct Streamed {
+    text: Option<Bytes>,
+    pieces: u64,
+    pace: tokio::time::Interval,
+}
+
+impl Body for Streamed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(text) = self.text.take() {
+            self.pace.reset();
+            return Poll::Ready(Some(Ok(Frame::data(text))));
+        }
+        if self.pieces == 0 {
+            return Poll::Ready(None);
+        }
+        ready!(self.pace.poll_tick(cx));
+        self.pieces -= 1;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b".")))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.pieces {
+            0 => SizeHint::with_exact(self.text.as_ref().map_or(0, Bytes::len) as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+async fn answer(request: Request<Incoming>) -> Response<Streamed> {
     let (head, body) = request.into_parts();
     let _ = body.collect().await;
     let asked = |name: &str| -> Option<u64> {
@@ -53,6 +89,10 @@ async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
         .header("content-type", "text/plain; charset=utf-8")
         .header("server", "echo")
         .header("x-powered-by", "echo")
-        .body(Full::new(Bytes::from(text)));
+        .body(Streamed {
+            text: Some(Bytes::from(text)),
+            pieces: asked("pieces").unwrap_or_default(),
+            pace: tokio::time::interval(Duration::from_millis(asked("every").unwrap_or(100))),
+        });
     answer.expect("an answer")
 }

@@ -87,7 +87,7 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "TIME", value_parser = scalar("timeouts.connect"), help_heading = "Envoy's listeners")]
     connect_timeout: Option<String>,
 
-    /// Time limit of a whole response, or `off`; an annotation on the Ingress overrides it [default: 15s]
+    /// Time limit of a whole response, or `off`; an annotation on the Ingress overrides it [default: off]
     #[arg(long, value_name = "TIME", value_parser = scalar("timeouts.response"), help_heading = "Envoy's listeners")]
     response_timeout: Option<String>,
 

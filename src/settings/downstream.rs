@@ -366,7 +366,7 @@ impl Default for Timeouts {
         Self {
             request: None,
             request_headers: seconds(10),
-            response: seconds(15),
+            response: None,
             connect: Duration::from_secs(2),
             connection_idle: seconds(60),
             stream_idle: seconds(300),

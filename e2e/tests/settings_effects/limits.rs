@@ -35,6 +35,28 @@ async fn a_stream_may_not_be_idle_for_longer() {
     assert_eq!((answer.status, answer.text()), (504, "stream timeout".to_owned()));
 }
 
+/// Downloads, server-sent events and gRPC streams: what goes on is not cut off, what stands still is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_may_take_longer_than_the_idle_limit_as_long_as_it_goes_on() {
+    let site = Site::with("timeouts: { streamIdle: 1s }\n").await;
+    let start = Instant::now();
+    let answer = site.plain().get("/?bytes=1000&pieces=15&every=150").await.expect("an answer");
+    assert_eq!((answer.status, answer.body.len()), (200, 1015));
+    assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(site.plain().get("/?pieces=1&every=60000").await.is_err(), "a response stood still");
+    // A limit of the whole response is one of the setting, or of an annotation.
+    let cut = Site::with("timeouts: { response: 500ms }\n").await;
+    assert!(cut.plain().get("/?pieces=100&every=100").await.is_err(), "a response passed its limit");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_has_no_limit_as_a_whole_by_default() {
+    let site = Site::with("").await;
+    let routes = site.envoy.get("/config_dump?include_eds").await.text();
+    assert!(routes.contains("\"timeout\": \"0s\""), "a route with another limit");
+    assert!(routes.contains("\"stream_idle_timeout\": \"300s\""), "no limit of idle streams");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_gets_no_older() {
     let site = Site::with("timeouts: { maxConnectionDuration: 300ms, drain: 100ms, connectionIdle: 1h }\n").await;

@@ -356,8 +356,9 @@ pub const CLIENTS: &[Key] = &[
         "timeouts.response",
         Limit,
         timeouts.response,
-        "A response has to be there as a whole, counted from the end of the request. The annotation \
-         `projectcontour.io/response-timeout` of an Ingress overrides it."
+        "A response has to be there as a whole, counted from the end of the request. It cuts off downloads, server-sent \
+         events and gRPC streams, so there is no such limit by default, and `timeouts.streamIdle` ends what stands still. The \
+         annotation `projectcontour.io/response-timeout` of an Ingress overrides it."
     ),
     key!(
         "timeouts.connect",
@@ -377,7 +378,8 @@ pub const CLIENTS: &[Key] = &[
         "timeouts.streamIdle",
         Limit,
         timeouts.stream_idle,
-        "A request may be without a byte in either direction; also a websocket."
+        "A request may be without a byte in either direction, also while the backend has not answered (504 then), and a \
+         websocket."
     ),
     key!(
         "timeouts.maxConnectionDuration",

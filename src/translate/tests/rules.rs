@@ -238,7 +238,9 @@ fn annotations_set_timeouts_and_retries() {
         let builder = annotations
             .iter()
             .fold(ingress("i"), |builder, (key, value)| builder.annotation(&format!("projectcontour.io/{key}"), value));
-        let model = world().with(builder.host("x.com").path("Prefix", "/", "a:80")).model();
+        let mut world = world().with(builder.host("x.com").path("Prefix", "/", "a:80"));
+        world.settings.timeouts.response = Some(Duration::from_secs(15));
+        let model = world.model();
         match &model.http.values().next().unwrap().routes[0].action {
             Action::Forward(forward) => forward.clone(),
             other => panic!("{other:?}"),
