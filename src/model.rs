@@ -20,7 +20,8 @@ pub use touched::Touched;
 pub struct Model {
     /// Virtual hosts of the plain-text listener.
     pub http: BTreeMap<Host, VirtualHost>,
-    /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one.
+    /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one, and answers 404
+    /// if it has no routes.
     pub https: BTreeMap<Host, TlsHost>,
     /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
     /// take their connections.

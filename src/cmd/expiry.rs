@@ -88,7 +88,9 @@ impl Certificates {
         }
         let of_statistics = &settings.listeners.stats_tls;
         let of_statistics = of_statistics.secret.iter().filter(|_| of_statistics.at.port != 0);
-        let set = settings.tls.default_secret.iter().chain(&settings.upstream.client_certificate).chain(of_statistics);
+        let tls = &settings.tls;
+        let of_clients = tls.default_secret.iter().chain(&tls.fallback_secret);
+        let set = of_clients.chain(&settings.upstream.client_certificate).chain(of_statistics);
         let set = set.map(|(namespace, name)| ObjectKey::new(namespace, name)).collect();
         let before = std::mem::replace(&mut self.set, set);
         before.iter().for_each(|secret| self.unname(secret));

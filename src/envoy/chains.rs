@@ -213,7 +213,10 @@ fn route_configuration(
     answered: &BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
 ) -> route_v3::RouteConfiguration {
-    let mut virtual_hosts = vec![route::virtual_host(host, &tls.virtual_host, settings)];
+    let mut virtual_hosts = vec![match tls.virtual_host.routes.is_empty() && *host == Host::Any {
+        true => route::answering_all(404, settings),
+        false => route::virtual_host(host, &tls.virtual_host, settings),
+    }];
     if *host != Host::Any {
         let mut others = route::answering_all(421, settings);
         others.domains.extend(answered.values().flatten().map(ToString::to_string));

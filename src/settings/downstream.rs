@@ -246,6 +246,9 @@ pub struct Timeouts {
 pub struct Tls {
     /// `namespace/name` of the Secret for TLS hosts without one of their own, and for clients without a known SNI.
     pub default_secret: Option<(String, String)>,
+    /// `namespace/name` of the Secret for clients without a known SNI where there is no default Secret. Everything is
+    /// answered 404 behind it.
+    pub fallback_secret: Option<(String, String)>,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
     /// Bounds of what objects may ask for.
@@ -382,6 +385,7 @@ impl Default for Tls {
     fn default() -> Self {
         Self {
             default_secret: None,
+            fallback_secret: None,
             expiry_warning: Duration::from_secs(21 * 24 * 3600),
             parameters: TlsParameters::default(),
             ja3: false,

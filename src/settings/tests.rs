@@ -121,6 +121,7 @@ fn every_field_has_a_key() {
         tls:
             Tls {
                 default_secret: _,
+                fallback_secret: _,
                 expiry_warning: _,
                 parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },
                 ja3: _,
@@ -205,7 +206,7 @@ fn every_field_has_a_key() {
         + 2 * 2
         + 5
         + 10
-        + (2 + 4 + 2)
+        + (3 + 4 + 2)
         + 6
         + (5 + 3)
         + (5 + 3 + 3)

@@ -15,7 +15,7 @@ use super::host;
 use super::ingress::{Parsed, Rule};
 use super::problem::{Problem, Reason};
 
-pub use chosen::{client_certificate, default_secret, stats};
+pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
 /// What a name is served with behind TLS.
 #[derive(Debug, Clone, PartialEq)]

@@ -47,7 +47,15 @@ const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Ground {
     default_secret: Option<SecretName>,
+    fallback_secret: Option<SecretName>,
     client_certificate: Option<Option<SecretName>>,
+}
+
+impl Ground {
+    /// What clients without a known server name are presented.
+    fn presented_to_all(&self) -> Option<&SecretName> {
+        self.default_secret.as_ref().or(self.fallback_secret.as_ref())
+    }
 }
 
 /// What is said of no Ingress by itself: what comes of classes, and of the Secrets that the settings name.
@@ -116,7 +124,9 @@ impl Translator {
     pub fn reads(&self, kind: Kind, key: &ObjectKey) -> bool {
         let uses_secret = || {
             let secret = tls::secret_name(&key.namespace, &key.name);
-            self.uses_of_secrets.contains_key(&secret) || self.general.ground.default_secret.as_ref() == Some(&secret)
+            let Ground { default_secret, fallback_secret, client_certificate: _ } = &self.general.ground;
+            let named = [default_secret, fallback_secret].into_iter().flatten().any(|named| *named == secret);
+            named || self.uses_of_secrets.contains_key(&secret)
         };
         match kind {
             Kind::Ingress => self.serves(key),
@@ -224,8 +234,8 @@ impl Translator {
                 self.exchange_host(host, made, &mut update.touched);
             }
         }
-        // The default certificate is presented for every host, whoever names it.
-        if self.general.ground.default_secret.is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
+        // The default certificate, or the fallback, is presented for every host, whoever names it.
+        if self.general.ground.presented_to_all().is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
         let (served, ours) = (self.served.take_changed(), &self.ingresses);
@@ -291,9 +301,10 @@ impl General {
         let mut problems = class::problems(objects, settings);
         let client_certificate = tls::client_certificate(objects, settings, &mut problems);
         let default_secret = tls::default_secret(objects, settings, &mut problems);
+        let fallback_secret = tls::fallback_secret(objects, settings, &mut problems);
         let stats_tls = tls::stats(objects, settings, &mut problems);
         let problems = problems.into_iter().map(Arc::new).collect();
-        Self { ground: Ground { default_secret, client_certificate }, stats_tls, problems }
+        Self { ground: Ground { default_secret, fallback_secret, client_certificate }, stats_tls, problems }
     }
 }
 

@@ -241,7 +241,7 @@ dnsPolicy: {{ . }}
 {{- $watched := .Values.watchNamespaces -}}
 {{- if $watched -}}
 {{- $settings := .Values.settings -}}
-{{- $named := dict "tls.defaultSecret" (dig "tls" "defaultSecret" "" $settings) "upstream.clientCertificate" (dig "upstream" "clientCertificate" "" $settings) "listeners.stats.tls.secret" (dig "listeners" "stats" "tls" "secret" "" $settings) "listeners.stats.tls.clientCa" (dig "listeners" "stats" "tls" "clientCa" "" $settings) -}}
+{{- $named := dict "tls.defaultSecret" (dig "tls" "defaultSecret" "" $settings) "tls.fallbackSecret" (dig "tls" "fallbackSecret" "" $settings) "upstream.clientCertificate" (dig "upstream" "clientCertificate" "" $settings) "listeners.stats.tls.secret" (dig "listeners" "stats" "tls" "secret" "" $settings) "listeners.stats.tls.clientCa" (dig "listeners" "stats" "tls" "clientCa" "" $settings) -}}
 {{- range $key, $secret := $named -}}
 {{- $namespace := splitList "/" (toString (default "" $secret)) | first -}}
 {{- if and $namespace (not (has $namespace $watched)) -}}

@@ -13,13 +13,14 @@ use serde_json::{Value, json};
 use crate::HOST;
 
 /// The settings that name an object, and where a test with a real API server shows that they take effect.
-const TESTED: [(&str, &str); 11] = [
+const TESTED: [(&str, &str); 12] = [
     ("ingress.controllerName", "here"),
     ("ingress.classNames", "here"),
     ("status.envoyService", "here"),
     ("listeners.stats.tls.secret", "here"),
     ("listeners.stats.tls.clientCa", "here"),
     ("tls.defaultSecret", "here"),
+    ("tls.fallbackSecret", "here"),
     ("upstream.clientCertificate", "here"),
     ("watch.namespaces", "process_settings"),
     ("xds.secrets", "process_settings"),
@@ -156,4 +157,52 @@ async fn what_a_setting_names_takes_effect_and_so_does_its_change() {
         })
         .await;
     }
+}
+
+/// An HTTPS health check by address, and clients with a name that nobody serves: they can connect, and reach nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fallback_certificate_is_for_those_whom_nobody_serves_and_leads_nowhere() {
+    let server = ApiServer::start().await;
+    let authority = Authority::new();
+    let [own, fallback] = [HOST, "127.0.0.1"].map(|name| authority.issue(&[name, "nobody.test", "broken.test"]));
+    let for_all_hosts = ingress("all", "nobody.test", "shop", None).replace("host: nobody.test", "host: ''");
+    let objects = [
+        NAMESPACE.to_owned(),
+        CLASS.to_owned(),
+        // Without endpoints, which may not be on this machine: what a rule leads to is answered 503.
+        service("shop", "", &[]),
+        own.secret("default", "own"),
+        ingress("shop", HOST, "shop", Some("own")).replace("spec:\n", "spec:\n  ingressClassName: edge\n"),
+        ingress("broken", "broken.test", "shop", Some("none")).replace("spec:\n", "spec:\n  ingressClassName: edge\n"),
+        for_all_hosts.replace("spec:\n", "spec:\n  ingressClassName: edge\n"),
+    ];
+    server.apply(&documents(&objects)).await;
+    let kubeconfig = server.kubeconfig("admin");
+    let source = ["--kubeconfig", kubeconfig.to_str().expect("a path in UTF-8")];
+    let named = settings(0).replace("defaultSecret: edge/default-tls", "fallbackSecret: edge/fallback-tls");
+    let mut lockgate = Lockgate::launch_by_file(&source, &named);
+    lockgate.wait_ready().await;
+    let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
+    let over =
+        |server_name: &str, host: &str| Target::https(lockgate.https, host, authority.der()).opened_for(server_name);
+    let answered = async |server_name: &str, host: &str| -> Option<u16> {
+        over(server_name, host).get("/").await.ok().map(|answer| answer.status)
+    };
+    wait_until("the shop", async || answered(HOST, HOST).await == Some(503)).await;
+    let plain = Target::http(lockgate.http, "nobody.test");
+    wait_until("the rule for all hosts", async || plain.get("/").await.is_ok_and(|answer| answer.status == 503)).await;
+    assert_eq!(answered("127.0.0.1", "127.0.0.1").await, None, "there is no fallback yet");
+    server.apply(&fallback.secret("edge", "fallback-tls")).await;
+    // A client that connects to an address sends no server name.
+    wait_until("the fallback", async || answered("127.0.0.1", "127.0.0.1").await == Some(404)).await;
+    for server_name in ["127.0.0.1", "nobody.test", "broken.test"] {
+        let shown = over(server_name, HOST).connect().await.expect("a connection").certificate;
+        assert_eq!(shown, Some(fallback.der.clone()), "{server_name}");
+        for host in ["127.0.0.1", "nobody.test", "broken.test", HOST] {
+            assert_eq!(answered(server_name, host).await, Some(404), "{host} over a connection for {server_name}");
+        }
+    }
+    let shown = over(HOST, HOST).connect().await.expect("a connection").certificate;
+    assert_eq!(shown, Some(own.der.clone()));
+    assert_eq!([answered(HOST, HOST).await, answered(HOST, "nobody.test").await], [Some(503), Some(421)]);
 }

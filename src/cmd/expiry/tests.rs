@@ -48,7 +48,9 @@ fn certificates_that_are_named_and_end_within_the_window_are_told() {
     assert!(names(&seen, &settings, END - window).is_empty());
     settings.tls.default_secret = Some(("shop".to_owned(), "wild".to_owned()));
     assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
-    settings.listeners.stats_tls.secret = settings.tls.default_secret.take();
+    settings.tls.fallback_secret = settings.tls.default_secret.take();
+    assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);
+    settings.listeners.stats_tls.secret = settings.tls.fallback_secret.take();
     assert_eq!(names(&seen, &settings, END + 1), ["good"], "no statistics are served by TLS");
     settings.listeners.stats_tls.at.port = 8003;
     assert_eq!(names(&seen, &settings, END + 1), ["good", "wild"]);

@@ -410,8 +410,16 @@ pub const CLIENTS: &[Key] = &[
         "tls.defaultSecret",
         Maybe<ObjectName>,
         tls.default_secret,
-        "The Secret for TLS hosts that name none, and for clients that send no known server name. Such clients are \
-         turned away if not set."
+        "The Secret for TLS hosts that name none, and for clients that send no known server name, who are served the default \
+         backend and the rules without a host. Without it and without `tls.fallbackSecret`, their connections are closed."
+    ),
+    key!(
+        "tls.fallbackSecret",
+        Maybe<ObjectName>,
+        tls.fallback_secret,
+        "The Secret for clients that send no server name, or one that nobody serves, while there is no usable \
+         `tls.defaultSecret`: for example a self-signed certificate, so that a health check by address can connect. All \
+         requests over such a connection are answered 404, whatever host they are for, and no rule is reached by it."
     ),
     key!(
         "tls.expiryWarning",

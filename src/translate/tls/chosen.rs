@@ -14,21 +14,37 @@ const MISSING: &str =
 
 /// The pair of the default Secret; a problem if the one that the settings name has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
-    let (namespace, name) = settings.tls.default_secret.as_ref()?;
-    let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
-    if let Some(secret) = secret.filter(|secret| secret.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings)))
-    {
+    let secret = settings.tls.default_secret.as_ref()?;
+    presented(secret, objects, settings, ("default TLS Secret", "no default certificate"), problems)
+}
+
+/// The pair of the fallback Secret; a problem if the one that the settings name has none.
+pub fn fallback_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+    let secret = settings.tls.fallback_secret.as_ref()?;
+    presented(secret, objects, settings, ("fallback TLS Secret", "no fallback certificate"), problems)
+}
+
+/// The pair of a Secret that clients are presented.
+fn presented(
+    secret: &(String, String),
+    objects: &Objects,
+    settings: &Settings,
+    (what, without): (&str, &str),
+    problems: &mut Vec<Problem>,
+) -> Option<SecretName> {
+    let (namespace, name) = secret;
+    let found = objects.secrets.get(&ObjectKey::new(namespace, name));
+    if let Some(found) = found.filter(|found| found.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings))) {
         problems.push(Problem {
-            object: secret.meta.object_ref(Kind::Secret),
+            object: found.meta.object_ref(Kind::Secret),
             field: String::new(),
             reason: Reason::SecretNotValid,
-            message: format!("default TLS Secret \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
-            consequence: "no default certificate".to_owned(),
+            message: format!("{what} \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
+            consequence: without.to_owned(),
         });
         return None;
     }
-    let secret = settings.tls.default_secret.as_ref()?;
-    chosen(Part::Pair, secret, objects, "default TLS Secret", "no default certificate", problems)
+    chosen(Part::Pair, secret, objects, what, without, problems)
 }
 
 /// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.

@@ -134,11 +134,16 @@ impl Translator {
         Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }
     }
 
-    /// What clients without a known server name are served, if there is a default certificate.
+    /// What clients without a known server name are served, if there is a certificate for them. Behind the fallback
+    /// certificate, that is nothing: a virtual host without routes.
     fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
-        let name = self.general.ground.default_secret.clone()?;
+        let ground = &self.general.ground;
+        let name = ground.presented_to_all()?.clone();
         let secret = tls::secret(objects, &name)?;
-        let virtual_host = around.virtual_host(&Host::Any, Side::Tls, &secret.origin);
+        let virtual_host = match &ground.default_secret {
+            Some(_) => around.virtual_host(&Host::Any, Side::Tls, &secret.origin),
+            None => VirtualHost::default(),
+        };
         let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
         Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
     }
