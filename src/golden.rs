@@ -148,9 +148,8 @@ fn leads_to(on_match: &Value, chain: &Value) -> bool {
 /// The objects of a file, in its order.
 fn read_objects(path: &Path) -> Vec<Object> {
     let text = fs::read_to_string(path).unwrap();
-    let documents = yaml::documents(&text).into_iter();
-    let values =
-        documents.flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
+    let values = yaml::documents(&text)
+        .flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
     values
         .filter_map(|(_, value)| {
             decode::from_value(value).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))

@@ -47,9 +47,21 @@ impl Process {
     /// # Panics
     /// If the system does not say.
     pub fn memory(&self) -> u64 {
+        self.bytes("VmRSS:")
+    }
+
+    /// The most memory that it ever had resident, in bytes.
+    ///
+    /// # Panics
+    /// If the system does not say.
+    pub fn peak_memory(&self) -> u64 {
+        self.bytes("VmHWM:")
+    }
+
+    fn bytes(&self, field: &str) -> u64 {
         let path = format!("/proc/{}/status", self.id());
         let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect(field);
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kB") * 1024
     }
 

@@ -1,4 +1,5 @@
-//! A controller that comes back sends nothing to an Envoy that has everything.
+//! The start of a controller: one that comes back sends nothing to an Envoy that has everything, and one large file takes no
+//! more memory than many small ones.
 
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_until};
@@ -45,4 +46,33 @@ async fn a_thousand_hosts_are_not_sent_again() {
     assert_eq!(resources, cluster + endpoints + host, "nothing else");
     assert!(bytes < 2048.0, "{bytes} bytes");
     assert_eq!(envoy.stat("listener_manager.listener_modified").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_large_file_takes_no_more_memory_than_many_small_ones() {
+    const INGRESSES: usize = 2000;
+    let peak = async |files: usize| {
+        let manifests = Manifests::new();
+        manifests.write("class.yaml", &ingress_class());
+        let objects: Vec<String> = (0..INGRESSES)
+            .map(|i| {
+                let name = format!("app-{i}");
+                let addresses = [std::net::SocketAddr::from(([10, 1, 2, 3], 80)), ([10, 1, 2, 4], 80).into()];
+                documents(&[service(&name, "", &addresses), ingress(&name, &format!("{name}.test"), &name, None)])
+            })
+            .collect();
+        for (number, part) in objects.chunks(INGRESSES / files).enumerate() {
+            manifests.write(&format!("part-{number}.yaml"), &documents(part));
+        }
+        let mut lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+        assert_eq!(lockgate.metric("lockgate_objects", &["kind=\"Ingress\""]).await, INGRESSES as f64);
+        lockgate.process().peak_memory()
+    };
+    let (many, one) = (peak(100).await, peak(1).await);
+    println!(
+        "peak of memory with {INGRESSES} Ingresses: {} KiB from 100 files, {} KiB from one",
+        many / 1024,
+        one / 1024
+    );
+    assert!(one < many + many / 4, "{one} bytes from one file, {many} from many");
 }

@@ -368,9 +368,9 @@ fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, D
 
 /// What the API server would refuse and the types alone do not, where serving it anyway would differ from a cluster.
 fn refused(kind: Kind, value: &Value) -> Option<(String, String)> {
-    let list = |value: Option<&Value>, field: &str| -> Vec<Value> {
-        value.and_then(|value| value.get(field)).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
+    fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
+        value.and_then(|value| value.get(field)).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
     match kind {
         Kind::Ingress => list(value.get("spec"), "rules").iter().enumerate().find_map(|(i, rule)| {
             list(rule.get("http"), "paths").iter().enumerate().find_map(|(j, path)| {

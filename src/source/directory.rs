@@ -8,7 +8,7 @@ mod content;
 mod disk;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as StdSender, channel};
 use std::time::{Duration, Instant};
@@ -259,7 +259,7 @@ impl<C: Content> Directory<C> {
                 let fault = format!("{why}; what it gave before stays");
                 self.tree.set(
                     &name,
-                    Parsed { items: Vec::new(), faults: vec![fault], unreadable: Vec::new(), keep_all: true },
+                    Parsed { items: Vec::new(), faults: vec![fault], unreadable: BTreeSet::new(), keep_all: true },
                 )
             }
         };

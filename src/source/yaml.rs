@@ -66,11 +66,10 @@ impl Document {
     }
 }
 
-/// The documents of `text`, in order, without those that are empty.
-pub fn documents(text: &str) -> Vec<Document> {
-    let mut documents = tree::read(text);
-    documents.retain(|document| !matches!(document.value, Ok(Value::Null)));
-    documents
+/// Returns the documents of `text` in order, without the empty ones. Each is read when the iterator comes to it: the values
+/// of a document take many times the memory of its text, and a file may have hundreds of thousands of documents.
+pub fn documents(text: &str) -> impl Iterator<Item = Document> {
+    tree::Documents::of(text).filter(|document| !matches!(document.value, Ok(Value::Null)))
 }
 
 /// The line of a value and of what is in it. Line 0: unknown.

@@ -1,6 +1,9 @@
 //! The two things that a directory is read for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::tree::{Content, Parsed};
 use crate::snapshot::{Resource, ResourceType};
@@ -27,10 +30,10 @@ impl Content for Object {
     }
 
     fn parse(path: &str, text: &str) -> Parsed<Self> {
-        let mut parsed = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: Vec::new(), keep_all: false };
-        for document in documents(text) {
-            let value = match &document.value {
-                Ok(value) => value.clone(),
+        let mut parsed = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
+        for mut document in documents(text) {
+            let value = match std::mem::replace(&mut document.value, Ok(Value::Null)) {
+                Ok(value) => value,
                 Err(fault) => {
                     parsed.faults.push(format!("{fault}; {STAYS}"));
                     parsed.keep_all = true;
@@ -49,7 +52,9 @@ impl Content for Object {
                         let message = format!("{}{}; {STAYS}", fault.message, named.unwrap_or_default());
                         parsed.faults.push(document.fault(&join(&outer, &fault.path), message).to_string());
                         match fault.object {
-                            Some(key) => parsed.unreadable.push(key),
+                            Some(key) => {
+                                parsed.unreadable.insert(key);
+                            }
                             None => parsed.keep_all = true,
                         }
                     }
@@ -91,7 +96,7 @@ impl Content for Resource {
             items,
             keep_all: !faults.is_empty(),
             faults: faults.into_iter().map(|fault| format!("{fault}; {STAYS}")).collect(),
-            unreadable: Vec::new(),
+            unreadable: BTreeSet::new(),
         }
     }
 

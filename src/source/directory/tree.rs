@@ -31,7 +31,7 @@ pub struct Parsed<C: Content> {
     /// What is wrong with it, and what was done instead.
     pub faults: Vec<String>,
     /// Things that are in it but cannot be read: what the file gave of them before stays.
-    pub unreadable: Vec<C::Key>,
+    pub unreadable: BTreeSet<C::Key>,
     /// Something in it cannot be read, and it is not known what: everything that the file gave before stays, unless it
     /// is given anew.
     pub keep_all: bool,
@@ -114,7 +114,7 @@ impl<C: Content> Tree<C> {
 
     /// The file `path` is gone, with all that it held.
     pub fn remove(&mut self, path: &Arc<str>) -> Difference<C> {
-        let nothing = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: Vec::new(), keep_all: false };
+        let nothing = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
         let difference = self.set(path, nothing);
         self.files.remove(path);
         difference

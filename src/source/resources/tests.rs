@@ -218,6 +218,6 @@ proptest! {
         let end = (at + len).min(TWO.len());
         let text = format!("{}{put}{}", &TWO[..at], &TWO[end..]);
         let (resources, faults) = parse("a.yaml", &text);
-        prop_assert!(resources.len() + faults.len() > 0 || documents(&text).is_empty());
+        prop_assert!(resources.len() + faults.len() > 0 || documents(&text).next().is_none());
     }
 }

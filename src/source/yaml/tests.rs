@@ -5,6 +5,10 @@ use serde_json::json;
 
 use super::*;
 
+fn documents(text: &str) -> Vec<Document> {
+    super::documents(text).collect()
+}
+
 fn one(text: &str) -> Value {
     let mut all = documents(text);
     assert_eq!(all.len(), 1, "{all:?}");

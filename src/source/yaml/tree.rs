@@ -52,44 +52,63 @@ struct Wrong {
     message: String,
 }
 
-/// All documents of `text`, also the empty ones.
-pub(super) fn read(text: &str) -> Vec<Document> {
-    let mut options = Options::default();
-    options.set_emit_comments(false);
-    let mut parser = Parser::new_from_str_with_options(text, options);
-    let (mut documents, mut aliased) = (Vec::new(), 0);
-    loop {
-        match parser.next_event() {
-            None | Some(Ok((Event::StreamEnd, _))) => return documents,
-            Some(Ok((Event::DocumentStart(..), span))) => {
-                let mut builder = Builder { aliased, ..Builder::default() };
-                let index = documents.len() + 1;
-                let start = span.start.line();
-                let (value, lines) = match builder.document(&mut parser) {
-                    Ok(node) => (Ok(node.value), node.lines),
-                    Err(Wrong { line, message }) => {
-                        (Err(Fault { document: index, line, field: builder.path(), message }), Lines::default())
-                    }
-                };
-                aliased = builder.aliased;
-                let broken = value.is_err();
-                let line = if lines.line > 0 { lines.line } else { start };
-                documents.push(Document { index, line, value, lines });
-                if broken && !matches!(parser.proceed_next_document(), Ok(true)) {
-                    return documents;
-                }
+/// The documents of a text, read one by one, also the empty ones.
+pub struct Documents<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    /// The documents read so far.
+    count: usize,
+    /// What aliases have added to the file so far.
+    aliased: usize,
+    ended: bool,
+}
+
+impl<'a> Documents<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let mut options = Options::default();
+        options.set_emit_comments(false);
+        let parser = Parser::new_from_str_with_options(text, options);
+        Self { parser, count: 0, aliased: 0, ended: false }
+    }
+
+    /// The document that starts at the line `start`.
+    fn document(&mut self, start: usize) -> Document {
+        let mut builder = Builder { aliased: self.aliased, ..Builder::default() };
+        let (value, lines) = match builder.document(&mut self.parser) {
+            Ok(node) => (Ok(node.value), node.lines),
+            Err(Wrong { line, message }) => {
+                (Err(Fault { document: self.count, line, field: builder.path(), message }), Lines::default())
             }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => {
-                let Wrong { line, message } = wrong(&error);
-                let index = documents.len() + 1;
-                let fault = Fault { document: index, line, field: String::new(), message };
-                documents.push(Document { index, line, value: Err(fault), lines: Lines::default() });
-                if !matches!(parser.proceed_next_document(), Ok(true)) {
-                    return documents;
+        };
+        self.aliased = builder.aliased;
+        let line = if lines.line > 0 { lines.line } else { start };
+        Document { index: self.count, line, value, lines }
+    }
+}
+
+impl Iterator for Documents<'_> {
+    type Item = Document;
+
+    fn next(&mut self) -> Option<Document> {
+        while !self.ended {
+            let document = match self.parser.next_event() {
+                None | Some(Ok((Event::StreamEnd, _))) => break,
+                Some(Ok((Event::DocumentStart(..), span))) => {
+                    self.count += 1;
+                    self.document(span.start.line())
                 }
-            }
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => {
+                    self.count += 1;
+                    let Wrong { line, message } = wrong(&error);
+                    let fault = Fault { document: self.count, line, field: String::new(), message };
+                    Document { index: self.count, line, value: Err(fault), lines: Lines::default() }
+                }
+            };
+            self.ended = document.value.is_err() && !matches!(self.parser.proceed_next_document(), Ok(true));
+            return Some(document);
         }
+        self.ended = true;
+        None
     }
 }
 
