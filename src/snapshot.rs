@@ -38,7 +38,7 @@ mod watch;
 
 pub use asked::Asked;
 pub(crate) use bell::Bell;
-pub use body::Body;
+pub use body::{Body, Limit};
 pub use groups::Groups;
 pub use names::{Glob, canonical, split_variant, variant_name};
 pub use references::References;

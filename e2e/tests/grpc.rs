@@ -317,6 +317,45 @@ async fn p4_backends_are_swapped_without_a_failed_call() {
     }
 }
 
+/// A new set of endpoints for every cluster of a target, together more than a gRPC library takes in one message: all but
+/// one address of each are unhealthy, so that they are not called.
+#[tokio::test(flavor = "multi_thread")]
+async fn s35_new_addresses_of_5_mib_reach_a_client_in_messages_that_it_takes() {
+    const CLUSTERS: usize = 5;
+    const ADDRESSES: usize = 4_000;
+    let names: Vec<String> = (0..CLUSTERS).map(|i| format!("c{i}")).collect();
+    let weights: Vec<String> = names.iter().map(|name| format!("{{ name: {name}, weight: 1 }}")).collect();
+    let routes = format!(
+        "[{{ match: {{ prefix: '' }}, route: {{ weighted_clusters: {{ clusters: [{}] }} }} }}]",
+        weights.join(", ")
+    );
+    let (old, new) = (GrpcBackend::start("old").await, GrpcBackend::start("new").await);
+    let few: Vec<String> = names.iter().map(|name| cluster(name, "", &[old.address])).collect();
+    let shop = Resources::open(&[("listener.yaml", &api_listener("t", &routes)), ("c.yaml", &few.join("---\n"))]).await;
+    let client = GrpcClient::start(&shop.lockgate, true).await;
+    client.served_by("xds:///t", "old").await;
+    client.start_load("xds:///t", RATE).await;
+    client.load_answers(20).await;
+    let before = sent(&shop.lockgate.log(), "ClusterLoadAssignment").len();
+
+    let unhealthy: String = (0..ADDRESSES)
+        .map(|i| {
+            let address = format!("127.100.{}.{}", i / 250, 1 + i % 250);
+            let socket = format!("{{ socket_address: {{ address: {address}, port_value: 9 }} }}");
+            let hostname = format!("{}-{i}", "x".repeat(220));
+            format!("{{ health_status: UNHEALTHY, endpoint: {{ hostname: {hostname}, address: {socket} }} }}, ")
+        })
+        .collect();
+    let many = few.join("---\n").replace(&old.address.port().to_string(), &new.address.port().to_string());
+    shop.files.write("c.yaml", &many.replace("lb_endpoints: [", &format!("lb_endpoints: [{unhealthy}")));
+    client.served_by("xds:///t", "new").await;
+    let calls = client.stop_load().await;
+    println!("{} new addresses: {calls:?}", CLUSTERS * ADDRESSES);
+    assert_eq!(calls.failed(), 0, "{calls:?}\n{}", client.log());
+    let messages = sent(&shop.lockgate.log(), "ClusterLoadAssignment").len() - before;
+    assert!(messages > 2, "{messages} messages");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn p4_a_change_of_a_cluster_alone_costs_no_call() {
     let backend = GrpcBackend::start("a").await;

@@ -7,8 +7,24 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::asked::Lists;
 use super::{ApiVersion, Resource};
 
-/// A body of a response that is split holds about this many bytes.
-const PART: usize = 64 << 10;
+/// How many bytes a body holds at most, unless it has one resource alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// So that many slow readers do not hold much each.
+    Part,
+    /// So that a gRPC library takes the response: by default it ends a stream with a message of more than 4 MiB.
+    Message,
+}
+
+impl Limit {
+    /// In bytes. The rest of a response, such as the names that do not exist, has its place beside it.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Part => 64 << 10,
+            Self::Message => 2 << 20,
+        }
+    }
+}
 
 /// Some resources of one type, sorted by name.
 #[derive(Debug)]
@@ -28,15 +44,18 @@ impl Body {
         Self { resources, leased, sotw: OnceLock::new(), delta: OnceLock::new() }
     }
 
-    /// Bodies of about 64 KiB, so that many slow readers do not hold much each.
-    pub fn split(resources: &[Arc<Resource>]) -> Vec<Arc<Self>> {
+    /// Bodies of `resources`, in their order, none larger than `limit` unless one resource is.
+    pub fn split(resources: &[Arc<Resource>], limit: Limit) -> Vec<Arc<Self>> {
         let (mut bodies, mut start, mut size) = (Vec::new(), 0, 0);
         for (at, resource) in resources.iter().enumerate() {
-            size += resource.size();
-            if size >= PART || at + 1 == resources.len() {
-                bodies.push(Arc::new(Self::new(&resources[start..=at])));
-                (start, size) = (at + 1, 0);
+            if at > start && size + resource.size() > limit.bytes() {
+                bodies.push(Arc::new(Self::new(&resources[start..at])));
+                (start, size) = (at, 0);
             }
+            size += resource.size();
+        }
+        if start < resources.len() {
+            bodies.push(Arc::new(Self::new(&resources[start..])));
         }
         bodies
     }
@@ -72,5 +91,6 @@ impl Body {
 pub(super) struct Bodies {
     pub whole: OnceLock<Arc<Body>>,
     pub parts: OnceLock<Arc<[Arc<Body>]>>,
+    pub messages: OnceLock<Arc<[Arc<Body>]>>,
     pub lists: Lists,
 }

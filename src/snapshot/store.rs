@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::asked::Asked;
-use super::body::{Bodies, Body};
+use super::body::{Bodies, Body, Limit};
 use super::suspects::Suspects;
 use super::watch::Watchers;
 use super::{Resource, ResourceType, Version, canonical};
@@ -128,11 +128,15 @@ impl Snapshot {
         typed.bodies.whole.get_or_init(all).clone()
     }
 
-    /// The same in bodies of a moderate size.
-    pub fn parts(&self, kind: ResourceType) -> Arc<[Arc<Body>]> {
+    /// The same in bodies of a limited size.
+    pub fn parts(&self, kind: ResourceType, limit: Limit) -> Arc<[Arc<Body>]> {
         let Some(typed) = self.types.get(&kind) else { return Arc::new([]) };
-        let split = || Body::split(&typed.resources.values().cloned().collect::<Vec<_>>()).into();
-        typed.bodies.parts.get_or_init(split).clone()
+        let split = || Body::split(&typed.resources.values().cloned().collect::<Vec<_>>(), limit).into();
+        let parts = match limit {
+            Limit::Part => &typed.bodies.parts,
+            Limit::Message => &typed.bodies.messages,
+        };
+        parts.get_or_init(split).clone()
     }
 
     /// What a list of names, with this hash, asks for of a type.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::message::{Node, Response, Variant};
 use super::subscription::{Batch, Need, State, Subscription, Verdict, domains_of};
-use crate::snapshot::{Resource, ResourceType, Snapshot};
+use crate::snapshot::{Limit, Resource, ResourceType, Snapshot};
 
 /// What a name should be at the client now.
 pub(super) enum Look {
@@ -30,6 +30,8 @@ impl Look {
 #[derive(Default)]
 pub(super) struct Push {
     pub set: Vec<Arc<Resource>>,
+    /// The size of `set`, in bytes.
+    pub size: usize,
     pub removed: Vec<Arc<str>>,
     pub missing: Vec<Arc<str>>,
     pub content: Vec<(Arc<str>, State)>,
@@ -77,6 +79,12 @@ impl Push {
         }
     }
 
+    /// Whether what `look` says fits into a message beside what is already set.
+    pub fn has_room_for(&self, look: &Look) -> bool {
+        let (Look::Send(resource) | Look::ForNow(resource)) = look else { return true };
+        self.set.is_empty() || self.size + resource.size() <= Limit::Message.bytes()
+    }
+
     /// Decides what becomes of one dirty name.
     pub fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
         let known = subscription.known(name);
@@ -120,6 +128,7 @@ impl Push {
         }
         if need > Need::Changed || *sent != resource {
             self.content.push((name.clone(), State::Resource(resource.clone())));
+            self.size += resource.size();
             self.set.push(resource);
         }
     }

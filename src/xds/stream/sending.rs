@@ -151,6 +151,9 @@ impl Stream {
         let everything = !under_way || ((full || together) && answer);
         let later = together && self.is_at_large_listeners();
         let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
+        // What a trial tries was in one response.
+        let may_be_split = subscription.may_be_split() && batch == Batch::Changes;
+        let mut split = false;
         for (name, need) in &subscription.dirty {
             if !everything && *need != Need::Asked {
                 continue;
@@ -172,9 +175,12 @@ impl Stream {
                 }
                 look => look,
             };
-            if let Some(look) = push.judge(name, *need, look, batch, subscription) {
-                push.consider(name, *need, look, subscription);
+            let Some(look) = push.judge(name, *need, look, batch, subscription) else { continue };
+            if may_be_split && !push.has_room_for(&look) {
+                split = true;
+                continue;
             }
+            push.consider(name, *need, look, subscription);
         }
         let view = match order::place(kind).1 {
             Side::Before if self.aggregated => self.gates.routes_view(),
@@ -236,7 +242,7 @@ impl Stream {
                 in_flight.attempt = attempt;
                 in_flight.instead = push.instead;
                 let waits = subscription.has_trials() || push.waits.iter().any(|name| view.get(kind, name).is_some());
-                if everything && !waits {
+                if everything && !waits && !split {
                     in_flight.generation = view.generation();
                 }
                 subscription.sent(&response.version, in_flight);
@@ -245,7 +251,7 @@ impl Stream {
             }
             _ => push.content,
         };
-        let more = subscription.has(unsaid);
+        let more = subscription.has(unsaid) || split;
         push.done.iter().for_each(|name| subscription.settle(name));
         Pushed { something, more }
     }
