@@ -63,7 +63,7 @@ impl Stream {
     /// The number of the publication of which, and of those before it, the client has answered all that changed of what it
     /// asked for. `newest`: of the store.
     pub(super) fn level(&self, newest: &Snapshot) -> Option<u64> {
-        let reached = self.types.values().map(|subscription| subscription.reached(self.newest()));
+        let reached = self.subscriptions().map(|subscription| subscription.reached(self.newest()));
         // One that has asked for nothing yet has nothing.
         let reached = reached.min()?;
         if !self.has_routes_of_its_listeners() || !self.has_asked_for_listeners(newest) {
@@ -75,7 +75,7 @@ impl Stream {
 
     /// Whether nothing that was published since it woke last is for this client.
     fn sleeps_through(&self, newest: &Snapshot) -> bool {
-        let covers = |key: &Key| self.types.get(&key.0).is_some_and(|subscription| subscription.covers(&key.1));
+        let covers = |key: &Key| self.subscriptions().any(|types| types.kind == key.0 && types.covers(&key.1));
         newest.changes_since(self.newest().serial()).is_some_and(|mut changes| !changes.any(covers))
     }
 }

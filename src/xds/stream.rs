@@ -6,6 +6,7 @@
 
 mod earlier;
 mod looking;
+mod other;
 mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,7 +19,6 @@ use super::message::{Node, Notice, Output, Request, Resources, Response, Variant
 use super::order::{self, Side, Timing};
 use super::push::Look;
 use super::subscription::{Held, InFlight, IsolationEvent, Need, Subscription};
-use super::v2;
 use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 
 /// A snapshot in the hands of one stream, which counts by itself how often it holds it: the snapshot's own count is one
@@ -46,6 +46,8 @@ pub struct Stream {
     /// What is asked for not by name alone.
     locators: Locators,
     outputs: Vec<Output>,
+    /// The types that are asked for in both versions of the API, in the second one.
+    other: Option<Box<Stream>>,
 }
 
 /// A request that ends the stream.
@@ -82,7 +84,10 @@ pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<Str
 impl Stream {
     /// A stream of `variant` for a client that will be served from `snapshot` on.
     pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
-        let newest = View::new(snapshot);
+        Self::over(variant, aggregated, timing, View::new(snapshot))
+    }
+
+    fn over(variant: Variant, aggregated: bool, timing: Timing, newest: View) -> Self {
         Self {
             variant,
             aggregated,
@@ -97,6 +102,7 @@ impl Stream {
             waiting: None,
             locators: Locators::default(),
             outputs: Vec::new(),
+            other: None,
         }
     }
 
@@ -121,6 +127,10 @@ impl Stream {
         }
         let url = type_url(&request.type_url, implied)?;
         match ResourceType::of_url(&url) {
+            Some(kind) if self.is_asked_otherwise(kind, &url) => {
+                self.begin_other();
+                return self.with_other(|other| other.on_request(request, implied, now)).unwrap_or(Ok(Vec::new()));
+            }
             Some(kind) => {
                 let by_name = self.types.contains_key(&kind);
                 if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
@@ -147,8 +157,10 @@ impl Stream {
             }
         }
         drop(changes);
-        self.newest = newest;
-        self.advance(now)
+        self.newest = newest.clone();
+        let mut outputs = self.advance(now);
+        outputs.extend(self.outputs_of_other(|other| other.on_snapshot(Arc::clone(&newest), now)));
+        outputs
     }
 
     /// Takes the passing of time: gates that were waited for too long, removals that are due.
@@ -167,6 +179,7 @@ impl Stream {
         self.end_waiting(now);
         let mut outputs = self.advance(now);
         outputs.extend(self.renew(now));
+        outputs.extend(self.outputs_of_other(|other| other.on_time(now)));
         outputs
     }
 
@@ -176,13 +189,11 @@ impl Stream {
         let renewals = self.types.values().filter_map(Subscription::renewal);
         let paced = self.types.values().filter_map(Subscription::paced_until);
         let trials = self.types.values().filter_map(Subscription::trial_due);
-        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).chain(trials).min()
+        let other = self.other.as_ref().and_then(|other| other.deadline());
+        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).chain(trials).chain(other).min()
     }
 
     fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
-        if self.types.get(&kind).is_some_and(|subscription| v2::begins_anew(&subscription.type_url, url, request)) {
-            self.types.remove(&kind);
-        }
         let first = !self.types.contains_key(&kind);
         if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
             self.gates.introduced(node, request, &self.types, now, self.timing);
@@ -513,14 +524,16 @@ impl Stream {
 
     /// Visits every name that the client did not take as it was sent last, some twice.
     pub(super) fn each_rejected(&self, mut visit: impl FnMut(ResourceType, &Arc<str>)) {
-        for (kind, subscription) in &self.types {
-            subscription.rejected_names().for_each(|name| visit(*kind, name));
+        for subscription in self.subscriptions() {
+            subscription.rejected_names().for_each(|name| visit(subscription.kind, name));
         }
     }
 
     /// What the store is to be watched for, of the types of which that has changed.
     pub(super) fn interests(&mut self) -> Vec<(ResourceType, Interest)> {
-        let located: Vec<ResourceType> = self.locators.kinds().collect();
+        // Of what is asked for in several ways, everything.
+        let other = self.other.iter().flat_map(|other| other.types.keys());
+        let located: Vec<ResourceType> = self.locators.kinds().chain(other.copied()).collect();
         let by_name = self.types.iter_mut().filter(|(kind, _)| !located.contains(kind));
         let by_name: Vec<_> = by_name.filter_map(|(kind, types)| Some((*kind, types.interest()?))).collect();
         by_name.into_iter().chain(located.into_iter().map(|kind| (kind, Interest::All))).collect()
@@ -528,19 +541,21 @@ impl Stream {
 
     /// How many names are kept because the client asked for them, or did not answer.
     pub(super) fn kept(&self) -> usize {
-        self.types.values().map(Subscription::kept).sum::<usize>() + self.locators.kept()
+        self.subscriptions().map(Subscription::kept).sum::<usize>() + self.locators.kept()
     }
 
     /// Visits every resource that the client asked for or was sent, in order.
     pub(super) fn each_resource(&self, visit: &mut dyn FnMut(Held<'_>)) {
-        self.types.values().for_each(|subscription| subscription.each(&self.newest, visit));
+        self.subscriptions().for_each(|subscription| subscription.each(&self.newest, visit));
     }
 
     /// Per type: what was asked for, sent, accepted and rejected; for a debug page.
     pub fn describe(&self) -> serde_json::Value {
+        let other = self.other.iter().flat_map(|other| other.types.values());
+        let other = other.map(|subscription| (subscription.type_url.to_string(), subscription.describe()));
         let types =
             self.types.iter().map(|(kind, subscription)| (kind.short_name().to_owned(), subscription.describe()));
-        serde_json::Value::Object(types.collect())
+        serde_json::Value::Object(types.chain(other).collect())
     }
 
     fn next_nonce(&mut self) -> String {

@@ -46,9 +46,3 @@ pub(super) fn complete(mut request: Request, implied: Option<ResourceType>, api:
     }
     request
 }
-
-/// Whether `request` with the type URL `url` begins a subscription anew that so far was in the other version of the API:
-/// a client that turns from one to the other knows nothing of what it had.
-pub(super) fn begins_anew(subscribed: &str, url: &str, request: &Request) -> bool {
-    request.nonce.is_empty() && subscribed != url && ApiVersion::of_url(subscribed) != ApiVersion::of_url(url)
-}

@@ -1,5 +1,6 @@
 //! V: two versions of the API at once, from a client that is made of nothing but the protos of version 2.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -271,23 +272,64 @@ async fn v2_versions_are_those_of_version_3() {
     assert_eq!(versions[0], versions[1]);
 }
 
+/// What is published next, by type URL, once each subscription has its part.
+async fn changed(client: &mut Client, server: &Server, seconds: i64, names: usize) -> BTreeMap<String, Json> {
+    server.store.update(Update { set: vec![cluster_at("a", seconds)], remove: Vec::new() });
+    let mut responses = BTreeMap::new();
+    for _ in 0..names {
+        let response = client.next().await;
+        assert!(response.to_string().contains(&format!(r#""connect_timeout":"{seconds}s""#)), "{response}");
+        assert_eq!(types(&response), [response["type_url"].as_str().unwrap()]);
+        responses.insert(response["type_url"].as_str().unwrap().to_owned(), response);
+    }
+    responses
+}
+
 #[tokio::test]
-async fn v2_a_client_may_turn_from_one_version_to_the_other() {
+async fn v8_a_type_is_served_in_both_versions_on_one_stream() {
     let server = server().await;
     for variant in ["Stream", "Delta"] {
         let mut client = Client::open(&server, ADS_V3, variant).await;
-        let old = url("envoy.api.v2.Cluster");
+        let (old, new) = (url("envoy.api.v2.Cluster"), CLUSTER.url().to_owned());
         let first = client.ask(asks(variant, &old, "a")).await;
-        let second = client.ask(asks(variant, CLUSTER.url(), "a")).await;
-        assert_eq!((types(&first), types(&second)), (vec![old.clone()], vec![CLUSTER.url().to_owned()]));
-        // What comes late of the old version changes nothing.
-        client.send(json!({"type_url": old, "response_nonce": first["nonce"]})).await;
-        assert!(client.is_silent().await);
-        server.store.update(Update { set: vec![cluster_at("a", 78)], remove: Vec::new() });
+        let second = client.ask(asks(variant, &new, "a")).await;
+        assert_eq!((types(&first), types(&second)), (vec![old.clone()], vec![new.clone()]));
+        assert_ne!(first["nonce"], second["nonce"]);
+        // The second subscription has taken nothing from the first, and each goes on by its own answers.
+        client.send(ack(variant, &first, "a")).await;
+        let alone = changed(&mut client, &server, 78, 1).await;
+        assert_eq!(alone.keys().collect::<Vec<_>>(), [&old], "the other has not answered");
         client.send(ack(variant, &second, "a")).await;
-        assert_eq!(types(&client.next().await), [CLUSTER.url()]);
+        assert_eq!(types(&client.next().await), [&*new]);
+        assert!(client.is_silent().await);
         server.store.update(Update { set: vec![cluster("a")], remove: Vec::new() });
     }
+}
+
+#[tokio::test]
+async fn v8_one_version_is_rejected_or_taken_back_and_the_other_goes_on() {
+    let server = server().await;
+    let mut client = Client::open(&server, ADS_V3, "Delta").await;
+    let (old, new) = (url("envoy.api.v2.Cluster"), CLUSTER.url().to_owned());
+    for type_url in [&new, &old] {
+        let response = client.ask(asks("Delta", type_url, "a")).await;
+        client.send(ack("Delta", &response, "a")).await;
+    }
+    let both = changed(&mut client, &server, 81, 2).await;
+    let nack = json!({"type_url": old, "response_nonce": both[&old]["nonce"], "error_detail": {"message": "bad"}});
+    client.send(nack).await;
+    client.send(ack("Delta", &both[&new], "a")).await;
+    let described = server.registry.describe().to_string();
+    assert!(described.contains(&old), "{described}");
+    let both = changed(&mut client, &server, 82, 2).await;
+    client.send(ack("Delta", &both[&new], "a")).await;
+    client
+        .send(json!({"type_url": old, "response_nonce": both[&old]["nonce"], "resource_names_unsubscribe": ["a"]}))
+        .await;
+    let one = changed(&mut client, &server, 83, 1).await;
+    assert_eq!(one.keys().collect::<Vec<_>>(), [&new]);
+    client.send(ack("Delta", &one[&new], "a")).await;
+    assert!(client.is_silent().await);
 }
 
 #[tokio::test]
