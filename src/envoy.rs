@@ -6,6 +6,7 @@
 pub mod access_log;
 pub mod api_listener;
 pub mod authorization;
+mod body_limit;
 mod builder;
 pub mod chains;
 pub mod cluster;

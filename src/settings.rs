@@ -14,6 +14,7 @@ mod print;
 mod process;
 mod reference;
 mod regexes;
+mod retries;
 mod routes;
 mod services;
 mod tracing;
@@ -26,8 +27,8 @@ use std::path::PathBuf;
 
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JsonField, STDERR, STDOUT};
 pub use downstream::{
-    Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Http, Http3,
-    HttpVersion, Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls,
+    Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Hsts, Http,
+    Http3, HttpVersion, Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls,
     TlsParameters, Underscores,
 };
 pub use file::{Fault, Faults, Origin, Other, Override, Resolved, resolve};
@@ -36,6 +37,7 @@ pub use print::{print, print_json};
 pub use process::{Admin, LeaderElection, Log, Metrics, Process, Watch, Xds, XdsTls};
 pub use reference::{reference, schema};
 pub use regexes::Regexes;
+pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
     AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization, HeaderCondition, HeaderMatch,
@@ -112,6 +114,8 @@ pub struct Settings {
     pub regexes: Regexes,
     /// Time limits.
     pub timeouts: Timeouts,
+    /// Retries of requests to backends.
+    pub retries: Retries,
     /// TLS towards clients.
     pub tls: Tls,
     /// Envoy's access log.

@@ -229,7 +229,10 @@ fn route_configuration(
         }));
     }
     let routes = route::route_configuration(&names::https_routes(host), virtual_hosts);
-    let routes = route::with_settings(routes, settings);
+    let mut routes = route::with_settings(routes, settings);
+    if *host != Host::Any {
+        routes = headers::with_hsts(routes, &settings.tls.hsts);
+    }
     let http3 = &settings.http.http3;
     match http3.enabled && downstream_tls::is_over_quic(tls) {
         true => headers::with_alternative_service(routes, http3.advertised_port),

@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_muta
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
-use super::{authorization, compression, headers, names, rate_limit, tracing, wire};
+use super::{authorization, body_limit, compression, headers, names, rate_limit, tracing, wire};
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
@@ -249,12 +249,13 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
     }
 }
 
-/// The HTTP filters. What may not pass is not counted.
+/// The HTTP filters. What may not pass is not counted, and no body is read of it.
 fn http_filters(settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
     let authorization = authorization::filter(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression).into_iter();
-    compression.chain(authorization).chain(rate_limit).chain([router()]).collect()
+    let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
+    compression.chain(authorization).chain(rate_limit).chain(body_limit).chain([router()]).collect()
 }
 
 /// The last HTTP filter, always there: gRPC clients and Envoy refuse a connection manager without it.

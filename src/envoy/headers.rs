@@ -3,7 +3,7 @@
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
-use crate::settings::{HeaderPolicies, HeaderPolicy};
+use crate::settings::{HeaderPolicies, HeaderPolicy, Hsts};
 
 /// `routes` with the headers of `policies` on all that they forward or answer.
 ///
@@ -28,6 +28,21 @@ pub fn with_alternative_service(
     const MAX_AGE_SECONDS: u32 = 24 * 3600;
     let value = format!(r#"h3=":{advertised_port}"; ma={MAX_AGE_SECONDS}"#);
     routes.response_headers_to_add.push(set("alt-svc", &value));
+    routes
+}
+
+/// `routes` with an answer's header that makes browsers use HTTPS for the host, unless the backend has sent one. Source:
+/// RFC 6797 section 6.1.
+pub fn with_hsts(mut routes: route_v3::RouteConfiguration, hsts: &Hsts) -> route_v3::RouteConfiguration {
+    let Some(max_age) = hsts.max_age else { return routes };
+    let mut value = format!("max-age={}", max_age.as_secs());
+    for (part, sent) in [("; includeSubDomains", hsts.include_subdomains), ("; preload", hsts.preload)] {
+        value.push_str(if sent { part } else { "" });
+    }
+    routes.response_headers_to_add.push(core_v3::HeaderValueOption {
+        append_action: core_v3::header_value_option::HeaderAppendAction::AddIfAbsent as i32,
+        ..set("strict-transport-security", &value)
+    });
     routes
 }
 

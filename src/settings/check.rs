@@ -57,6 +57,8 @@ pub fn all(resolved: &Resolved) -> Vec<Fault> {
             checks.fault(&[key], format!("{operator} is empty unless {setting} is true"));
         }
     }
+    checks.hsts();
+    checks.retries();
     checks.external_authorization();
     checks.rate_limit();
     checks.process();
@@ -169,6 +171,37 @@ impl Checks<'_> {
         if parameters.minimum == TlsVersion::V1_3 && chosen {
             let message = format!("cipher suites are chosen for TLS 1.2 only, and {minimum} is 1.3");
             self.fault(&[ciphers], message);
+        }
+    }
+
+    /// What browsers are told makes sense to them. Source: hstspreload.org, "Submission Requirements".
+    fn hsts(&mut self) {
+        const YEAR: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
+        const MAX_AGE: &str = "tls.hsts.maxAge";
+        const SUBDOMAINS: &str = "tls.hsts.includeSubdomains";
+        const PRELOAD: &str = "tls.hsts.preload";
+        let hsts = &self.resolved.settings.tls.hsts;
+        let used = [(SUBDOMAINS, hsts.include_subdomains), (PRELOAD, hsts.preload)];
+        match hsts.max_age {
+            None => {
+                if let Some((key, _)) = used.iter().find(|(_, used)| *used) {
+                    self.fault(&[key], format!("nothing is sent to browsers: {MAX_AGE} is not set"));
+                }
+            }
+            Some(age) if hsts.preload && (age < YEAR || !hsts.include_subdomains) => {
+                self.fault(&[PRELOAD], format!("needs {SUBDOMAINS}, and a {MAX_AGE} of at least 365d"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// How requests are tried again is said only if they are.
+    fn retries(&mut self) {
+        let retries = &self.resolved.settings.retries;
+        let unused = super::Retries { on: Vec::new(), ..super::Retries::default() };
+        if retries.on.is_empty() && *retries != unused {
+            let message = "no request is tried again: retries.on is empty";
+            self.fault(&["retries.count", "retries.perTryTimeout"], message);
         }
     }
 

@@ -111,6 +111,8 @@ pub struct Http {
     pub untrusted_headers: Vec<String>,
     /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is taken, as chunked.
     pub allow_chunked_length: bool,
+    /// How large the body of a request may be, in bytes; `None` is no limit.
+    pub max_request_body_bytes: Option<u32>,
     /// How large the headers of a request may be, in KiB.
     pub max_request_headers_kib: u32,
     /// Streams at a time on one HTTP/2 or HTTP/3 connection.
@@ -249,6 +251,12 @@ pub struct Tls {
     /// `namespace/name` of the Secret for clients without a known SNI where there is no default Secret. Everything is
     /// answered 404 behind it.
     pub fallback_secret: Option<(String, String)>,
+    /// Whether plain HTTP is redirected for hosts behind TLS whose Ingress does not say.
+    pub redirect: bool,
+    /// The status of redirects to HTTPS.
+    pub redirect_status: u16,
+    /// What browsers are told by `strict-transport-security`.
+    pub hsts: Hsts,
     /// A certificate that ends within this time is warned of.
     pub expiry_warning: Duration,
     /// Bounds of what objects may ask for.
@@ -257,6 +265,17 @@ pub struct Tls {
     pub ja3: bool,
     /// Whether JA4 fingerprints of clients are computed, for the access log.
     pub ja4: bool,
+}
+
+/// HTTP Strict Transport Security. Source: RFC 6797.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hsts {
+    /// How long a browser keeps to HTTPS, in whole seconds; `None` tells browsers nothing.
+    pub max_age: Option<Duration>,
+    /// Whether it holds for all hosts below.
+    pub include_subdomains: bool,
+    /// Whether browsers may take the host into their lists.
+    pub preload: bool,
 }
 
 /// What a TLS handshake may agree on.
@@ -349,6 +368,7 @@ impl Default for Http {
             headers_with_underscores: Underscores::Drop,
             untrusted_headers: UNTRUSTED_HEADERS.map(str::to_owned).to_vec(),
             allow_chunked_length: false,
+            max_request_body_bytes: None,
             max_request_headers_kib: 60,
             max_concurrent_streams: 100,
             max_requests_per_connection: None,
@@ -386,6 +406,9 @@ impl Default for Tls {
         Self {
             default_secret: None,
             fallback_secret: None,
+            redirect: false,
+            redirect_status: 301,
+            hsts: Hsts::default(),
             expiry_warning: Duration::from_secs(21 * 24 * 3600),
             parameters: TlsParameters::default(),
             ja3: false,

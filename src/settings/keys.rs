@@ -15,9 +15,10 @@ use super::values::numbers::{
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
 use super::values::process::{Certificates, Directory, Identity, LogFilter};
+use super::values::retries::Condition;
 use super::values::services::{Descriptors, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
-use super::values::tls::{CipherSuite, Curve, Version};
+use super::values::tls::{CipherSuite, Curve, RedirectStatus, Version};
 use super::values::words::Word;
 use super::values::{Bool, Maybe};
 use super::yaml::{Node, Wrong};
@@ -135,6 +136,11 @@ pub static GROUPS: &[(&str, &str)] = &[
                   its Ingress gets an Event. Within a host, the namespace of the oldest Ingress comes first, then older Ingresses.",
     ),
     ("timeouts", "Time limits, durations such as `500ms`, `20s`, `1m30s`; `off` is no limit."),
+    (
+        "retries",
+        "When Envoy tries a request again, at another endpoint if there is one. The annotations of an Ingress override it: \
+         `projectcontour.io/retry-on` with `num-retries` and `per-try-timeout`; an empty `retry-on` is no retries.",
+    ),
     ("tls", "TLS towards clients."),
     ("accessLog", "Envoy's access log."),
     ("tracing", "Spans for an OpenTelemetry collector, by OTLP over gRPC."),

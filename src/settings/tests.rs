@@ -97,6 +97,7 @@ fn every_field_has_a_key() {
                 server_header: _,
                 headers_with_underscores: _,
                 allow_chunked_length: _,
+                max_request_body_bytes: _,
                 max_request_headers_kib: _,
                 max_concurrent_streams: _,
                 max_requests_per_connection: _,
@@ -118,10 +119,14 @@ fn every_field_has_a_key() {
                 drain: _,
                 upstream_idle: _,
             },
+        retries: Retries { on: _, count: _, per_try_timeout: _ },
         tls:
             Tls {
                 default_secret: _,
                 fallback_secret: _,
+                redirect: _,
+                redirect_status: _,
+                hsts: Hsts { max_age: _, include_subdomains: _, preload: _ },
                 expiry_warning: _,
                 parameters: TlsParameters { minimum: _, maximum: _, cipher_suites: _, curves: _ },
                 ja3: _,
@@ -201,12 +206,14 @@ fn every_field_has_a_key() {
         + 2
         + 2
         + (6 * 2 + 2 + 6 + 2)
-        + (2 + 13)
+        + (2 + 14)
         + 3
         + 2 * 2
         + 5
         + 10
-        + (3 + 4 + 2)
+        + (3 + 2 + 3 + 4 + 2)
+        // retries
+        + 3
         + 6
         + (5 + 3)
         + (5 + 3 + 3)

@@ -8,6 +8,7 @@ pub mod names;
 pub mod numbers;
 pub mod policy;
 pub mod process;
+pub mod retries;
 pub mod services;
 pub mod times;
 pub mod tls;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::model::{Retry, TlsVersion};
 use crate::provenance::ObjectRef;
-use crate::settings::Settings;
+use crate::settings::{RETRY_CONDITIONS, Retries, Settings};
 use crate::source::objects::{Ingress, Kind, Meta};
 
 use super::duration::{self, Limit};
@@ -59,33 +59,15 @@ const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
 const TLS_MAXIMUM: &str = "projectcontour.io/tls-maximum-protocol-version";
 const TLS_MINIMUM: &str = "projectcontour.io/tls-minimum-protocol-version";
 
-/// Envoy's retry conditions, of HTTP and gRPC. Source: Envoy router filter, `x-envoy-retry-on`, `x-envoy-retry-grpc-on`.
-const RETRY_CONDITIONS: [&str; 16] = [
-    "5xx",
-    "cancelled",
-    "connect-failure",
-    "deadline-exceeded",
-    "envoy-ratelimited",
-    "gateway-error",
-    "http3-post-connect-failure",
-    "internal",
-    "refused-stream",
-    "reset",
-    "reset-before-request",
-    "resource-exhausted",
-    "retriable-4xx",
-    "retriable-headers",
-    "retriable-status-codes",
-    "unavailable",
-];
-
 /// What happens to the requests of an Ingress on the plain-text port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainText {
     /// Served as behind TLS.
     Serve,
-    /// Answered 301 to `https`.
-    Redirect,
+    /// Answered with a redirect to `https` of this status.
+    Redirect(u16),
+    /// The same for hosts that are served behind TLS; served for others.
+    RedirectBehindTls(u16),
     /// Not served.
     Closed,
 }
@@ -115,7 +97,7 @@ pub struct Annotations {
 pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
     let mut reader = Reader::new(&ingress.meta, Kind::Ingress);
     reader.unknown(&INGRESS_KEYS, &SERVICE_KEYS, "a Service");
-    let redirect = reader.boolean(FORCE_SSL_REDIRECT).unwrap_or(false);
+    let redirect = reader.boolean(FORCE_SSL_REDIRECT);
     let allowed = reader.boolean(ALLOW_HTTP).unwrap_or(true);
     let timeout = reader.limit(RESPONSE_TIMEOUT);
     let old_timeout = reader.limit(REQUEST_TIMEOUT);
@@ -124,16 +106,17 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     reader.problems.extend(foreign.problems);
     let annotations = Annotations {
         plain_text: match (redirect, allowed) {
-            (true, _) => PlainText::Redirect,
-            (false, true) => PlainText::Serve,
-            (false, false) => PlainText::Closed,
+            (Some(true), _) => PlainText::Redirect(settings.tls.redirect_status),
+            (_, false) => PlainText::Closed,
+            (None, true) if settings.tls.redirect => PlainText::RedirectBehindTls(settings.tls.redirect_status),
+            (_, true) => PlainText::Serve,
         },
         timeout: match timeout.or(old_timeout) {
             None | Some(Limit::Default) => settings.timeouts.response,
             Some(Limit::Infinite) => None,
             Some(Limit::After(limit)) => Some(limit),
         },
-        retry: retry(&mut reader).map(Box::new),
+        retry: retry(&mut reader, &settings.retries).map(Box::new),
         tls_minimum,
         tls_maximum,
         foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
@@ -169,18 +152,11 @@ pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
     reader.problems
 }
 
-/// The retry policy: none without `retry-on`.
-fn retry(reader: &mut Reader) -> Option<Retry> {
-    let Some(text) = reader.get(RETRY_ON) else {
-        for key in [NUM_RETRIES, PER_TRY_TIMEOUT] {
-            if let Some(value) = reader.get(key) {
-                reader.wrong(key, format!("value {value:?} has no effect without {RETRY_ON:?}"), "left out");
-            }
-        }
-        return None;
-    };
+/// The retry policy: that of the settings without `retry-on`, and none if that is empty.
+fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
+    let text = reader.get(RETRY_ON);
     let mut conditions = Vec::new();
-    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+    for word in text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()) {
         match RETRY_CONDITIONS.contains(&word) {
             true => conditions.push(word),
             false => {
@@ -188,21 +164,37 @@ fn retry(reader: &mut Reader) -> Option<Retry> {
             }
         }
     }
+    // A value without a valid condition counts as absent; an empty one means no retries.
+    let by_settings = conditions.is_empty() && text.is_none_or(|text| !text.is_empty());
+    if by_settings {
+        conditions.extend(settings.on.iter().map(String::as_str));
+    }
+    if text.is_none() && conditions.is_empty() {
+        for key in [NUM_RETRIES, PER_TRY_TIMEOUT] {
+            if let Some(value) = reader.get(key) {
+                reader.wrong(key, format!("value {value:?} has no effect without {RETRY_ON:?}"), "left out");
+            }
+        }
+        return None;
+    }
+    let default = if by_settings { settings.count } else { 1 };
     let retries = match reader.get(NUM_RETRIES) {
-        None => Some(1),
+        None => Some(default),
         Some(text) => match text.parse::<i64>() {
             Ok(-1) => None,
-            Ok(0) => Some(1),
+            Ok(0) => Some(default),
             Ok(count) if u32::try_from(count).is_ok() => u32::try_from(count).ok(),
             _ => {
-                reader.wrong(NUM_RETRIES, format!("value {text:?} is not a number of retries"), "1 retry");
-                Some(1)
+                let consequence = if default == 1 { "1 retry".to_owned() } else { format!("{default} retries") };
+                reader.wrong(NUM_RETRIES, format!("value {text:?} is not a number of retries"), &consequence);
+                Some(default)
             }
         },
     };
     let per_try_timeout = match reader.limit(PER_TRY_TIMEOUT) {
         Some(Limit::After(limit)) => Some(limit),
-        _ => None,
+        Some(Limit::Infinite) => None,
+        Some(Limit::Default) | None => settings.per_try_timeout.filter(|_| by_settings),
     };
     if conditions.is_empty() {
         return None;

@@ -38,7 +38,10 @@ pub struct Around<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The plain-text port.
-    PlainText,
+    PlainText {
+        /// Whether the host is served behind TLS, too.
+        behind_tls: bool,
+    },
     /// The port with TLS.
     Tls,
 }
@@ -131,9 +134,11 @@ impl Around<'_> {
         let (unnamed, one_label) = match (named.is_some(), *host == Host::Any, side) {
             (false, ..) => (true, wildcard && side == Side::Tls),
             (true, true, _) => (true, false),
-            (true, false, side) => (wildcard && side == Side::PlainText, false),
+            (true, false, side) => (wildcard && matches!(side, Side::PlainText { .. }), false),
         };
         if unnamed {
+            // These routes are for names that have no certificate.
+            let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
             let mut rest = rules.map(|rules| rules.routes(side, one_label)).unwrap_or_default();
             let reached = |routes: &[Route]| routes.last().is_none_or(|last| last.path != all());
@@ -163,16 +168,32 @@ const NOTHING: Action = Action::Respond { status: 404 };
 
 /// The route of `path` to `target`.
 fn route(path: PathMatch, one_label_host: bool, target: &Target, side: Side) -> Route {
-    Route { path, one_label_host, action: action(target, side), origin: target.origin.clone() }
+    let action = action(&path, target, side);
+    Route { path, one_label_host, action, origin: target.origin.clone() }
 }
 
 /// What happens to a request for `target` on one of the ports.
-fn action(target: &Target, side: Side) -> Action {
-    match (side, target.plain_text) {
-        (Side::Tls, _) | (Side::PlainText, PlainText::Serve) => target.action.clone(),
-        (Side::PlainText, PlainText::Redirect) => Action::RedirectToHttps { status: 301, port: None },
+fn action(path: &PathMatch, target: &Target, side: Side) -> Action {
+    let Side::PlainText { behind_tls } = side else { return target.action.clone() };
+    match target.plain_text {
+        PlainText::Redirect(status) => Action::RedirectToHttps { status, port: None },
+        PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(path) => {
+            Action::RedirectToHttps { status, port: None }
+        }
+        PlainText::Serve | PlainText::RedirectBehindTls(_) => target.action.clone(),
         // Kept in its place: the path must not fall to a shorter one, perhaps somebody else's, in clear text.
-        (Side::PlainText, PlainText::Closed) => NOTHING,
+        PlainText::Closed => NOTHING,
+    }
+}
+
+/// Whether a path is one by which an ACME authority checks a host before it issues a certificate. Source: RFC 8555 section 8.3.
+fn is_challenge(path: &PathMatch) -> bool {
+    const CHALLENGES: &str = "/.well-known/acme-challenge";
+    match path {
+        PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
+            text.strip_prefix(CHALLENGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        PathMatch::Regex(_) => false,
     }
 }
 

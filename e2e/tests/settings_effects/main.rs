@@ -6,6 +6,7 @@ mod http;
 mod limits;
 mod live;
 mod log;
+mod migration;
 mod objects;
 mod rate_limit;
 mod stats;

@@ -281,6 +281,14 @@ pub const CLIENTS: &[Key] = &[
          requests are a known way to smuggle others."
     ),
     key!(
+        "http.maxRequestBody",
+        Maybe<Body>,
+        http.max_request_body_bytes,
+        "How large the body of a request may be; more is answered 413. A body of unknown length is held in Envoy's memory \
+         until it is there as a whole; websockets and gRPC, whose streams have no end, are limited only by the \
+         `content-length` of the request. No limit if not set."
+    ),
+    key!(
         "http.maxRequestHeaders",
         HeadersSize,
         http.max_request_headers_kib,
@@ -407,6 +415,21 @@ pub const CLIENTS: &[Key] = &[
          connections that are just being closed."
     ),
     key!(
+        "retries.on",
+        List<Condition>,
+        retries.on,
+        "Conditions under which a request is tried again. `[connect-failure, refused-stream, reset-before-request]` are those \
+         under which the backend has not seen it, so that it can be one that changes something; with others, such as \
+         `5xx`, it may be carried out twice. Never if the list is empty."
+    ),
+    key!("retries.count", Positive, retries.count, "How often a request is tried again at the most."),
+    key!(
+        "retries.perTryTimeout",
+        Limit,
+        retries.per_try_timeout,
+        "Each try has to be answered as a whole in this time. It cuts off streams as `timeouts.response` does."
+    ),
+    key!(
         "tls.defaultSecret",
         Maybe<ObjectName>,
         tls.default_secret,
@@ -420,6 +443,42 @@ pub const CLIENTS: &[Key] = &[
         "The Secret for clients that send no server name, or one that nobody serves, while there is no usable \
          `tls.defaultSecret`: for example a self-signed certificate, so that a health check by address can connect. All \
          requests over such a connection are answered 404, whatever host they are for, and no rule is reached by it."
+    ),
+    key!(
+        "tls.redirect",
+        Bool,
+        tls.redirect,
+        "Redirect plain HTTP to HTTPS for all hosts that are served behind TLS by their name. Not for rules without a host, \
+         nor for paths of rules below `/.well-known/acme-challenge`, by which certificates are issued. The annotation \
+         `ingress.kubernetes.io/force-ssl-redirect` of an Ingress overrides it: `true` redirects in any case, `false` never. A \
+         load balancer that ends TLS and speaks plain HTTP to Envoy would be redirected forever."
+    ),
+    key!(
+        "tls.redirectStatus",
+        RedirectStatus,
+        tls.redirect_status,
+        "The status of redirects to HTTPS, also of those by annotation. 307 and 308 make clients keep the method and the \
+         body of a request."
+    ),
+    key!(
+        "tls.hsts.maxAge",
+        Maybe<Seconds>,
+        tls.hsts.max_age,
+        "How long browsers shall use nothing but HTTPS for a host, after an answer over HTTPS with this header \
+         (`strict-transport-security`). A header of the backend counts more. No such header if not set."
+    ),
+    key!(
+        "tls.hsts.includeSubdomains",
+        Bool,
+        tls.hsts.include_subdomains,
+        "Whether that holds for all hosts below, too, whoever serves them."
+    ),
+    key!(
+        "tls.hsts.preload",
+        Bool,
+        tls.hsts.preload,
+        "Whether browsers may take the host into the lists that they ship. Needs `tls.hsts.includeSubdomains` and a \
+         `tls.hsts.maxAge` of at least 365d."
     ),
     key!(
         "tls.expiryWarning",

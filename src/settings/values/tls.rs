@@ -32,6 +32,27 @@ impl Scalar for Version {
     }
 }
 
+/// The status of a redirect that keeps the path.
+pub struct RedirectStatus;
+
+impl Scalar for RedirectStatus {
+    type Value = u16;
+    const NAME: &'static str = "status (`301`, `302`, `307`, `308`)";
+
+    fn parse(text: &str) -> Result<u16, String> {
+        let known = text.parse().ok().filter(|status| [301, 302, 307, 308].contains(status));
+        known.ok_or_else(|| "expected 301, 302, 307 or 308".to_owned())
+    }
+
+    fn show(value: &u16) -> Json {
+        (*value).into()
+    }
+
+    fn schema() -> Json {
+        json!({"enum": [301, 302, 307, 308]})
+    }
+}
+
 /// Cipher suites of TLS 1.2.
 pub const CIPHERS: [&str; 14] = [
     "ECDHE-ECDSA-AES128-GCM-SHA256",

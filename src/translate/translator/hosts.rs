@@ -99,8 +99,11 @@ impl Translator {
             catch_all: self.nameless.catch_all.as_ref(),
         };
         let everywhere = *host == Host::Any && around.catch_all.is_some();
-        let http = (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText, &nobody()));
+        let plain = |around: &Around, behind_tls| {
+            (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText { behind_tls }, &nobody()))
+        };
         if *host == Host::Any {
+            let http = plain(&around, false);
             let https = self.default_host(&around, objects, settings);
             let problems = problems.into_iter().map(Arc::new).collect();
             return Made { http, https, problems, in_rules, ..Made::default() };
@@ -117,6 +120,7 @@ impl Translator {
         // be answered 421 on the connections that were opened for the wildcard.
         let named = in_rules || found.counts;
         let chain = found.chain.filter(|_| named);
+        let http = plain(&around, chain.is_some());
         let https = chain.as_ref().map(|chain| {
             // The default backend of one namespace is not served with the certificate of another.
             let trusted =

@@ -1,0 +1,96 @@
+//! Settings that other ingress controllers have globally: redirects to HTTPS, HSTS, the limit of a body, retries.
+
+use bytes::Bytes;
+use e2e::client::raw;
+use e2e::manifests::{documents, ingress};
+use e2e::{Target, wait_everywhere};
+use hyper::Method;
+
+use crate::{HOST, Site};
+
+const ANNOTATION: &str = "annotations: { ingress.kubernetes.io/force-ssl-redirect: 'false' }, namespace: default";
+
+/// `target` answers with this status.
+async fn answers(target: &Target, status: u16) {
+    let what = format!("an answer with {status}");
+    wait_everywhere(&what, async || target.get("/").await.is_ok_and(|answer| answer.status == status)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_http_is_redirected_for_hosts_behind_tls() {
+    let site = Site::with("tls: { redirect: true, redirectStatus: 308 }\n").await;
+    let challenge = ingress("solver", HOST, "shop", None).replace("path: /", "path: /.well-known/acme-challenge/token");
+    let kept = site.authority.issue(&["kept.test"]).secret("default", "kept-tls");
+    let others = [
+        challenge,
+        ingress("plain", "plain.test", "shop", None),
+        kept,
+        ingress("kept", "kept.test", "shop", Some("kept-tls")).replace("namespace: default", ANNOTATION),
+    ];
+    site.manifests.write("others.yaml", &documents(&others));
+    let plain = |host: &str| Target::http(site.lockgate.http, host);
+    for host in ["plain.test", "kept.test"] {
+        answers(&plain(host), 200).await;
+    }
+    let redirect = site.plain().get("/a?b=1").await.expect("an answer");
+    assert_eq!((redirect.status, redirect.header("location")), (308, "https://shop.test/a?b=1"));
+    assert_eq!(site.plain().get("/.well-known/acme-challenge/token").await.expect("an answer").status, 200);
+    assert_eq!(site.tls().get("/").await.expect("an answer").status, 200);
+    // It holds at once, and goes without a restart.
+    site.config.write("lockgate.yaml", "tls: { redirect: false }\n");
+    answers(&site.plain(), 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn browsers_are_told_to_use_https_alone() {
+    let site = Site::with("tls: { hsts: { maxAge: 365d, includeSubdomains: true, preload: true } }\n").await;
+    let answer = site.tls().get("/").await.expect("an answer");
+    assert_eq!(answer.header("strict-transport-security"), "max-age=31536000; includeSubDomains; preload");
+    assert_eq!(site.plain().get("/").await.expect("an answer").header("strict-transport-security"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_are_limited_whether_their_length_is_known_or_not() {
+    let site = Site::with("http: { maxRequestBody: 100KiB }\n").await;
+    let post = async |length: usize| {
+        let body = Bytes::from(vec![b'x'; length]);
+        site.tls().send(Method::POST, "/", body).await.expect("an answer").status
+    };
+    assert_eq!([post(0).await, post(100 * 1024).await, post(100 * 1024 + 1).await], [200, 200, 413]);
+    let chunked = async |length: usize, header: &str| {
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: {HOST}\r\n{header}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        );
+        let body = format!("{length:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(length));
+        let answer = raw(site.lockgate.http, format!("{head}{body}").as_bytes(), |read| read.len() > 12).await;
+        String::from_utf8_lossy(&answer[9..12]).into_owned()
+    };
+    assert_eq!([chunked(100 * 1024, "").await, chunked(100 * 1024 + 1, "").await], ["200", "413"]);
+    // A stream of gRPC has no end, and Envoy must not wait for it.
+    assert_eq!(chunked(100 * 1024 + 1, "Content-Type: application/grpc\r\n").await, "200");
+    // By default there is no limit.
+    site.config.write("lockgate.yaml", "");
+    wait_everywhere("no limit", async || {
+        let body = Bytes::from(vec![b'x'; 200 * 1024]);
+        site.plain().send(Method::POST, "/", body).await.is_ok_and(|answer| answer.status == 200)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_tried_again_as_often_as_the_settings_say() {
+    let site = Site::with("retries: { on: [5xx], count: 2 }\n").await;
+    let never = ingress("never", "never.test", "shop", None)
+        .replace("namespace: default", "annotations: { projectcontour.io/retry-on: '' }, namespace: default");
+    site.manifests.write("never.yaml", &never);
+    let never = Target::http(site.lockgate.http, "never.test");
+    answers(&never, 200).await;
+    let retries = async || site.envoy.stat("cluster.default_shop_http.upstream_rq_retry").await;
+    let before = retries().await;
+    assert_eq!(never.get("/?status=500").await.expect("an answer").status, 500);
+    assert_eq!(retries().await, before);
+    assert_eq!(site.plain().get("/?status=500").await.expect("an answer").status, 500);
+    assert_eq!(retries().await, before + 2);
+    assert_eq!(site.plain().get("/?status=404").await.expect("an answer").status, 404);
+    assert_eq!(retries().await, before + 2);
+}

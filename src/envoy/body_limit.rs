@@ -1,0 +1,121 @@
+//! A limit of the bodies of requests.
+//!
+//! Envoy has none but that of the buffer filter, which reads a body into memory until it is there as a whole. So the filter
+//! is skipped for bodies of a known length within the limit, which stream through, and for streams that have no end. What is
+//! known to be too long is read up to the limit and answered 413; so is a body of unknown length that goes beyond it.
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
+use envoy_types::pb::envoy::extensions::filters::common::matcher::action::v3 as action_v3;
+use envoy_types::pb::envoy::extensions::filters::http::buffer::v3 as buffer_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as input_v3;
+use envoy_types::pb::xds::core::v3 as xds_core_v3;
+use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
+use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
+use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use matcher_v3::string_matcher::MatchPattern;
+
+use super::wire;
+
+/// The HTTP filter that answers 413 to bodies of more than `bytes`.
+pub fn filter(bytes: u32) -> hcm_v3::HttpFilter {
+    let buffer = buffer_v3::Buffer { max_request_bytes: Some(wire::uint32(bytes)) };
+    let within_limit = header("content-length", MatchPattern::SafeRegex(regex(at_most(bytes))));
+    let grpc = header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
+    let grpc = all_of(vec![grpc, none_of(header("content-length", MatchPattern::SafeRegex(regex(".+".to_owned()))))]);
+    let websocket = header("upgrade", MatchPattern::SafeRegex(regex("(?i)websocket".to_owned())));
+    let skip = on_match::OnMatch::Action(xds_core_v3::TypedExtensionConfig {
+        name: "skip".to_owned(),
+        typed_config: Some(wire::any(&action_v3::SkipFilter {})),
+    });
+    let list = MatcherList {
+        matchers: vec![FieldMatcher {
+            predicate: Some(any_of(vec![within_limit, grpc, websocket])),
+            on_match: Some(OnMatch { on_match: Some(skip), ..Default::default() }),
+        }],
+    };
+    let matched = matching_v3::ExtensionWithMatcher {
+        xds_matcher: Some(matcher_v3::Matcher {
+            matcher_type: Some(MatcherType::MatcherList(list)),
+            on_no_match: None,
+        }),
+        extension_config: Some(core_v3::TypedExtensionConfig {
+            name: "envoy.filters.http.buffer".to_owned(),
+            typed_config: Some(wire::any(&buffer)),
+        }),
+        ..Default::default()
+    };
+    hcm_v3::HttpFilter {
+        name: "envoy.filters.http.buffer".to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&matched))),
+        ..Default::default()
+    }
+}
+
+/// A header with such a value.
+fn header(name: &str, pattern: MatchPattern) -> Predicate {
+    let input = input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() };
+    let value = matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
+    let single = predicate::SinglePredicate {
+        input: Some(xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(wire::any(&input)) }),
+        matcher: Some(predicate::single_predicate::Matcher::ValueMatch(value)),
+    };
+    Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) }
+}
+
+fn any_of(predicate: Vec<Predicate>) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::OrMatcher(predicate::PredicateList { predicate })) }
+}
+
+fn all_of(predicate: Vec<Predicate>) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::AndMatcher(predicate::PredicateList { predicate })) }
+}
+
+fn none_of(other: Predicate) -> Predicate {
+    Predicate { match_type: Some(predicate::MatchType::NotMatcher(Box::new(other))) }
+}
+
+fn regex(regex: String) -> matcher_v3::RegexMatcher {
+    let engine = matcher_v3::regex_matcher::EngineType::GoogleRe2(matcher_v3::regex_matcher::GoogleRe2 {});
+    matcher_v3::RegexMatcher { regex, engine_type: Some(engine) }
+}
+
+/// A pattern of the decimal numbers up to `number`. The matcher compares texts, not numbers.
+fn at_most(number: u32) -> String {
+    let digits = number.to_string();
+    let mut cases = vec![digits.clone()];
+    if digits.len() > 1 {
+        cases.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
+    }
+    // As long as `number`, equal up to a digit, and less there.
+    for (at, digit) in digits.chars().enumerate() {
+        if let Some(less) = digit.to_digit(10).and_then(|digit| digit.checked_sub(1)) {
+            cases.push(format!("{}[0-{less}][0-9]{{{}}}", &digits[..at], digits.len() - at - 1));
+        }
+    }
+    format!("0*({})", cases.join("|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use regex::Regex;
+
+    use super::*;
+
+    #[test]
+    fn the_pattern_takes_numbers_up_to_the_limit() {
+        for limit in [1, 9, 10, 99, 100, 1000, 1023, 1024, 8192, 1_048_576, 1 << 30, u32::MAX] {
+            let pattern = Regex::new(&format!("^(?:{})$", at_most(limit))).unwrap();
+            let limit = u64::from(limit);
+            let around = (limit.saturating_sub(1200)..limit + 1200).chain((0..40).map(|bits| 1 << bits));
+            for number in around {
+                assert_eq!(pattern.is_match(&number.to_string()), number <= limit, "{number} of {limit}");
+                assert_eq!(pattern.is_match(&format!("00{number}")), number <= limit, "00{number} of {limit}");
+            }
+            for bad in ["", "-1", "+1", "1x", "0x1", "1.0", " 1"] {
+                assert!(!pattern.is_match(bad), "{bad:?} of {limit}");
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Retries of requests to backends.
+
+use std::time::Duration;
+
+/// When a request is tried again, where the Ingress does not say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retries {
+    /// Envoy's retry conditions; empty is never.
+    pub on: Vec<String>,
+    /// How often at the most, beyond the first try.
+    pub count: u32,
+    /// Limit of each try; `None` is none.
+    pub per_try_timeout: Option<Duration>,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { on: Vec::new(), count: 1, per_try_timeout: None }
+    }
+}
+
+/// Envoy's retry conditions, of HTTP and gRPC. Source: Envoy router filter, `x-envoy-retry-on`, `x-envoy-retry-grpc-on`.
+pub const RETRY_CONDITIONS: [&str; 16] = [
+    "5xx",
+    "cancelled",
+    "connect-failure",
+    "deadline-exceeded",
+    "envoy-ratelimited",
+    "gateway-error",
+    "http3-post-connect-failure",
+    "internal",
+    "refused-stream",
+    "reset",
+    "reset-before-request",
+    "resource-exhausted",
+    "retriable-4xx",
+    "retriable-headers",
+    "retriable-status-codes",
+    "unavailable",
+];
