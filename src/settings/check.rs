@@ -198,9 +198,9 @@ impl Checks<'_> {
     /// How requests are tried again is said only if they are.
     fn retries(&mut self) {
         let retries = &self.resolved.settings.retries;
-        let unused = super::Retries { on: Vec::new(), ..super::Retries::default() };
-        if retries.on.is_empty() && *retries != unused {
-            let message = "no request is tried again: retries.on is empty";
+        let unused = super::Retries { conditions: Vec::new(), ..super::Retries::default() };
+        if retries.conditions.is_empty() && *retries != unused {
+            let message = "no request is tried again: retries.conditions is empty";
             self.fault(&["retries.count", "retries.perTryTimeout"], message);
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
     /// Envoy's retry conditions; empty is never.
-    pub on: Vec<String>,
+    pub conditions: Vec<String>,
     /// How often at the most, beyond the first try.
     pub count: u32,
     /// Limit of each try; `None` is none.
@@ -15,7 +15,7 @@ pub struct Retries {
 
 impl Default for Retries {
     fn default() -> Self {
-        Self { on: Vec::new(), count: 1, per_try_timeout: None }
+        Self { conditions: Vec::new(), count: 1, per_try_timeout: None }
     }
 }
 

@@ -119,7 +119,7 @@ fn every_field_has_a_key() {
                 drain: _,
                 upstream_idle: _,
             },
-        retries: Retries { on: _, count: _, per_try_timeout: _ },
+        retries: Retries { conditions: _, count: _, per_try_timeout: _ },
         tls:
             Tls {
                 default_secret: _,

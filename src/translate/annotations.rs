@@ -167,7 +167,7 @@ fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
     // A value without a valid condition counts as absent; an empty one means no retries.
     let by_settings = conditions.is_empty() && text.is_none_or(|text| !text.is_empty());
     if by_settings {
-        conditions.extend(settings.on.iter().map(String::as_str));
+        conditions.extend(settings.conditions.iter().map(String::as_str));
     }
     if text.is_none() && conditions.is_empty() {
         for key in [NUM_RETRIES, PER_TRY_TIMEOUT] {

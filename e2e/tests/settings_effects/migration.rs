@@ -79,7 +79,7 @@ async fn bodies_are_limited_whether_their_length_is_known_or_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_tried_again_as_often_as_the_settings_say() {
-    let site = Site::with("retries: { on: [5xx], count: 2 }\n").await;
+    let site = Site::with("retries: { conditions: [5xx], count: 2 }\n").await;
     let never = ingress("never", "never.test", "shop", None)
         .replace("namespace: default", "annotations: { projectcontour.io/retry-on: '' }, namespace: default");
     site.manifests.write("never.yaml", &never);

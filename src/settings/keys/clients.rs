@@ -415,9 +415,9 @@ pub const CLIENTS: &[Key] = &[
          connections that are just being closed."
     ),
     key!(
-        "retries.on",
+        "retries.conditions",
         List<Condition>,
-        retries.on,
+        retries.conditions,
         "Conditions under which a request is tried again. `[connect-failure, refused-stream, reset-before-request]` are those \
          under which the backend has not seen it, so that it can be one that changes something; with others, such as \
          `5xx`, it may be carried out twice. Never if the list is empty."
