@@ -3,6 +3,7 @@
 //! It runs on a thread of its own, for a translation may take a while and streams must not wait for it. What happens
 //! during one pass becomes one further pass: no queue of passes, no hold-off.
 
+mod kept;
 mod report;
 mod views;
 
@@ -26,6 +27,7 @@ use crate::source::resources::FILE;
 use crate::translate::problem::{Problems, shorten};
 use crate::translate::{Dirty, Translator};
 
+use kept::Replicas;
 pub use views::{Served, View, Views};
 
 /// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
@@ -50,6 +52,7 @@ pub struct Controller {
     problems: Problems,
     ingresses: OrdMap<ObjectKey, Published>,
     faults: BTreeSet<ObjectRef>,
+    replicas: Replicas,
 }
 
 /// What the events since the last pass ask for.
@@ -103,6 +106,7 @@ impl Controller {
             problems: Problems::new(),
             ingresses: OrdMap::new(),
             faults: BTreeSet::new(),
+            replicas: Replicas::default(),
         }
     }
 
@@ -217,6 +221,7 @@ impl Controller {
                 self.dirty = Dirty::everything();
                 self.settings_changed = true;
             }
+            Event::Kept(kept) => self.adopt(&kept, pass),
             Event::Wanted => pass.wanted = true,
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
@@ -280,7 +285,7 @@ impl Controller {
             return;
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
-        if !self.unlisted.is_empty() {
+        if !self.unlisted.is_empty() || self.waits_for_replicas() {
             report::changed(&changed, self.views.quota.get_mut());
             return;
         }
@@ -311,6 +316,7 @@ impl Controller {
             objects: self.objects.clone(),
             problems: self.problems.clone(),
             ingresses: self.ingresses.clone(),
+            kept: self.objects.kept().filter(|kept| self.translator.reads(Kind::Secret, &kept.key)).collect(),
             complete: true,
         }));
     }

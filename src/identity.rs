@@ -80,7 +80,7 @@ pub enum Role {
     Envoy,
     /// A gRPC client without a proxy: its own view, without secrets.
     Grpc,
-    /// A replica of the controller: questions about acceptance.
+    /// A replica of the controller: what Envoys have accepted, and last good key pairs.
     Replica,
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
-use crate::source::objects::{Kind, ObjectKey, Objects};
+use crate::source::objects::{Kept, Kind, ObjectKey, Objects};
 use crate::translate::problem::Problems;
 
 /// What the controller's loop last worked on.
@@ -21,6 +21,8 @@ pub struct Inspection {
     pub problems: Problems,
     /// The Ingresses that are ours, by class. Empty before the first lists are in.
     pub ingresses: OrdMap<ObjectKey, Published>,
+    /// The last good content that is served of Secrets that no longer have it.
+    pub kept: Arc<[Kept]>,
     /// Whether all first lists are in, so that what is not here does not exist.
     pub complete: bool,
 }

@@ -2,9 +2,11 @@
 //!
 //! Every replica serves, and each knows what its own Envoys have accepted; the one that writes status has to know it of
 //! all. It asks the others on their xDS port, where both sides show a certificate, and they answer when they have news.
+//! On the same way replicas tell each other the last good content of Secrets ([`kept`]).
 
 mod answer;
 mod here;
+pub mod kept;
 mod others;
 
 use serde::{Deserialize, Serialize};

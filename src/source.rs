@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod decode;
 pub mod directory;
 pub mod file;
+pub mod kept;
 mod names;
 pub mod objects;
 pub mod resources;
@@ -19,7 +20,7 @@ use thiserror::Error;
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Resource, ResourceType};
-use objects::{Kind, Object, ObjectKey};
+use objects::{Kept, Kind, Object, ObjectKey};
 
 /// What a source tells the controller's loop. Sent in the order in which it happened; applied one by one.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub enum Event {
     },
     /// An earlier fault of this origin is healed.
     Healed(ObjectRef),
+    /// The last good content of Secrets that other replicas have, once they were asked.
+    Kept(Vec<Kept>),
     /// Somebody asks for resources in a form that is not made yet. It comes from those who serve, not from a source.
     Wanted,
     /// The settings have changed.

@@ -36,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("xds", &["identity", "listening", "protobuf", "snapshot", "tls"]),
     ("export", &["protobuf", "snapshot"]),
     ("inspection", &["source::objects", "translate::problem"]),
-    ("replicas", &["inspection", "snapshot", "source::objects", "xds"]),
+    ("replicas", &["inspection", "snapshot", "source", "xds"]),
     (
         "status",
         &["inspection", "leader", "metrics", "provenance", "replicas", "settings", "source", "translate::problem"],

@@ -166,7 +166,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let (_stop, stopping) = watch::channel(false);
     let mut scraping = Scraping::start(&settings, &metrics, stopping).await?;
     let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
-    let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole)?;
+    let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false)?;
     let (store, readiness) = (pipeline.served.store(View::Whole).clone(), pipeline.readiness.clone());
     let mut first = store.subscribe();
     // There is nothing here that could listen.

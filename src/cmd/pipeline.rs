@@ -38,6 +38,8 @@ pub(super) struct Pipeline {
     pub settings: watch::Receiver<Arc<State>>,
     /// What of them is about the status of objects.
     pub status: watch::Receiver<Chosen>,
+    /// Where the loop takes events from.
+    pub events: mpsc::WeakSender<Event>,
     source: JoinHandle<Result<(), SourceError>>,
     reload: JoinHandle<Result<(), SourceError>>,
     expiry: JoinHandle<()>,
@@ -45,18 +47,20 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts both, the loop on a thread of its own. `view`: what is published even if nobody asks for it.
+    /// Starts both, the loop on a thread of its own. `view`: what is published even if nobody asks for it. `asks_replicas`:
+    /// [`Event::Kept`] comes to `events` once other replicas were asked for the last good content of Secrets.
     pub fn start(
         source: Source,
         settings: SettingsSource,
         log: LogControl,
         metrics: Metrics,
         view: View,
+        asks_replicas: bool,
     ) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
-        let waker = events.downgrade();
+        let (waker, inbox) = (events.downgrade(), events.downgrade());
         // A full queue has events, and each pass makes the views that are wanted and missing.
         let wake = move || {
             let _ = waker.upgrade().map(|events| events.try_send(Event::Wanted));
@@ -68,7 +72,8 @@ impl Pipeline {
         let first = settings.resolved.settings.clone();
         let (status, settings_status) = watch::channel(Chosen::of(&first));
         let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection)
-            .with_objects_from_operator(matches!(source, Source::Manifests(_)));
+            .with_objects_from_operator(matches!(source, Source::Manifests(_)))
+            .with_replicas(asks_replicas && !matches!(source, Source::Resources(_)));
         let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
         std::thread::Builder::new()
             .name("controller".into())
@@ -93,7 +98,19 @@ impl Pipeline {
         let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics.clone()));
         let source = tokio::spawn(watch_source(source, metrics, events));
         let (settings, status) = (settings_state, settings_status);
-        Ok(Self { served, readiness, inspected, expiring, settings, status, source, reload, expiry, loop_end })
+        Ok(Self {
+            served,
+            readiness,
+            inspected,
+            expiring,
+            settings,
+            status,
+            events: inbox,
+            source,
+            reload,
+            expiry,
+            loop_end,
+        })
     }
 
     /// Why one of the two has ended; while both work, this waits.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
@@ -18,8 +18,9 @@ use crate::admin::{self, AdminState};
 use crate::controller::{Served, View};
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
-use crate::settings::{Process, Xds};
+use crate::settings::{Process, Xds, XdsTls};
 use crate::snapshot::ApiVersion;
+use crate::source::Event;
 use crate::status::Fleet;
 use crate::telemetry;
 use crate::xds::{self, Client, Limits, Registry, Stores, Timing, Variant};
@@ -45,7 +46,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (stop, stopping) = watch::channel(false);
     let mut scraping = Scraping::start(&settings, &metrics, stopping.clone()).await?;
     let named = settings.named("xds.tls");
-    let mut pipeline = Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy)?;
+    // Last good key pairs are told over TLS alone.
+    let over_tls = matches!(&xds_settings.tls, Some(XdsTls::Auto | XdsTls::Directory(_)));
+    let asks_replicas = over_tls && xds_settings.peers.is_some();
+    let mut pipeline =
+        Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
     let readiness = pipeline.readiness.clone();
     let mut writing = Writing::elect(&source, &options, &metrics, stopping.clone()).await?;
     let mut certificates =
@@ -73,7 +78,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer))
-        .with_routes(replicas::routes(here.clone()))
+        .with_routes(replicas::routes(here.clone(), over_tls))
         .with_registry(registry);
     let service = Arc::new(service);
     let mut xds =
@@ -87,12 +92,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let metrics_too = if options.process.metrics.address.is_none() { " /metrics" } else { "" };
     tracing::info!(address = %admin_settings.address, "admin listens: /healthz /readyz{metrics_too} /debug/");
 
+    let others = others(xds_settings, &certificates);
+    let asked = others.clone().filter(|_| asks_replicas);
+    let mut following = tokio::spawn(follow_replicas(asked, pipeline.events.clone()));
     writing.begin(Known {
         inspected: pipeline.inspected.clone(),
         expiring: pipeline.expiring.clone(),
         rejected,
         settings: pipeline.status.clone(),
-        envoys: Fleet::new(here, others(xds_settings, &certificates)),
+        envoys: Fleet::new(here, others),
         metrics: metrics.clone(),
     });
 
@@ -106,10 +114,12 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         error = certificates.failed() => return Err(error),
         error = writing.failed() => return Err(error),
         error = scraping.failed() => return Err(error),
+        ended = &mut following => return ended.context("asking the other replicas panicked").and_then(|()| bail!("nobody asks the other replicas any more")),
         ended = &mut xds => return ended.context("the xDS server panicked")?.context("the xDS server ended"),
         ended = &mut admin => return ended.context("the admin server panicked").and_then(|()| bail!("the admin server ended")),
     }
     readiness.stopping();
+    following.abort();
     pipeline.stop();
     // Streams end and connections get a GOAWAY: Envoys go on with what they have and connect to another replica.
     stop.send_replace(true);
@@ -128,6 +138,14 @@ fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
     let own = std::env::var("POD_IP").ok().and_then(|address| address.parse().ok());
     let connector = certificates.connector.clone();
     settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
+}
+
+/// Asks the other replicas for the last good content of Secrets, for ever; there may be nobody to ask.
+async fn follow_replicas(others: Option<Others>, events: mpsc::WeakSender<Event>) {
+    match others {
+        Some(others) => replicas::kept::follow(others, events).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// How many connections there may be, and how old they get. As many files may be open as the system grants.

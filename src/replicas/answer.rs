@@ -6,16 +6,18 @@ use axum::extract::State;
 use axum::routing::post;
 use axum::{Json, Router};
 
-use super::{Here, Reached, Wanted};
+use super::{Here, Reached, Wanted, kept};
 
 /// Where the question is put.
 pub(super) const PATH: &str = "/lockgate/v1/accepted";
 /// A question is held so long, if nothing can be said before.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
 
-/// The route for other replicas, to be mounted where only those with a certificate get in.
-pub fn routes(here: Here) -> Router {
-    Router::new().route(PATH, post(answer)).with_state(here)
+/// The routes for other replicas, to be mounted where only those with a certificate get in. Private keys are told only
+/// `over_tls`.
+pub fn routes(here: Here, over_tls: bool) -> Router {
+    let routes = Router::new().route(PATH, post(answer)).with_state(here.clone());
+    if over_tls { routes.merge(kept::routes(here)) } else { routes }
 }
 
 /// Answers when all Envoys of this replica have accepted one object at least, when there are no Envoys, or when it has

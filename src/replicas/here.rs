@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{Reached, Wanted};
 use crate::inspection::{Inspection, Published};
 use crate::snapshot::Resource;
-use crate::source::objects::{Kind, ObjectKey};
+use crate::source::objects::{Kept, Kind, ObjectKey};
 use crate::xds::{Acceptance, Node, Registry};
 
 /// What the Envoys of this replica have accepted.
@@ -37,6 +37,11 @@ impl Here {
             known.map_or(0, |known| accepted(&acceptance, known.since, &key))
         };
         Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }
+    }
+
+    /// Returns the last good content of Secrets that this replica serves.
+    pub(super) fn kept(&self) -> Arc<[Kept]> {
+        self.inspected.borrow().kept.clone()
     }
 
     /// Tells when [`Here::reached`] may have another answer; to be made before the first look, and dropped after the last.

@@ -4,13 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::join_all;
-use http::{Request, header};
+use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::watch;
@@ -24,7 +26,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// Where replicas are whose addresses are not known.
 const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 /// Longest answer that is read.
-const LARGEST_ANSWER: usize = 4 << 20;
+const LARGEST_ANSWER: usize = 16 << 20;
 
 /// How the other replicas are spoken to.
 #[derive(Debug, Clone)]
@@ -53,6 +55,24 @@ impl Others {
     /// What each of the others says, which may take a while: they hold the question until they have something to tell.
     /// Those that cannot be asked say why.
     pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
+        let question = match serde_json::to_vec(wanted) {
+            Ok(question) => Bytes::from(question),
+            Err(error) => return vec![(UNKNOWN, Err(error.to_string()))],
+        };
+        let request = || Request::post(PATH).header(header::CONTENT_TYPE, "application/json").body(question.clone());
+        let check = |reached: Reached| match reached.accepted.len() == wanted.len() {
+            true => Ok(reached),
+            false => Err("it answers something else".to_owned()),
+        };
+        let answers = self.ask_all(request).await.into_iter();
+        answers.map(|(address, answer)| (address, answer.and_then(check))).collect()
+    }
+
+    /// Puts the same question to each of the others, and reads the answers as JSON.
+    pub(super) async fn ask_all<A: DeserializeOwned>(
+        &self,
+        request: impl Fn() -> http::Result<Request<Bytes>>,
+    ) -> Vec<(SocketAddr, Result<A, String>)> {
         let addresses = match lookup_host(&self.address).await {
             Ok(addresses) => addresses,
             // There may be others, and nobody knows where.
@@ -62,46 +82,46 @@ impl Others {
             addresses.filter(|address| Some(address.ip().to_canonical()) != self.own).collect();
         addresses.sort();
         addresses.dedup();
-        let ask = |address| async move { (address, self.ask_one(address, wanted).await) };
+        let ask = |address| {
+            let request = request();
+            async move { (address, self.ask_one(address, request).await) }
+        };
         join_all(addresses.into_iter().map(ask)).await
     }
 
-    async fn ask_one(&self, address: SocketAddr, wanted: &[Wanted]) -> Result<Reached, String> {
+    async fn ask_one<A: DeserializeOwned>(
+        &self,
+        address: SocketAddr,
+        request: http::Result<Request<Bytes>>,
+    ) -> Result<A, String> {
+        let mut request = request.map_err(|error| error.to_string())?;
+        let host = HeaderValue::from_str(&self.address).map_err(|error| error.to_string())?;
+        request.headers_mut().insert(header::HOST, host);
         let ask = async {
             let socket = tokio::time::timeout(CONNECT, TcpStream::connect(address)).await;
             let socket = socket.map_err(|_| "it does not answer".to_owned())?.map_err(|error| error.to_string())?;
             match &self.connector {
-                Connector::Plain => exchange(socket, &self.address, wanted).await,
+                Connector::Plain => exchange(socket, request).await,
                 Connector::Tls(client) => {
                     let client = client.borrow().clone();
                     let (config, name) = client.ok_or("this replica has no certificate yet")?;
                     let socket = TlsConnector::from(config).connect(name, socket).await;
-                    exchange(socket.map_err(|error| format!("TLS: {error}"))?, &self.address, wanted).await
+                    exchange(socket.map_err(|error| format!("TLS: {error}"))?, request).await
                 }
             }
         };
         let answer = tokio::time::timeout(CONNECT + HOLD * 2, ask).await;
-        let reached = answer.map_err(|_| "it does not answer".to_owned())??;
-        match reached.accepted.len() == wanted.len() {
-            true => Ok(reached),
-            false => Err("it answers something else".to_owned()),
-        }
+        answer.map_err(|_| "it does not answer".to_owned())?
     }
 }
 
 /// Puts the question on a connection.
-async fn exchange(
+async fn exchange<A: DeserializeOwned>(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    host: &str,
-    wanted: &[Wanted],
-) -> Result<Reached, String> {
+    request: Request<Bytes>,
+) -> Result<A, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(|error| error.to_string())?;
-    let question = serde_json::to_vec(wanted).map_err(|error| error.to_string())?;
-    let request = Request::post(PATH)
-        .header(header::HOST, host)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(bytes::Bytes::from(question)))
-        .map_err(|error| error.to_string())?;
+    let request = request.map(Full::new);
     let answer = async {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = answer.status();

@@ -47,7 +47,7 @@ impl Replica {
         let here = Here::new(registry.clone(), inspected);
         let service = Service::new(Stores::by_client(by_variant), stopping)
             .with_registry(registry)
-            .with_routes(routes(here.clone()));
+            .with_routes(routes(here.clone(), false));
         let listener = xds::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(xds::serve(listener, Access::PlainFromLoopback, Arc::new(service)));

@@ -187,9 +187,9 @@ impl Decode for core::Secret {
             (None, _) => Err("data[\"tls.crt\"] is missing".to_owned().into()),
             (_, None) => Err("data[\"tls.key\"] is missing".to_owned().into()),
         };
-        let (pair, early, fault) = match checked {
-            Ok(pair) => (Some(Arc::new(pair)), None, None),
-            Err(Unusable { fault, early }) => (None, early, Some(fault)),
+        let (pair, early, expired, fault) = match checked {
+            Ok(pair) => (Some(Arc::new(pair)), None, None, None),
+            Err(Unusable { fault, early, expired }) => (None, early, expired, Some(fault)),
         };
         let (authorities, authorities_fault) = match ca.map(|ca| authorities(&ca.0)) {
             Some(Ok(authorities)) => (Some(shared(&authorities)), None),
@@ -197,7 +197,7 @@ impl Decode for core::Secret {
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
         let meta = meta(self.metadata, Self::KIND);
-        Some(Object::Secret(Arc::new(Secret { meta, pair, early, fault, authorities, authorities_fault })))
+        Some(Object::Secret(Arc::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault })))
     }
 }
 

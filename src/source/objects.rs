@@ -5,8 +5,10 @@
 
 mod deleted;
 pub mod foreign;
+mod kept;
 mod misencoded;
 mod precedence;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use crate::model::KeyPair;
 use crate::provenance::ObjectRef;
 
 use deleted::Deleted;
+pub use kept::Kept;
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 
@@ -227,10 +230,12 @@ pub struct SliceEndpoint {
 pub struct Secret {
     /// Its metadata.
     pub meta: Meta,
-    /// The newest usable key pair that this object ever had in this process: the current one, or the last good one.
+    /// The key pair that is served: the current one, the last good one, or an expired one if there is no better.
     pub pair: Option<Arc<KeyPair>>,
     /// The current content, if its only fault is that its time has not come.
     pub early: Option<EarlyPair>,
+    /// The current content, if its only fault is that it has expired.
+    pub expired: Option<Arc<KeyPair>>,
     /// What is wrong with the current content, if anything; lower case, no full stop, names the data key.
     pub fault: Option<String>,
     /// The same of `ca.crt`: the newest usable certificate authorities that this object ever had, PEM. Shared by all who
@@ -327,6 +332,8 @@ pub struct Objects {
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
     /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
     deleted_secrets: Deleted,
+    /// The Secrets that are served by content that they no longer have.
+    kept_secrets: OrdSet<ObjectKey>,
     /// The deleted Secrets that went out of `secrets` since [`Objects::take_evicted_secrets`] was last called.
     evicted_secrets: Vec<ObjectKey>,
     /// The Secrets with an [`EarlyPair`], by the first moment of its validity.
@@ -338,14 +345,12 @@ pub struct Objects {
 /// What a Secret that was deleted bears as its fault.
 pub const SECRET_DELETED: &str = "the Secret was deleted";
 
-/// How many deleted Secrets are kept at the most, so that a tenant who makes and deletes Secrets cannot fill the memory.
-const DELETED_SECRETS: usize = 1024;
-
 impl Objects {
     /// Takes in a new or changed object. Returns whether anything changed that translation reads.
     ///
     /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one. The same with its
-    /// certificate authorities. An object of which nothing can be decoded leaves the version before in use.
+    /// certificate authorities. An expired pair is served if the one before does not last longer: that does not depend on
+    /// when it arrived. An object of which nothing can be decoded leaves the version before in use.
     pub fn apply(&mut self, object: Object) -> bool {
         if let Object::Misencoded(found) = object {
             let readable = found.readable.clone();
@@ -489,82 +494,6 @@ impl Objects {
         let Some(slice) = self.endpoint_slices.remove(key) else { return false };
         self.slices_of_services.remove(&(slice.service_key(), key.name.clone()));
         true
-    }
-
-    fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
-        let key = secret.meta.key.clone();
-        self.deleted_secrets.remove(&key);
-        self.forget_early(&key);
-        if let Some(early) = &secret.early {
-            self.early_secrets.insert((early.not_before, key.clone()));
-        }
-        if let Some(before) = self.secrets.get(&key) {
-            if secret.pair.is_none() && before.pair.is_some() {
-                Arc::make_mut(&mut secret).pair = before.pair.clone();
-            }
-            if secret.authorities.is_none() && before.authorities.is_some() {
-                Arc::make_mut(&mut secret).authorities = before.authorities.clone();
-            }
-        }
-        put(&mut self.secrets, key, secret)
-    }
-
-    fn delete_secret(&mut self, key: &ObjectKey) -> bool {
-        self.forget_early(key);
-        let Some(before) = self.secrets.get(key) else { return false };
-        if before.pair.is_none() && before.authorities.is_none() {
-            self.secrets.remove(key);
-            return true;
-        }
-        if self.deleted_secrets.contains(key) {
-            return false;
-        }
-        let mut secret = Secret { early: None, ..Secret::clone(before) };
-        secret.fault = Some(SECRET_DELETED.into());
-        secret.authorities_fault = Some(SECRET_DELETED.into());
-        self.secrets.insert(key.clone(), Arc::new(secret));
-        self.deleted_secrets.add(key.clone());
-        if self.deleted_secrets.len() > DELETED_SECRETS
-            && let Some(oldest) = self.deleted_secrets.pop_oldest()
-        {
-            self.secrets.remove(&oldest);
-            self.evicted_secrets.push(oldest);
-        }
-        true
-    }
-
-    fn forget_early(&mut self, key: &ObjectKey) {
-        if let Some(early) = self.secrets.get(key).and_then(|secret| secret.early.as_ref()) {
-            self.early_secrets.remove(&(early.not_before, key.clone()));
-        }
-    }
-
-    /// Returns when the next certificate becomes valid, in seconds since 1970.
-    pub fn next_validity(&self) -> Option<i64> {
-        self.early_secrets.get_min().map(|(not_before, _)| *not_before)
-    }
-
-    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now. Returns
-    /// the Secrets that changed.
-    pub fn use_valid_secrets(&mut self, now: i64) -> Vec<ObjectKey> {
-        let mut changed = Vec::new();
-        while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
-            self.early_secrets.remove(&(not_before, key.clone()));
-            let Some(secret) = self.secrets.get_mut(&key) else { continue };
-            let secret = Arc::make_mut(secret);
-            // The clock may have jumped: what has expired stays at fault.
-            if let Some(early) = secret.early.take().filter(|early| now <= early.pair.not_after) {
-                (secret.pair, secret.fault) = (Some(early.pair), None);
-                changed.push(key);
-            }
-        }
-        changed
-    }
-
-    /// Returns the deleted Secrets that made room for others since the last call. They have changed, like the object
-    /// whose deletion caused it.
-    pub fn take_evicted_secrets(&mut self) -> Vec<ObjectKey> {
-        std::mem::take(&mut self.evicted_secrets)
     }
 }
 

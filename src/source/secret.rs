@@ -81,9 +81,6 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
     let private_key = pem("PRIVATE KEY", &key.pkcs8().ok_or_else(unusable)?);
     let now = now.duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
     let validity = leaf.validity();
-    if now > validity.not_after.timestamp() {
-        return Err(in_crt(&format!("the certificate expired on {}", validity.not_after)).into());
-    }
     let pair = KeyPair {
         certificate_chain: chain.iter().flat_map(|der| pem("CERTIFICATE", der)).collect(),
         private_key,
@@ -91,10 +88,14 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
         not_after: validity.not_after.timestamp(),
         is_ed25519: matches!(key, PrivateKey::Ed25519(_)),
     };
+    if now > pair.not_after {
+        let fault = in_crt(&format!("the certificate expired on {}", validity.not_after));
+        return Err(Unusable { fault, early: None, expired: Some(Arc::new(pair)) });
+    }
     let not_before = validity.not_before.timestamp();
     if now < not_before {
         let fault = in_crt(&format!("the certificate is not valid before {}", validity.not_before));
-        return Err(Unusable { fault, early: Some(EarlyPair { not_before, pair: Arc::new(pair) }) });
+        return Err(Unusable { fault, early: Some(EarlyPair { not_before, pair: Arc::new(pair) }), expired: None });
     }
     Ok(pair)
 }
@@ -106,11 +107,13 @@ pub struct Unusable {
     pub fault: String,
     /// The key pair whose only fault is that its time has not come.
     pub early: Option<EarlyPair>,
+    /// The key pair whose only fault is that it has expired.
+    pub expired: Option<Arc<KeyPair>>,
 }
 
 impl From<String> for Unusable {
     fn from(fault: String) -> Self {
-        Self { fault, early: None }
+        Self { fault, early: None, expired: None }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
 use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::source::objects::{Ingress, Kind, ObjectKey, Objects};
+use crate::source::objects::{self, Ingress, Kind, ObjectKey, Objects};
 
 use super::annotations::Annotations;
 use super::few::set_of;
@@ -156,7 +156,12 @@ fn is_servable(pair: &KeyPair, settings: &Settings) -> bool {
     !(pair.is_ed25519 && settings.http.http3.enabled)
 }
 
-/// What the Secret of an entry has; a problem if that is its last good pair.
+/// Returns what is served instead of a usable key pair of `secret`.
+fn instead(secret: &objects::Secret) -> &'static str {
+    if secret.serves_expired() { "still served, and clients refuse it" } else { "last good key pair kept" }
+}
+
+/// What the Secret of an entry has; a problem if that is its last good pair, or has expired.
 fn material(
     ingress: &Ingress,
     at: usize,
@@ -182,7 +187,7 @@ fn material(
             field: format!("spec.tls[{at}].secretName"),
             reason: Reason::SecretNotValid,
             message,
-            consequence: "last good key pair kept".to_owned(),
+            consequence: instead(secret).to_owned(),
         });
     }
     Material::Pair(secret_name(namespace, name), pair.clone())

@@ -1,6 +1,7 @@
 //! The certificates of xDS: exchanged under load without a refused connection, made and kept at a real API server.
 
 mod directory;
+mod replicas;
 mod secrets;
 
 use std::time::Duration;

@@ -263,3 +263,21 @@ async fn a_key_pair_that_http3_cannot_serve_costs_other_tenants_nothing() {
     let problems = site.problems().await;
     assert!(problems.contains("attacker") && problems.contains("the key is Ed25519"), "{problems}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_key_pair_is_served_and_costs_other_tenants_nothing() {
+    let backend = Backend::start("a").await;
+    let attack = |_: &Authority| {
+        let mut params = rcgen::CertificateParams::new(["attacker.test".to_owned()]).expect("a name");
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Pair { certificate: certificate.pem(), der: certificate.der().clone(), key: key.serialize_pem() }
+    };
+    let site = Site::under_attack(attack, "", &backend).await;
+    site.assert_victims_served().await;
+    let problems = site.problems().await;
+    assert!(problems.contains("the certificate expired on Jan  1 00:00:00 2021"), "{problems}");
+    assert!(problems.contains("still served, and clients refuse it"), "{problems}");
+    assert!(site.lockgate.resources().await.contains_key("Secret attacker/bad"), "Envoy has it");
+}

@@ -123,7 +123,7 @@ pub const PROCESS: &[Key] = &[
         Maybe<HostPort>,
         process.xds.peers,
         "A name whose addresses are the xDS ports of all replicas (a headless Service): they ask each other what their \
-         Envoys have accepted, for the status of Ingresses. This is the only replica if not set.",
+         Envoys have accepted, for the status of Ingresses, and over TLS for last good key pairs. This is the only replica if not set.",
         Controller
     ),
     key!(

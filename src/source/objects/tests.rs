@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use super::secrets::DELETED_SECRETS;
 use super::*;
 
 fn meta(name: &str) -> Meta {
@@ -40,6 +41,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         meta: meta(name),
         pair,
         early: None,
+        expired: None,
         fault,
         authorities: None,
         authorities_fault: None,
@@ -138,6 +140,7 @@ fn authorities_are_kept_as_key_pairs_are() {
             meta: meta("ca"),
             pair: None,
             early: None,
+            expired: None,
             fault,
             authorities,
             authorities_fault,
@@ -232,4 +235,53 @@ fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
     // The clock may jump beyond the end of the certificate.
     assert!(objects.use_valid_secrets(201).is_empty());
     assert_eq!((objects.secrets[&key("b")].pair.clone(), objects.next_validity()), (None, None));
+}
+
+#[test]
+fn an_expired_certificate_is_served_whenever_it_arrived() {
+    let expired = |name: &str, not_after| {
+        let Object::Secret(mut secret) = secret(name, None, Some("expired")) else { unreachable!() };
+        Arc::make_mut(&mut secret).expired = Some(pair(not_after));
+        Object::Secret(secret)
+    };
+    let served = |objects: &Objects| objects.secrets[&key("a")].pair.as_ref().map(|pair| pair.not_after);
+    // It was good when it arrived and is listed again later; and a process that starts sees it expired.
+    let (mut old, mut new) = (Objects::default(), Objects::default());
+    old.apply(secret("a", Some(pair(50)), None));
+    old.apply(expired("a", 50));
+    new.apply(expired("a", 50));
+    assert_eq!((served(&old), served(&new)), (Some(50), Some(50)));
+    assert!(new.secrets[&key("a")].serves_expired());
+    assert_eq!(new.kept().count(), 0, "the Secret has it");
+    // It takes the place of no pair that lasts longer, and of one that does not.
+    for (before, after) in [(60, 60), (40, 50)] {
+        let mut objects = Objects::default();
+        objects.apply(secret("a", Some(pair(before)), None));
+        objects.apply(expired("a", 50));
+        assert_eq!(served(&objects), Some(after));
+        assert_eq!(objects.kept().count(), usize::from(before > 50));
+    }
+    // Content of no use leaves it, and a good pair replaces it, however short it lasts.
+    new.apply(secret("a", None, Some("not PEM")));
+    assert_eq!((served(&new), new.kept().count()), (Some(50), 1));
+    new.apply(secret("a", Some(pair(20)), None));
+    assert_eq!((served(&new), new.kept().count()), (Some(20), 0));
+}
+
+#[test]
+fn a_full_list_of_deleted_secrets_takes_no_more_from_other_replicas() {
+    let kept = |name: &str| Kept { key: key(name), pair: Some(pair(1)), authorities: None };
+    let mut objects = Objects::default();
+    assert!(objects.adopt(&kept("deleted")) && !objects.adopt(&kept("deleted")));
+    assert_eq!(objects.secrets[&key("deleted")].fault.as_deref(), Some(SECRET_DELETED));
+    assert_eq!(objects.count(Kind::Secret), 0);
+    for i in 1..DELETED_SECRETS {
+        assert!(objects.adopt(&kept(&i.to_string())));
+    }
+    assert!(!objects.adopt(&kept("one-more")));
+    assert_eq!(objects.secrets.len(), DELETED_SECRETS);
+    // The Secret comes back.
+    objects.apply(secret("deleted", Some(pair(2)), None));
+    assert!(!objects.adopt(&kept("deleted")));
+    assert!(objects.adopt(&kept("one-more")));
 }

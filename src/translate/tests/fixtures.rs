@@ -255,7 +255,15 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
         is_ed25519: false,
     };
     let (pair, authorities_fault) = (Some(Arc::new(pair)), Some("data[\"ca.crt\"] is missing".into()));
-    SecretBuilder(Secret { meta: meta(name), pair, early: None, fault: None, authorities: None, authorities_fault })
+    SecretBuilder(Secret {
+        meta: meta(name),
+        pair,
+        early: None,
+        expired: None,
+        fault: None,
+        authorities: None,
+        authorities_fault,
+    })
 }
 
 impl SecretBuilder {

@@ -1,0 +1,72 @@
+//! Last good content of Secrets from other replicas: taken over as it comes, and waited for at the start.
+
+use super::{Controller, Pass};
+use crate::source::objects::{Kept, Kind, ObjectKey};
+
+/// Whether other replicas are asked for the last good content of Secrets.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Replicas {
+    /// They are not, or have answered.
+    #[default]
+    Nothing,
+    /// They are, and it is not known yet whether anything depends on their answer.
+    Asked,
+    /// Nothing is published before they have answered.
+    Awaited,
+}
+
+impl Controller {
+    /// The same with other replicas, if `asked`: [`Event::Kept`](crate::source::Event::Kept) comes once they were asked.
+    #[must_use]
+    pub fn with_replicas(mut self, asked: bool) -> Self {
+        self.replicas = if asked { Replicas::Asked } else { Replicas::Nothing };
+        self
+    }
+
+    /// Whether the first publication has to wait for other replicas. It does if an Ingress names a Secret without a key
+    /// pair: another replica may have the last good one, and an Envoy that comes from there must not lose it.
+    pub(super) fn waits_for_replicas(&mut self) -> bool {
+        if self.replicas == Replicas::Asked {
+            self.replicas = if self.lacks_key_pairs() { Replicas::Awaited } else { Replicas::Nothing };
+            if self.replicas == Replicas::Awaited {
+                tracing::info!(
+                    "Ingresses name Secrets without a usable key pair: other replicas are asked for the last good ones"
+                );
+            }
+        }
+        self.replicas == Replicas::Awaited
+    }
+
+    fn lacks_key_pairs(&self) -> bool {
+        let lacks = |key: &ObjectKey| self.objects.secrets.get(key).is_none_or(|secret| secret.fault.is_some());
+        let tls = &self.settings.tls;
+        let default = tls.default_secret.iter().chain(&self.settings.upstream.client_certificate);
+        default.map(|(namespace, name)| ObjectKey::new(namespace, name)).any(|key| lacks(&key))
+            || self.objects.ingresses.iter().any(|(key, ingress)| {
+                let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
+                let of = |name: &str| ObjectKey { namespace: key.namespace.clone(), name: name.into() };
+                names.filter(|name| !name.is_empty()).any(|name| lacks(&of(name)))
+            })
+    }
+
+    /// Takes over the last good content that other replicas have.
+    pub(super) fn adopt(&mut self, kept: &[Kept], pass: &mut Pass) {
+        self.replicas = Replicas::Nothing;
+        for kept in kept {
+            if self.objects.adopt(kept) {
+                let key = kept.key.clone();
+                tracing::info!(
+                    kind = "Secret",
+                    namespace = &*key.namespace,
+                    name = &*key.name,
+                    "the last good content of another replica is served"
+                );
+                self.dirty.note(Kind::Secret, key);
+            }
+        }
+        pass.wanted = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::*;
+use crate::admin::Readiness;
+use crate::controller::{View, Views};
+use crate::inspection::Inspection;
+use crate::metrics::Metrics;
+use crate::model::KeyPair;
+use crate::settings::Settings;
+use crate::snapshot::ResourceType;
+use crate::source::Event;
+use crate::source::objects::{Object, Secret};
+use crate::translate::tests::fixtures::{class, ingress, secret, service};
+
+/// A replica and what it tells others.
+struct Replica {
+    controller: Controller,
+    told: watch::Receiver<Arc<Inspection>>,
+}
+
+impl Replica {
+    /// One that has just listed `objects`.
+    fn start(objects: &[Object], asks: bool) -> Self {
+        let views = Views::new(View::Envoy, Box::new(|| ()));
+        let (inspection, told) = watch::channel(Arc::default());
+        let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
+        let controller = Controller::new(Settings::default(), views, readiness, Metrics::default(), inspection);
+        let mut replica = Self { controller: controller.with_replicas(asks), told };
+        let of = |kind| objects.iter().filter(|object| object.kind() == kind).cloned().collect();
+        replica.pass(Kind::ALL.into_iter().map(|kind| Event::Listed(kind, of(kind))).collect());
+        replica
+    }
+
+    fn pass(&mut self, events: Vec<Event>) {
+        let mut pass = Pass::default();
+        events.into_iter().for_each(|event| self.controller.take(event, &mut pass));
+        self.controller.pass(pass);
+    }
+
+    /// What each Envoy is served, by type and name, with versions; `None` before the first publication.
+    fn served(&self) -> Option<BTreeMap<String, String>> {
+        let snapshot = self.controller.views.served().newest(View::Envoy)?;
+        let named = |kind: ResourceType, name: &str| format!("{} {name}", kind.short_name());
+        let all = snapshot.kinds().flat_map(|kind| snapshot.all(kind).map(move |resource| (kind, resource)));
+        Some(all.map(|(kind, resource)| (named(kind, resource.name()), resource.version().to_string())).collect())
+    }
+
+    /// Asks `other` for its last good content, as at the start and from time to time later.
+    fn ask(&mut self, other: &Self) {
+        let kept = other.told.borrow().kept.to_vec();
+        self.pass(vec![Event::Kept(kept)]);
+    }
+}
+
+/// The Secret `name` with a pair that nobody else has, valid until `not_after`.
+fn valid(name: &str, not_after: i64) -> Secret {
+    let Object::Secret(secret) = secret(name, &["*.test"]).into() else { unreachable!() };
+    let mut secret = Secret::clone(&secret);
+    let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
+    secret.pair = Some(Arc::new(KeyPair { certificate_chain: format!("{name} {not_after}").into(), ..pair }));
+    secret
+}
+
+/// Content of no use.
+fn broken(name: &str) -> Secret {
+    Secret { pair: None, fault: Some("not PEM".to_owned()), ..valid(name, 0) }
+}
+
+/// Content that has expired, as it arrives.
+fn expired(name: &str, not_after: i64) -> Secret {
+    let secret = valid(name, not_after);
+    Secret { expired: secret.pair, pair: None, fault: Some("expired".to_owned()), ..secret }
+}
+
+fn object(secret: Secret) -> Object {
+    Object::Secret(Arc::new(secret))
+}
+
+const NAMES: [&str; 5] = ["good", "broken", "deleted", "outlived", "replaced"];
+
+/// An Ingress with TLS for each of the Secrets.
+fn site() -> Vec<Object> {
+    let hosts = NAMES.map(|name| {
+        let host = format!("{name}.test");
+        ingress(name).host(&host).path("Prefix", "/", "a:80").tls(&[&host], name).into()
+    });
+    [class("ours").into(), service("a").port("http", 80).into()].into_iter().chain(hosts).collect()
+}
+
+/// The Secrets that the API server has in the end.
+fn secrets_now() -> Vec<Object> {
+    vec![
+        object(valid("good", 900)),
+        object(broken("broken")),
+        object(expired("outlived", 100)),
+        object(expired("replaced", 100)),
+    ]
+}
+
+/// A replica that has seen everything.
+fn old_replica() -> Replica {
+    let first = [("good", 900), ("broken", 900), ("deleted", 900), ("outlived", 100), ("replaced", 900)];
+    let secrets = first.map(|(name, not_after)| object(valid(name, not_after)));
+    let mut old = Replica::start(&[site(), secrets.to_vec()].concat(), false);
+    old.pass(vec![
+        Event::Applied(object(broken("broken"))),
+        Event::Deleted(Kind::Secret, ObjectKey::new("shop", "deleted")),
+        Event::Applied(object(expired("replaced", 100))),
+    ]);
+    old
+}
+
+#[test]
+fn a_replica_that_restarts_serves_the_same_as_the_others() {
+    let old = old_replica();
+    let now = [site(), secrets_now()].concat();
+
+    // Alone it serves what the objects have: an expired pair, which does not depend on when it arrived.
+    let alone = Replica::start(&now, false);
+    let (known, alone) = (old.served().unwrap(), alone.served().unwrap());
+    let secret = |all: &BTreeMap<String, String>, name: &str| all.get(&format!("Secret shop/{name}")).cloned();
+    let differ: Vec<&str> = NAMES.into_iter().filter(|name| secret(&known, name) != secret(&alone, name)).collect();
+    assert_eq!(differ, ["broken", "deleted", "replaced"]);
+    assert_eq!(NAMES.map(|name| secret(&known, name).is_some()), [true; 5], "no host is dark");
+
+    // With others it waits for them, and nothing differs.
+    let mut new = Replica::start(&now, true);
+    assert!(new.served().is_none(), "an Envoy that comes from another replica would lose key pairs");
+    new.ask(&old);
+    assert_eq!(new.served().unwrap(), known);
+    // What it was told, it tells the next one.
+    let mut next = Replica::start(&now, true);
+    next.ask(&new);
+    assert_eq!(next.served().unwrap(), known);
+}
+
+#[test]
+fn nothing_waits_if_no_key_pair_is_missing_or_nobody_has_it() {
+    let all = NAMES.map(|name| object(valid(name, 900))).to_vec();
+    let good = Replica::start(&[site(), all].concat(), true);
+    assert!(good.served().is_some());
+    let mut first = Replica::start(&site(), true);
+    assert!(first.served().is_none());
+    first.pass(vec![Event::Kept(Vec::new())]);
+    assert!(first.served().is_some(), "it does not wait for what nobody has");
+}
+
+#[test]
+fn replicas_with_different_last_good_pairs_come_to_the_same() {
+    let start = |not_after| {
+        let mut replica = Replica::start(&[site(), vec![object(valid("broken", not_after))]].concat(), false);
+        replica.pass(vec![Event::Applied(object(broken("broken")))]);
+        replica
+    };
+    let (mut one, mut two) = (start(500), start(600));
+    assert_ne!(one.served(), two.served());
+    let before = two.served();
+    two.ask(&one);
+    one.ask(&two);
+    assert_eq!(one.served(), two.served());
+    assert_eq!(two.served(), before, "the pair that lasts longer stays");
+    // What is good now is no longer kept, and nothing takes its place.
+    two.pass(vec![Event::Applied(object(valid("broken", 300)))]);
+    let good = two.served();
+    two.ask(&one);
+    assert_eq!(two.served(), good);
+    assert!(two.told.borrow().kept.is_empty());
+}
+
+#[test]
+fn only_what_is_served_is_told() {
+    let mut replica = old_replica();
+    let names =
+        |replica: &Replica| replica.told.borrow().kept.iter().map(|kept| kept.key.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(&replica), ["broken", "deleted", "replaced"]);
+    let gone = |name: &str| Event::Deleted(Kind::Ingress, ObjectKey::new("shop", name));
+    replica.pass(vec![gone("broken"), gone("deleted")]);
+    assert_eq!(names(&replica), ["replaced"]);
+}

@@ -1,0 +1,110 @@
+//! The last good content of Secrets in the form in which replicas send it to each other.
+//!
+//! What comes from another replica is checked like the content of a Secret.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::objects::{Kept, ObjectKey};
+use super::secret::{Unusable, authorities, key_pair};
+
+/// The last good content of one Secret, as JSON. It has private keys, so it has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct LastGood {
+    namespace: String,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pair: Option<Pair>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authorities: Option<String>,
+}
+
+/// A key pair, both PEM.
+#[derive(Clone, Serialize, Deserialize)]
+struct Pair {
+    certificate_chain: String,
+    private_key: String,
+}
+
+impl LastGood {
+    /// Returns `kept` in this form.
+    pub fn new(kept: &Kept) -> Self {
+        let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
+        Self {
+            namespace: kept.key.namespace.to_string(),
+            name: kept.key.name.to_string(),
+            pair: kept.pair.as_ref().map(|pair| Pair {
+                certificate_chain: text(&pair.certificate_chain),
+                private_key: text(&pair.private_key),
+            }),
+            authorities: kept.authorities.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// Returns how many bytes it has, roughly.
+    pub fn size(&self) -> usize {
+        let pair = self.pair.as_ref().map_or(0, |pair| pair.certificate_chain.len() + pair.private_key.len());
+        self.namespace.len() + self.name.len() + pair + self.authorities.as_ref().map_or(0, String::len)
+    }
+
+    /// Returns the content if it could be that of a Secret. A certificate that has expired is taken too.
+    ///
+    /// # Errors
+    /// The Secret and what is wrong; nothing of the key itself.
+    pub fn check(&self, now: SystemTime) -> Result<Kept, String> {
+        let fault = |fault: String| format!("Secret {}/{}: {fault}", self.namespace, self.name);
+        let checked = self.pair.as_ref().map(|pair| {
+            let pair = key_pair(pair.certificate_chain.as_bytes(), pair.private_key.as_bytes(), now).map(Into::into);
+            pair.or_else(|Unusable { fault, expired, .. }| expired.ok_or(fault))
+        });
+        Ok(Kept {
+            key: ObjectKey::new(&self.namespace, &self.name),
+            pair: checked.transpose().map_err(fault)?,
+            authorities: match &self.authorities {
+                Some(text) => Some(authorities(text.as_bytes()).map_err(fault)?.into()),
+                None => None,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn pem(names: &[&str], not_after: i32) -> (String, String) {
+        let mut params =
+            rcgen::CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+        (params.not_before, params.not_after) =
+            (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(not_after, 1, 1));
+        let key = rcgen::KeyPair::generate().unwrap();
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    fn told((certificate_chain, private_key): (String, String)) -> LastGood {
+        let pair = Some(Pair { certificate_chain, private_key });
+        LastGood { namespace: "shop".into(), name: "cert".into(), pair, authorities: None }
+    }
+
+    #[test]
+    fn what_is_told_comes_back_as_it_was() {
+        let now = SystemTime::now();
+        for not_after in [2040, 2021] {
+            let kept = told(pem(&["a.test"], not_after)).check(now).unwrap();
+            assert_eq!(kept.pair.as_ref().unwrap().names, ["a.test"]);
+            let json = serde_json::to_string(&LastGood::new(&kept)).unwrap();
+            assert_eq!(serde_json::from_str::<LastGood>(&json).unwrap().check(now).unwrap(), kept);
+        }
+    }
+
+    #[test]
+    fn what_no_secret_could_have_is_not_taken() {
+        let ((certificate, _), (_, key)) = (pem(&["a.test"], 2040), pem(&["a.test"], 2040));
+        let fault = told((certificate, key.clone())).check(SystemTime::now()).unwrap_err();
+        assert_eq!(fault, "Secret shop/cert: data[\"tls.key\"]: the key does not match the certificate");
+        assert!(!fault.contains(&key));
+    }
+}

@@ -1,0 +1,100 @@
+//! The last good content of Secrets: what is served although the Secret no longer has it.
+//!
+//! It is in no object, so a process that starts does not know it. Replicas tell it to each other.
+
+use std::sync::Arc;
+
+use super::secrets::DELETED_SECRETS;
+use super::{Meta, ObjectKey, Objects, SECRET_DELETED, Secret};
+use crate::model::KeyPair;
+
+/// The last good content of one Secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The Secret.
+    pub key: ObjectKey,
+    /// The key pair, if the one of the Secret is unusable or gone.
+    pub pair: Option<Arc<KeyPair>>,
+    /// The certificate authorities, PEM, if those of the Secret are unusable or gone.
+    pub authorities: Option<Arc<str>>,
+}
+
+impl Kept {
+    /// Returns the last good content of `secret`; `None` if all that is served of it is what it contains.
+    pub(super) fn of(secret: &Secret) -> Option<Self> {
+        let pair = secret.pair.clone().filter(|_| secret.fault.is_some() && !secret.serves_expired());
+        let authorities = secret.authorities.clone().filter(|_| secret.authorities_fault.is_some());
+        let key = secret.meta.key.clone();
+        (pair.is_some() || authorities.is_some()).then_some(Self { key, pair, authorities })
+    }
+}
+
+/// Returns whether `new` takes the place of the last good pair `known`. Replicas may know different ones. All of them
+/// choose the one that expires last, so that they serve the same in the end.
+fn outranks(new: &KeyPair, known: Option<&Arc<KeyPair>>) -> bool {
+    let rank = |pair: &KeyPair| (pair.not_after, pair.certificate_chain.clone());
+    known.is_none_or(|known| rank(new) > rank(known))
+}
+
+impl Objects {
+    /// Returns the last good content that is served of the Secrets that no longer have it, by key.
+    pub fn kept(&self) -> impl Iterator<Item = Kept> {
+        self.kept_secrets.iter().filter_map(|key| Kept::of(self.secrets.get(key)?))
+    }
+
+    /// Takes over the last good content that another replica has. Returns whether anything changed.
+    ///
+    /// Only what the Secret itself does not give is taken. A Secret that does not exist counts as deleted, if there is
+    /// room for one more: a replica does not drop what it knows itself.
+    pub fn adopt(&mut self, kept: &Kept) -> bool {
+        let known = self.secrets.get(&kept.key);
+        if known.is_none() && self.deleted_secrets.len() >= DELETED_SECRETS {
+            return false;
+        }
+        let mut secret = known.map_or_else(|| unknown(&kept.key), |secret| Secret::clone(secret));
+        let pair = kept.pair.as_ref().filter(|new| secret.fault.is_some() && outranks(new, secret.pair.as_ref()));
+        let authorities = kept.authorities.as_ref().filter(|new| {
+            let is_greater = secret.authorities.as_ref().is_none_or(|known| *new > known);
+            secret.authorities_fault.is_some() && is_greater
+        });
+        if pair.is_none() && authorities.is_none() {
+            return false;
+        }
+        if known.is_none() {
+            self.deleted_secrets.add(kept.key.clone());
+        }
+        secret.pair = pair.cloned().or(secret.pair);
+        secret.authorities = authorities.cloned().or(secret.authorities);
+        self.secrets.insert(kept.key.clone(), Arc::new(secret));
+        self.note_kept(&kept.key);
+        true
+    }
+
+    /// Notes whether the Secret `key` is served by its last good content, after a change of it.
+    pub(super) fn note_kept(&mut self, key: &ObjectKey) {
+        match self.secrets.get(key).and_then(|secret| Kept::of(secret)) {
+            Some(_) => self.kept_secrets.insert(key.clone()),
+            None => self.kept_secrets.remove(key),
+        };
+    }
+}
+
+/// A Secret that was deleted before this process could see it.
+fn unknown(key: &ObjectKey) -> Secret {
+    Secret {
+        meta: Meta {
+            key: key.clone(),
+            uid: "".into(),
+            generation: 0,
+            created: i64::MAX,
+            terminating: false,
+            annotations: Default::default(),
+        },
+        pair: None,
+        early: None,
+        expired: None,
+        fault: Some(SECRET_DELETED.into()),
+        authorities: None,
+        authorities_fault: Some(SECRET_DELETED.into()),
+    }
+}

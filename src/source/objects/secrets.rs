@@ -1,0 +1,111 @@
+//! Secrets as they come and go: the last good content of each stays, and a certificate is served when its time has come.
+
+use std::sync::Arc;
+
+use super::{KeyPair, ObjectKey, Objects, SECRET_DELETED, Secret, put};
+
+/// How many deleted Secrets are kept at the most, so that a tenant who makes and deletes Secrets cannot fill the memory.
+pub(super) const DELETED_SECRETS: usize = 1024;
+
+impl Secret {
+    /// Whether the pair that is served is the current content, which has expired.
+    pub fn serves_expired(&self) -> bool {
+        self.pair.is_some() && self.pair == self.expired
+    }
+
+    /// Whether the pair of `before` is better than what this Secret has, which is at fault.
+    fn is_bettered_by(&self, before: &Self) -> bool {
+        let end = |pair: &Option<Arc<KeyPair>>| pair.as_ref().map(|pair| pair.not_after);
+        match (&self.expired, &self.pair) {
+            (None, Some(_)) => false,
+            _ => end(&before.pair) > end(&self.pair),
+        }
+    }
+}
+
+impl Objects {
+    pub(super) fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
+        let key = secret.meta.key.clone();
+        self.deleted_secrets.remove(&key);
+        self.forget_early(&key);
+        if let Some(early) = &secret.early {
+            self.early_secrets.insert((early.not_before, key.clone()));
+        }
+        if secret.pair.is_none() && secret.expired.is_some() {
+            Arc::make_mut(&mut secret).pair = secret.expired.clone();
+        }
+        if let Some(before) = self.secrets.get(&key) {
+            if secret.fault.is_some() && secret.is_bettered_by(before) {
+                Arc::make_mut(&mut secret).pair = before.pair.clone();
+            }
+            if secret.authorities.is_none() && before.authorities.is_some() {
+                Arc::make_mut(&mut secret).authorities = before.authorities.clone();
+            }
+        }
+        let changed = put(&mut self.secrets, key.clone(), secret);
+        self.note_kept(&key);
+        changed
+    }
+
+    pub(super) fn delete_secret(&mut self, key: &ObjectKey) -> bool {
+        self.forget_early(key);
+        let Some(before) = self.secrets.get(key) else { return false };
+        if before.pair.is_none() && before.authorities.is_none() {
+            self.secrets.remove(key);
+            self.note_kept(key);
+            return true;
+        }
+        if self.deleted_secrets.contains(key) {
+            return false;
+        }
+        let mut secret = Secret { early: None, expired: None, ..Secret::clone(before) };
+        secret.fault = Some(SECRET_DELETED.into());
+        secret.authorities_fault = Some(SECRET_DELETED.into());
+        self.secrets.insert(key.clone(), Arc::new(secret));
+        self.deleted_secrets.add(key.clone());
+        if self.deleted_secrets.len() > DELETED_SECRETS
+            && let Some(oldest) = self.deleted_secrets.pop_oldest()
+        {
+            self.secrets.remove(&oldest);
+            self.note_kept(&oldest);
+            self.evicted_secrets.push(oldest);
+        }
+        self.note_kept(key);
+        true
+    }
+
+    fn forget_early(&mut self, key: &ObjectKey) {
+        if let Some(early) = self.secrets.get(key).and_then(|secret| secret.early.as_ref()) {
+            self.early_secrets.remove(&(early.not_before, key.clone()));
+        }
+    }
+
+    /// Returns when the next certificate becomes valid, in seconds since 1970.
+    pub fn next_validity(&self) -> Option<i64> {
+        self.early_secrets.get_min().map(|(not_before, _)| *not_before)
+    }
+
+    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now. Returns
+    /// the Secrets that changed.
+    pub fn use_valid_secrets(&mut self, now: i64) -> Vec<ObjectKey> {
+        let mut changed = Vec::new();
+        while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
+            self.early_secrets.remove(&(not_before, key.clone()));
+            let Some(secret) = self.secrets.get_mut(&key) else { continue };
+            let secret = Arc::make_mut(secret);
+            // The clock may have jumped: what has expired stays at fault.
+            if let Some(early) = secret.early.take().filter(|early| now <= early.pair.not_after) {
+                (secret.pair, secret.fault) = (Some(early.pair), None);
+                self.note_kept(&key);
+                changed.push(key);
+            }
+        }
+        changed
+    }
+
+    /// Returns the deleted Secrets that made room for others since the last call. They have changed, like the object
+    /// whose deletion caused it.
+    pub fn take_evicted_secrets(&mut self) -> Vec<ObjectKey> {
+        std::mem::take(&mut self.evicted_secrets)
+    }
+}
