@@ -95,6 +95,8 @@ async fn a_flood_of_events_does_not_delay_those_of_another_tenant() {
     let waiting = pending().await;
     println!("the victim's Event after {} ms; {waiting} of the flood still wait", told.as_millis());
     assert!(waiting > 100.0, "the flood was over: {waiting}");
+    let dropped = lockgate.metric("lockgate_events_dropped_total", &[]).await;
+    assert!(dropped > 0.0, "a namespace has room for fewer Events than the flood has");
     assert!(told < PROMPT, "the victim's Event came after {told:?}");
 
     // The log has the victim's line, and of the attacker's no more than its quota of a minute.
