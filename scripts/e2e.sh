@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests on real Envoy, gRPC and API server, and after them the specs in a lab: a cluster, brought up and taken down.
 # usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab)
-# env: LAB and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 leaves the lab of a failed run up
+# env: LAB, FAMILIES and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 leaves the lab of a failed run up
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -52,7 +52,9 @@ cluster() {
   say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."
   local start=$SECONDS
   e2e/lab/cluster.sh up 8>&-
-  e2e/lab/cluster.sh exec kubectl apply -f e2e/lab/coredns.yaml >/dev/null
+  local dns=10.96.0.10
+  [[ ${FAMILIES:-} != ipv6 ]] || dns=fd00:96::a
+  sed "s/10\.96\.0\.10/$dns/" e2e/lab/coredns.yaml | e2e/lab/cluster.sh exec kubectl apply -f - >/dev/null
   say "the lab is up after $((SECONDS - start)) s"
   # What the controller was refused shows at the end, when all specs have been run.
   local status=0
@@ -92,5 +94,11 @@ finish() {
 # A failure hides no other: the specs in the lab run all the same, and the exit code tells of both.
 failed=0
 [[ $file == cluster ]] || ordinary || failed=$?
+# One spec in labs of their own, with other addresses.
+if [[ -z $file && -z ${FAMILIES:-} ]]; then
+  for families in dual ipv6; do
+    FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || failed=$?
+  done
+fi
 [[ -n $file && $file != cluster ]] || cluster
 exit "$failed"

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::inspection::Inspection;
 use crate::listening::http::{Limits, Server};
+use crate::listening::{self, BACKLOG};
 use crate::metrics::{self, Metrics};
 use crate::snapshot::Snapshot;
 use crate::telemetry::LogControl;
@@ -76,7 +77,7 @@ impl fmt::Debug for AdminState {
 
 /// Takes `address`, without a word.
 pub async fn take(address: SocketAddr) -> Result<TcpListener, Error> {
-    TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })
+    listening::listen(address, BACKLOG).map_err(|source| Error::Listen { address, source })
 }
 
 /// Takes `address` for the admin server.

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub use envoy::{Address, Count, Envoy, Error};
-pub use sidecar::serve;
+pub use sidecar::{listen, serve};
 
 /// How often Envoy is asked for its connections.
 const INTERVAL: Duration = Duration::from_millis(250);

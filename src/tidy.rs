@@ -115,7 +115,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("kube", &["cmd", "leader", "pki", "source", "status"]),
     ("prometheus_client", &["metrics"]),
     ("rcgen", &["pki"]),
-    ("rustix", &["cmd"]),
+    ("rustix", &["cmd", "listening"]),
     ("tikv_jemallocator", &["main"]),
     ("tonic", &["xds"]),
     ("tracing_subscriber", &["telemetry"]),

@@ -74,7 +74,7 @@ impl Lab {
         let authority = CertificateDer::from_pem_slice(read("ca.crt").as_bytes()).expect("the lab's certificate");
         let token = read("tokens.csv").split(',').next().expect("a token").to_owned();
         let api = Target::https(6443, "kubernetes.default.svc", authority)
-            .at([10, 244, 0, 1].into())
+            .at(node())
             .field("authorization", &format!("Bearer {token}"))
             .field("user-agent", audit::OWN_AGENT);
         Self { directory, api, _turn: turn }
@@ -84,7 +84,7 @@ impl Lab {
     pub fn api_with_token(&self, token: &str) -> Target {
         let ca = std::fs::read(self.directory.join("pki/ca.crt")).expect("a file of the lab");
         Target::https(6443, "kubernetes.default.svc", CertificateDer::from_pem_slice(&ca).expect("a certificate"))
-            .at([10, 244, 0, 1].into())
+            .at(node())
             .field("authorization", &format!("Bearer {token}"))
             .field("user-agent", audit::OWN_AGENT)
     }
@@ -269,7 +269,19 @@ impl Lab {
     }
 }
 
+/// The address of the node, where the API server is.
+fn node() -> IpAddr {
+    let ipv6_alone = std::env::var("FAMILIES").is_ok_and(|families| families == "ipv6");
+    if ipv6_alone { "fd00:244::1" } else { "10.244.0.1" }.parse().expect("an address")
+}
+
 /// The first address in `status.loadBalancer` of a Service or an Ingress.
 pub(crate) fn address_in(object: &Value) -> Option<IpAddr> {
-    object["status"]["loadBalancer"]["ingress"][0]["ip"].as_str()?.parse().ok()
+    addresses_in(object).first().copied()
+}
+
+/// All addresses there.
+pub fn addresses_in(object: &Value) -> Vec<IpAddr> {
+    let ingress = object["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
+    ingress.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()
 }

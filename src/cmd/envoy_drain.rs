@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bootstrap::Address;
@@ -49,7 +48,7 @@ pub struct Options {
     envoy_admin_address: Address,
 
     /// Where /healthz and /drained are
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8003", value_parser = values::address)]
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8003", value_parser = values::address)]
     listen: SocketAddr,
 
     /// How long load balancers get to notice that Envoy is not ready; no client is forced to connect anew until then
@@ -101,7 +100,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if options.when.is_some() {
         return now(&envoy, timing, options.quit).await;
     }
-    let listener = TcpListener::bind(options.listen).await.with_context(|| format!("--listen {}", options.listen))?;
+    let listener = drain::listen(options.listen).with_context(|| format!("--listen {}", options.listen))?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     tracing::info!(listen = %options.listen, envoy = %options.envoy_admin_address, "waiting for SIGTERM, to drain Envoy then");

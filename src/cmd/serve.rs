@@ -135,7 +135,9 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// The other replicas, if there are any.
 fn others(settings: &Xds, certificates: &Certificates) -> Option<Others> {
-    let own = std::env::var("POD_IP").ok().and_then(|address| address.parse().ok());
+    // Of a pod in a cluster with both families; other pods may know it by either.
+    let own = std::env::var("POD_IPS").or_else(|_| std::env::var("POD_IP")).unwrap_or_default();
+    let own = own.split(',').filter_map(|address| address.trim().parse().ok()).collect();
     let connector = certificates.connector.clone();
     settings.peers.as_ref().map(|peers| Others { address: peers.to_string(), own, connector })
 }

@@ -17,7 +17,7 @@ fn certificates(text: &str) -> Result<String, String> {
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerArgs {
-    /// Where xDS listens; Envoys connect there by `lockgate bootstrap --xds-address` [default: 0.0.0.0:18000]
+    /// Where xDS listens; Envoys connect there by `lockgate bootstrap --xds-address` [default: [::]:18000]
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("xds.address"), help_heading = "xDS")]
     xds_address: Option<String>,
 

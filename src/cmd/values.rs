@@ -45,7 +45,7 @@ pub(super) fn mode(text: &str) -> Result<u32, String> {
     u32::from_str_radix(text, 8).ok().filter(|mode| (1..=0o777).contains(mode)).ok_or_else(expected)
 }
 
-/// `0.0.0.0:18000` or `[::1]:18000`.
+/// `[::]:18000` or `127.0.0.1:18000`.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:18000 or [::1]:18000".to_owned())
 }

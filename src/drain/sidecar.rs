@@ -5,6 +5,7 @@
 //! starts the drain. So nothing that comes over the network can start one; `/drained` only waits.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Envoy, Error, Timing, drain, quit};
 use crate::listening::http::{Limits, Server};
+use crate::listening::{self, BACKLOG};
 
 /// How long somebody who asks `/drained` waits for a drain to begin: the SIGTERM to this container comes in the same
 /// moment as the hook of Envoy's, or it does not come, when Envoy's container alone is restarted.
@@ -26,6 +28,11 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const END: Duration = Duration::from_secs(10);
 /// How long those who ask may take to get their answer.
 const ANSWERS: Duration = Duration::from_secs(1);
+
+/// Listens on `address`, for [`serve`].
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    listening::listen(address, BACKLOG)
+}
 
 /// Answers `/healthz` and `/drained` until `stop`; then drains `envoy`, ends it, and returns.
 ///

@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::{Slot, Slots};
+use super::{Slot, Slots, canonical};
 
 /// The request line and the header fields of one request.
 const HEADERS: usize = 16 << 10;
@@ -111,6 +111,7 @@ impl Server {
             };
             match accepted {
                 Ok((socket, peer)) => {
+                    let peer = canonical(peer);
                     let slot = arriving.enter(peer.ip());
                     let (shared, stopping) = (shared.clone(), stopping.clone());
                     let config = configs.as_ref().map(|configs| configs.borrow().clone());
@@ -139,7 +140,7 @@ impl Shared {
     ) {
         let deadline = Instant::now() + self.server.limits.arrival;
         let Ok(local) = socket.local_addr() else { return };
-        let ends = Ends { peer, local };
+        let ends = Ends { peer, local: canonical(local) };
         let Some(config) = config else { return self.serve(socket, ends, slot, deadline, stopping).await };
         let name = self.server.name;
         let handshake = async {

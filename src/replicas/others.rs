@@ -45,8 +45,8 @@ pub type Client = (Arc<ClientConfig>, ServerName<'static>);
 pub struct Others {
     /// `host:port`: a headless Service.
     pub address: String,
-    /// This replica's own address, which is not asked.
-    pub own: Option<IpAddr>,
+    /// This replica's own addresses, which are not asked.
+    pub own: Vec<IpAddr>,
     /// How to connect.
     pub connector: Connector,
 }
@@ -79,7 +79,7 @@ impl Others {
             Err(error) => return vec![(UNKNOWN, Err(format!("{}: {error}", self.address)))],
         };
         let mut addresses: Vec<SocketAddr> =
-            addresses.filter(|address| Some(address.ip().to_canonical()) != self.own).collect();
+            addresses.filter(|address| !self.own.contains(&address.ip().to_canonical())).collect();
         addresses.sort();
         addresses.dedup();
         let ask = |address| {

@@ -72,7 +72,7 @@ impl Replica {
     }
 
     fn others(&self) -> Others {
-        Others { address: self.address.to_string(), own: None, connector: Connector::Plain }
+        Others { address: self.address.to_string(), own: Vec::new(), connector: Connector::Plain }
     }
 }
 
@@ -235,7 +235,7 @@ async fn another_replica_answers_when_it_has_news() {
 #[tokio::test]
 async fn the_own_address_is_not_asked_and_one_that_is_gone_says_why() {
     let replica = Replica::start().await;
-    let own = Others { own: Some(replica.address.ip()), ..replica.others() };
+    let own = Others { own: vec![replica.address.ip()], ..replica.others() };
     assert!(own.ask(&[cart(1)]).await.is_empty());
     let gone = Others { address: "127.0.0.1:1".into(), ..replica.others() };
     assert!(gone.ask(&[cart(1)]).await[0].1.as_ref().is_err_and(|why| why.contains("refused")));

@@ -1,6 +1,6 @@
 //! Settings of the controller's process itself: nothing that Envoy is told depends on them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Default for Xds {
     fn default() -> Self {
         let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
         Self {
-            address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 18000)),
+            address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 18000)),
             tls: None,
             secrets: "lockgate-xds".to_owned(),
             service: "lockgate".to_owned(),

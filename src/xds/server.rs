@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -19,7 +19,7 @@ use super::service::Service;
 use super::status;
 use super::tls::Tls;
 use crate::identity::{Names, Role, Roles};
-use crate::listening::{Slot, Slots};
+use crate::listening::{self, Slot, Slots};
 
 /// Connections that may wait to be accepted. With the usual 128, some of a thousand clients that come back at once are
 /// reset. Linux takes no more than `net.core.somaxconn`, which is as much.
@@ -62,13 +62,7 @@ pub enum ServerError {
 /// # Errors
 /// [`ServerError::Listen`] names the address.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    let listen = || {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        socket.set_reuseaddr(true)?;
-        socket.bind(address)?;
-        socket.listen(BACKLOG)
-    };
-    listen().map_err(|source| ServerError::Listen { address, source })
+    listening::listen(address, BACKLOG).map_err(|source| ServerError::Listen { address, source })
 }
 
 /// Serves `service` until it is stopping and its streams have ended.
@@ -111,7 +105,7 @@ pub async fn serve_within(
             _ = stopping.wait_for(|stopping| *stopping) => break,
         };
         let (socket, address) = match accepted {
-            Ok(accepted) => accepted,
+            Ok((socket, address)) => (socket, listening::canonical(address)),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an xDS connection; going on");
                 // Out of file descriptors, most likely: without a pause this would spin.
@@ -205,7 +199,7 @@ pub(super) async fn admit(
 ) -> Result<Admitted, (Refused, String)> {
     let plain = match access {
         Access::PlainFromEverywhere => true,
-        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => true,
+        Access::PlainFromLoopback if address.ip().is_loopback() => true,
         Access::PlainFromLoopback => {
             let what = "plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear";
             return Err((Refused::PlainText, what.to_owned()));

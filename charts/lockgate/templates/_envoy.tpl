@@ -156,7 +156,7 @@ spec:
       args:
         - envoy-drain
         - --envoy-admin-address=unix:/run/envoy/admin.sock
-        - --listen=0.0.0.0:8003
+        - --listen=[::]:8003
         - --min-drain-time={{ .Values.envoy.drain.minSeconds }}s
         - --deadline={{ .Values.envoy.drain.deadlineSeconds }}s
         - --min-connections={{ .Values.envoy.drain.minConnections }}

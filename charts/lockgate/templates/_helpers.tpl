@@ -269,7 +269,7 @@ dnsPolicy: {{ . }}
   (list "xds" "secrets" "the pods of Envoy mount these Secrets; they are named after the release, see fullnameOverride")
   (list "xds" "service" "it is the Service of the chart, named after the release, see fullnameOverride")
   (list "xds" "peers" "it is the Service of the chart for this purpose")
-  (list "admin" "address" "the probes and the Services of the chart lead to 0.0.0.0:18001")
+  (list "admin" "address" "the probes and the Services of the chart lead to [::]:18001")
   (list "metrics" "address" "the Services of the chart lead there; use the value controller.metrics.tlsSecret")
   (list "metrics" "tls" "the pods of the controller mount it; use the value controller.metrics.tlsSecret")
   (list "leaderElection" "lease" "it is the Lease of the chart, named after the release, see fullnameOverride") -}}

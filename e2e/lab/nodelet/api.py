@@ -12,7 +12,15 @@ import urllib3
 from kubernetes import client, config, watch
 
 BIN, LAB, DIR = os.environ["BIN"], os.environ["LAB"], os.environ["DIR"]
-API_IP, DNS_IP = "10.96.0.1", "10.96.0.10"
+FAMILIES = os.environ.get("FAMILIES", "ipv4")  # ipv4, ipv6 or dual
+API_IP, DNS_IP = ("fd00:96::1", "fd00:96::a") if FAMILIES == "ipv6" else ("10.96.0.1", "10.96.0.10")
+
+
+def of_families(ipv4, ipv6):
+    """Those of the two addresses that the lab has, the one of its first family first."""
+    return {"ipv4": [ipv4], "ipv6": [ipv6], "dual": [ipv4, ipv6]}[FAMILIES]
+
+
 os.environ["PATH"] = PATH = f"{BIN}:{BIN}/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 settings = client.Configuration()

@@ -1,6 +1,7 @@
 """What `kubectl logs` needs of the kubelet's API: GET /containerLogs/NAMESPACE/POD/CONTAINER."""
 import http.server
 import os
+import socket
 import socketserver
 import ssl
 from urllib.parse import parse_qs, urlsplit
@@ -35,12 +36,13 @@ class Logs(http.server.BaseHTTPRequestHandler):
 
 
 class LogServer(socketserver.ThreadingTCPServer):  # an HTTPServer would look its own address up in DNS first
+    address_family = socket.AF_INET6
     allow_reuse_address = daemon_threads = True
 
 
 def serve_logs(pods):
     Logs.pods = pods
-    server = LogServer(("0.0.0.0", 10250), Logs)  # all nodes' addresses
+    server = LogServer(("::", 10250), Logs)  # all nodes' addresses
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{DIR}/pki/api.crt", f"{DIR}/pki/api.key")
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

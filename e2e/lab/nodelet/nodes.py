@@ -3,20 +3,20 @@ import threading
 
 from kubernetes import client
 
-from api import PATIENCE, UNREACHABLE, Stopped, now, v1
+from api import PATIENCE, UNREACHABLE, Stopped, now, of_families, v1
 
-NODES = {"node-1": "10.244.0.1", "node-2": "10.244.0.2"}
+NODES = {"node-1": of_families("10.244.0.1", "fd00:244::1"), "node-2": of_families("10.244.0.2", "fd00:244::2")}
 placing = threading.Lock()
 
 
 def register():
-    for node, ip in NODES.items():
+    for node, ips in NODES.items():
         labels = {"kubernetes.io/hostname": node, "kubernetes.io/os": "linux"}
         v1.create_node(client.V1Node(metadata=client.V1ObjectMeta(name=node, labels=labels)))
         amounts = {"cpu": "64", "memory": "64Gi", "pods": "500"}
         ready = {"type": "Ready", "status": "True", "reason": "Lab", "lastHeartbeatTime": now(), "lastTransitionTime": now()}
         v1.patch_node_status(node, {"status": {
-            "conditions": [ready], "addresses": [{"type": "InternalIP", "address": ip}], "capacity": amounts,
+            "conditions": [ready], "addresses": [{"type": "InternalIP", "address": ip} for ip in ips], "capacity": amounts,
             "allocatable": amounts, "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}})
         # Admission taints a new node as not ready, which keeps DaemonSets away. Nothing taints it again or waits
         # for its heartbeats: the controller that would do so is off.

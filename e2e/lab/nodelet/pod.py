@@ -8,11 +8,12 @@ import time
 from kubernetes import client
 
 import nodes
-from api import DIR, DNS_IP, LAB, PATIENCE, UNREACHABLE, NotYet, Stopped, event, follow, log, now, run, v1
+from api import (
+    DIR, DNS_IP, LAB, PATIENCE, UNREACHABLE, NotYet, Stopped, event, follow, log, now, of_families, run, v1)
 from container import Container
 from volumes import Volumes
 
-NODE_IP = nodes.NODES["node-1"]  # the machine, whichever node a pod is on
+NODE_IPS = nodes.NODES["node-1"]  # the machine, whichever node a pod is on
 pods = {}  # uid: Pod
 
 
@@ -24,7 +25,8 @@ class Pod:
         self.name = f"{self.meta.namespace}/{self.meta.name}"
         self.node = self.spec.node_name
         self.owner = next((owner.uid for owner in self.meta.owner_references or []), self.meta.uid)
-        self.ip = f"10.244.{number // 250}.{number % 250 + 2}"
+        self.ips = of_families(f"10.244.{number // 250}.{number % 250 + 2}", f"fd00:244::{number + 0x100:x}")
+        self.ip = self.ips[0]
         self.netns, self.veth, self.root = f"{LAB}-p{number}", f"veth{number}", f"{DIR}/pods/{number}"
         self.started, self.reported, self.since = now(), None, {}
         self.stop, self.grace = threading.Event(), 0
@@ -88,11 +90,14 @@ class Pod:
         run(f"ip netns add {self.netns}")
         run(f"ip link add {self.veth} type veth peer name eth0 netns {self.netns}")
         run(f"ip link set {self.veth} master cni0 up")
-        # A /32, so that pods reach each other through the node and never over the bridge alone: answers from
+        run(f"ip -n {self.netns} link set lo up")
+        run(f"ip -n {self.netns} link set eth0 up")
+        # A /32 (or /128), so that pods reach each other through the node and never over the bridge alone: answers from
         # behind a Service would otherwise miss its address translation where br_netfilter is not loaded.
-        for command in ("link set lo up", "link set eth0 up", f"addr add {self.ip}/32 dev eth0",
-                        f"route add {NODE_IP} dev eth0", f"route add default via {NODE_IP}"):
-            run(f"ip -n {self.netns} {command}")
+        for ip, node in zip(self.ips, NODE_IPS):
+            family, own = ("-6", f"{ip}/128 dev eth0 nodad") if ":" in ip else ("-4", f"{ip}/32 dev eth0")
+            for command in (f"addr add {own}", f"route add {node} dev eth0", f"route add default via {node} dev eth0"):
+                run(f"ip -n {self.netns} {family} {command}")
         # As container runtimes have it: who is not root may bind port 80 of a pod.
         run(f"ip netns exec {self.netns} sysctl -qw net.ipv4.ip_unprivileged_port_start=0")
 
@@ -120,7 +125,8 @@ class Pod:
             return (getattr(self.meta, name.removeprefix("metadata.")) or {}).get(key, "")
         return {"metadata.name": self.meta.name, "metadata.namespace": self.meta.namespace, "metadata.uid": self.meta.uid,
                 "spec.nodeName": self.node, "spec.serviceAccountName": self.spec.service_account_name or "default",
-                "status.podIP": self.ip, "status.podIPs": self.ip, "status.hostIP": nodes.NODES.get(self.node, NODE_IP),
+                "status.podIP": self.ip, "status.podIPs": ",".join(self.ips),
+                "status.hostIP": nodes.NODES.get(self.node, NODE_IPS)[0],
                 }.get(path, "")
 
     def states(self):
@@ -170,8 +176,8 @@ class Pod:
                     "started": c.started, "restartCount": max(c.restarts, 0)}
 
         body = {
-            "phase": phase, "podIP": self.ip, "podIPs": [{"ip": self.ip}], "startTime": self.started,
-            "hostIP": nodes.NODES[self.node], "hostIPs": [{"ip": nodes.NODES[self.node]}],
+            "phase": phase, "podIP": self.ip, "podIPs": [{"ip": ip} for ip in self.ips], "startTime": self.started,
+            "hostIP": nodes.NODES[self.node][0], "hostIPs": [{"ip": ip} for ip in nodes.NODES[self.node]],
             "conditions": [{"type": t, "status": str(value), "lastTransitionTime": since}
                            for t, (value, since) in self.since.items()],
             "initContainerStatuses": [status(c) for c in self.init_containers],

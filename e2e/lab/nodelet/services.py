@@ -12,10 +12,11 @@ def follow_services():
         meta, spec = service.metadata, service.spec
         if kind == "DELETED" or spec.type != "LoadBalancer" or spec.load_balancer_class or meta.uid in given:
             return
-        ip = spec.load_balancer_ip or f"10.245.{len(given) // 250}.{len(given) % 250 + 1}"
+        own = {"IPv4": f"10.245.{len(given) // 250}.{len(given) % 250 + 1}", "IPv6": f"fd00:245::{len(given) + 1:x}"}
+        ips = [spec.load_balancer_ip] if spec.load_balancer_ip else [own[family] for family in spec.ip_families]
         try:
             v1.patch_namespaced_service_status(
-                meta.name, meta.namespace, {"status": {"loadBalancer": {"ingress": [{"ip": ip}]}}})
+                meta.name, meta.namespace, {"status": {"loadBalancer": {"ingress": [{"ip": ip} for ip in ips]}}})
         except client.ApiException as e:
             if e.status != 404:
                 raise

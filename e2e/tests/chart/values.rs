@@ -79,7 +79,7 @@ fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
         ("settings.xds.secrets=edge", "fullnameOverride"),
         ("settings.xds.service=edge", "fullnameOverride"),
         ("settings.xds.peers=edge:18000", "Service of the chart"),
-        ("settings.admin.address=127.0.0.1:19001", "0.0.0.0:18001"),
+        ("settings.admin.address=127.0.0.1:19001", "[::]:18001"),
         ("settings.metrics.address=0.0.0.0:19002", "controller.metrics.tlsSecret"),
         ("settings.metrics.tls=/etc/lockgate/metrics", "controller.metrics.tlsSecret"),
         ("settings.leaderElection.lease=edge", "fullnameOverride"),

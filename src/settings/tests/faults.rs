@@ -318,7 +318,7 @@ fn values_that_contradict_each_other() {
         (
             "admin: {address: '127.0.0.1:18000'}",
             "1:9",
-            &["admin.address: 127.0.0.1:18000 is taken by xds.address (0.0.0.0:18000)"],
+            &["admin.address: 127.0.0.1:18000 is taken by xds.address ([::]:18000)"],
         ),
         ("xds: {address: '127.0.0.1:18001'}", "1:7", &["xds.address: ", "a port of its own"]),
         (

@@ -1,0 +1,93 @@
+//! Sockets of servers, and the addresses of their clients.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use rustix::io::Errno;
+use tokio::net::{TcpListener, TcpSocket};
+
+/// How many connections may wait to be accepted, unless a server says otherwise.
+pub const BACKLOG: u32 = 1024;
+
+/// Listens on `address`. On `[::]`, IPv4 clients are taken too, and where the machine has no IPv6, they alone.
+pub fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    with_fallback(address, |address| bind(address, backlog))
+}
+
+/// The address of a client as others know it: an IPv4 client of a socket for both families is `::ffff:10.0.0.1` there.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    if is_every_address_of_ipv6(address) {
+        // The default is that of the sysctl `net.ipv6.bindv6only`.
+        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    socket.bind(address)?;
+    socket.listen(backlog)
+}
+
+/// Binds `0.0.0.0` instead of `[::]` where there is no IPv6: the kernel has none, or a sandbox forbids it.
+fn with_fallback<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let bound = bind(address);
+    let without_ipv6 = |error: &io::Error| {
+        let known = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].map(Errno::raw_os_error);
+        error.raw_os_error().is_some_and(|code| known.contains(&code))
+    };
+    match bound {
+        Err(error) if is_every_address_of_ipv6(address) && without_ipv6(&error) => {
+            let ipv4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+            tracing::info!(%error, "no IPv6 on this machine: listening on {ipv4} instead of {address}");
+            bind(ipv4)
+        }
+        bound => bound,
+    }
+}
+
+fn is_every_address_of_ipv6(address: SocketAddr) -> bool {
+    matches!(address.ip(), IpAddr::V6(ip) if ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::cell::RefCell;
+
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_socket_takes_both_families_and_shows_each_as_it_is() {
+        let listener = listen("[::]:0".parse().unwrap(), 16).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for own in ["127.0.0.1", "::1"] {
+            let own: IpAddr = own.parse().unwrap();
+            let _client = TcpStream::connect((own, port)).await.unwrap();
+            let (_, peer) = listener.accept().await.unwrap();
+            assert_eq!(canonical(peer).ip(), own);
+        }
+    }
+
+    #[test]
+    fn without_ipv6_every_address_is_that_of_ipv4() {
+        let tried = |address: &str, error: Errno| {
+            let asked = RefCell::new(Vec::new());
+            let bound = with_fallback(address.parse().unwrap(), |address| {
+                asked.borrow_mut().push(address.to_string());
+                if address.is_ipv6() { Err(error.into()) } else { Ok(()) }
+            });
+            (bound.is_ok(), asked.take())
+        };
+        for error in [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL] {
+            assert_eq!(tried("[::]:80", error), (true, vec!["[::]:80".to_owned(), "0.0.0.0:80".to_owned()]));
+            assert_eq!(tried("[::1]:80", error), (false, vec!["[::1]:80".to_owned()]));
+        }
+        assert_eq!(tried("[::]:80", Errno::ADDRINUSE), (false, vec!["[::]:80".to_owned()]));
+        assert_eq!(tried("0.0.0.0:80", Errno::ADDRINUSE), (true, vec!["0.0.0.0:80".to_owned()]));
+    }
+}
