@@ -45,14 +45,25 @@ pub enum Case {
     Memory,
     /// One change of endpoints for many clients.
     FanOut,
+    /// An edit of an Ingress with TLS.
+    Edit,
     /// New hosts through real Envoys.
     Envoy,
 }
 
 impl Case {
     /// All, in the order of the page.
-    pub const ALL: [Self; 8] =
-        [Self::Cold, Self::Ingress, Self::Endpoint, Self::Burst, Self::Churn, Self::Memory, Self::FanOut, Self::Envoy];
+    pub const ALL: [Self; 9] = [
+        Self::Cold,
+        Self::Ingress,
+        Self::Endpoint,
+        Self::Burst,
+        Self::Churn,
+        Self::Memory,
+        Self::FanOut,
+        Self::Edit,
+        Self::Envoy,
+    ];
 
     /// As it is called on the command line.
     pub fn as_str(self) -> &'static str {
@@ -64,6 +75,7 @@ impl Case {
             Case::Churn => "churn",
             Case::Memory => "memory",
             Case::FanOut => "fanout",
+            Case::Edit => "edit",
             Case::Envoy => "envoy",
         }
     }
@@ -78,6 +90,7 @@ impl Case {
             Case::Churn => "Churn",
             Case::Memory => "Memory",
             Case::FanOut => "Fan-out",
+            Case::Edit => "One edit of an Ingress with TLS",
             Case::Envoy => "Through real Envoys",
         }
     }
@@ -98,13 +111,14 @@ impl Case {
                  ever was."
             }
             Case::FanOut => fanout::ABOUT,
+            Case::Edit => changes::ABOUT_EDIT,
             Case::Envoy => envoys::ABOUT,
         }
     }
 
     /// Whether it shares a running controller with others.
     fn in_session(self) -> bool {
-        !matches!(self, Case::FanOut | Case::Envoy)
+        !matches!(self, Case::FanOut | Case::Edit | Case::Envoy)
     }
 
     /// Whether it is measured at every size, and not only at the main one.
@@ -196,6 +210,7 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
                     written(page);
                 }
             }
+            bench.edits_with_tls(size, page, &mut written).await;
             bench.through_envoys(size, page, &mut written).await;
         }
     }
@@ -252,6 +267,25 @@ impl Bench {
                     self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
                     written(page);
                 }
+            }
+        }
+    }
+
+    /// Edits while all Ingresses have TLS, for which they are changed and changed back.
+    async fn edits_with_tls(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
+        if !self.wants(Case::Edit, size) {
+            return;
+        }
+        for secure in [true, false] {
+            if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
+                return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
+            }
+            let parties = if secure { self.options.parties.clone() } else { Vec::new() };
+            for party in &parties {
+                let started = Instant::now();
+                let figures = self.guard.clone().over(self.edits(party, size)).await;
+                self.note(page, Case::Edit, (size, format!("{} with TLS", short(size))), party, started, figures);
+                written(page);
             }
         }
     }

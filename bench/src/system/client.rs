@@ -178,6 +178,11 @@ impl Client {
     }
 
     fn hosts(&mut self, body: &[u8]) {
+        for change in sight::markers(body) {
+            if self.has_changes.insert(change) {
+                self.shared.saw(Sight::Change(change));
+            }
+        }
         for host in sight::hosts(body) {
             match host.checked_sub(FIRST_SPARE) {
                 None => {

@@ -26,7 +26,7 @@ const SYNCING: usize = 20;
 pub enum Sight {
     /// A host that was not there at the start.
     Host(usize),
-    /// A change of endpoints.
+    /// A change of endpoints, or of a path.
     Change(usize),
 }
 

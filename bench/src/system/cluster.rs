@@ -244,6 +244,16 @@ impl Api {
         Ok(write(&mut self.connection, Method::PUT, &path, &object).await?.0)
     }
 
+    /// Edits the path of Ingress number `index`, which has TLS.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn edit(&mut self, index: usize, change: usize) -> anyhow::Result<Written> {
+        let object = objects::edited_ingress(index, change);
+        let path = format!("{}/{}", Kind::Ingress.path(), name(index));
+        Ok(write(&mut self.connection, Method::PUT, &path, &object).await?.0)
+    }
+
     /// Deletes Ingress number `index`.
     ///
     /// # Errors

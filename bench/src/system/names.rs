@@ -10,7 +10,7 @@ pub const HOST_PREFIX: &str = "b-";
 pub const NAME_DIGITS: usize = 6;
 /// What all hosts end with.
 pub const DOMAIN: &[u8] = b".bench.example";
-/// Addresses that an endpoint change writes begin with this; no other does.
+/// Addresses that an endpoint change writes, and paths that an edit writes, have this; no other does.
 pub const MARKER_NETWORK: &str = "10.200.";
 /// The first number of objects that are written while something is measured; those before it make up the cluster.
 pub const FIRST_SPARE: usize = 900_000;
@@ -28,6 +28,11 @@ pub fn host(index: usize) -> String {
 /// An address of EndpointSlice number `index`.
 pub fn address(index: usize, endpoint: usize) -> String {
     format!("10.{}.{}.{}", 64 + (index >> 14 & 63), index >> 7 & 127, (index & 127) << 1 | endpoint & 1)
+}
+
+/// The path that change number `change` writes.
+pub fn marked_path(change: usize) -> String {
+    format!("/{}/edited", marked_address(change))
 }
 
 /// The address that endpoint change number `change` writes; up to 65,536 can be told apart.

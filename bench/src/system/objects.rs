@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::names::{CLASS, NAMESPACE, address, host, marked_address, name};
+use super::names::{CLASS, NAMESPACE, address, host, marked_address, marked_path, name};
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +93,15 @@ pub fn slice(index: usize, addresses: [String; 2], port: u16) -> Value {
 /// The same after a change that can be told by its number.
 pub fn changed_slice(index: usize, change: usize) -> Value {
     slice(index, [marked_address(change), address(index, 1)], 8080)
+}
+
+/// Ingress number `index` with TLS after a change that can be told by its number: another path.
+pub fn edited_ingress(index: usize, change: usize) -> Value {
+    let mut ingress = ingress(index, index, Some(&secret(index)));
+    let path = &mut ingress["spec"]["rules"][0]["http"]["paths"][0];
+    path["path"] = marked_path(change).into();
+    path["pathType"] = "Exact".into();
+    ingress
 }
 
 /// Ingress number `index`, with the host of that number, to the Service number `backend`; with TLS by a Secret.

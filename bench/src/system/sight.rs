@@ -204,8 +204,16 @@ fn number(bytes: &[u8]) -> Option<usize> {
 
 /// The number of the endpoint change in these bytes.
 pub fn marker(bytes: &[u8]) -> Option<usize> {
-    let at = memmem::find(bytes, MARKER_NETWORK.as_bytes())? + MARKER_NETWORK.len();
-    let rest = bytes.get(at..)?;
+    markers(bytes).next()
+}
+
+/// The numbers of all changes in these bytes.
+pub fn markers(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    memmem::find_iter(bytes, MARKER_NETWORK).filter_map(move |at| change(bytes.get(at + MARKER_NETWORK.len()..)?))
+}
+
+/// The number of a change whose two bytes begin the text.
+fn change(rest: &[u8]) -> Option<usize> {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
     let (high, low) = std::str::from_utf8(&rest[..end]).ok()?.split_once('.')?;
     Some(high.parse::<usize>().ok()? << 8 | low.parse::<usize>().ok()?)
@@ -223,6 +231,8 @@ mod tests {
         let text = format!("\n\x0c{}\x10\x01", names::marked_address(0x1234));
         assert_eq!(marker(text.as_bytes()), Some(0x1234));
         assert_eq!(marker(names::address(77, 1).as_bytes()), None);
+        let text = format!("{}2{}", names::marked_path(7), names::marked_path(0x201));
+        assert_eq!(markers(text.as_bytes()).collect::<Vec<_>>(), [7, 0x201]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::session::Session;
-use super::{Bench, Figure, LIMIT};
+use super::{Bench, Figure, LIMIT, Party};
 use crate::report::Unit;
 use crate::stats::percentile;
 use crate::system::clients::Sight;
@@ -21,6 +21,9 @@ pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to wh
 
 pub const ABOUT_ENDPOINT: &str =
     "One EndpointSlice gets another address. As above; until the address is at the client.";
+
+pub const ABOUT_EDIT: &str = "All Ingresses have TLS, by ten Secrets, and the path of one of them is edited. As above; until \
+    the new path is at the client. A listener whose filter chains name their routes need not change.";
 
 /// The most and the fewest changes of a series.
 const MOST: usize = 100;
@@ -53,6 +56,23 @@ impl Bench {
             series.took(session, &written, at)?;
         }
         series.figures(session).await
+    }
+
+    /// Edits of paths of Ingresses with TLS.
+    pub(super) async fn edits(&mut self, party: &Party, size: usize) -> anyhow::Result<Vec<Figure>> {
+        let (mut session, _) = self.open(party, size, 1).await?;
+        // Beyond Contour's longest wait.
+        let pause = Duration::from_millis(if party.which == Which::Contour { 600 } else { 100 });
+        let budget = self.options.budget;
+        let mut series = Series::start(&mut session).await?;
+        while series.goes_on(budget) {
+            tokio::time::sleep(pause).await;
+            self.change += 1;
+            let written = session.api.edit(self.change * 7919 % size, self.change).await?;
+            let at = session.clients.saw(Sight::Change(self.change), LIMIT).await?;
+            series.took(&mut session, &written, at)?;
+        }
+        series.figures(&mut session).await
     }
 
     /// One change of endpoints; when the last client had it.
