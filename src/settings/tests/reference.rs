@@ -22,6 +22,26 @@ fn the_reference_and_the_schema_are_up_to_date() {
     }
 }
 
+/// docs/defaults.md: its examples are settings, and its table names keys.
+#[test]
+fn the_comparison_of_defaults_names_keys_and_settings_that_there_are() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/defaults.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let examples: Vec<&str> = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        assert!(!read(example).origins.is_empty(), "{example}");
+    }
+    let rows = text.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit_once(" | ").map(|(_, last)| last));
+    let names = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).filter(|name| !name.contains('/'));
+    let mut found = 0;
+    for name in names.filter(|name| name.contains('.') || *name == "namespaceOwnership") {
+        assert!(super::super::keys::key(name).is_some(), "{name} is no key");
+        found += 1;
+    }
+    assert!(found > 20, "only {found} keys");
+}
+
 /// The schema at `path`.
 fn at<'a>(schema: &'a Json, path: &str) -> &'a Json {
     let pointer: String = path.split('.').map(|part| format!("/properties/{part}")).collect();
