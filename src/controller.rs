@@ -3,6 +3,7 @@
 //! It runs on a thread of its own, for a translation may take a while and streams must not wait for it. What happens
 //! during one pass becomes one further pass: no queue of passes, no hold-off.
 
+mod deletions;
 mod kept;
 mod report;
 mod views;
@@ -22,11 +23,12 @@ use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
-use crate::source::objects::{Kind, ObjectKey, Objects};
+use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::source::resources::FILE;
 use crate::translate::problem::{Problems, shorten};
 use crate::translate::{Dirty, Translator};
 
+use deletions::Deletions;
 use kept::Replicas;
 pub use views::{Served, View, Views};
 
@@ -45,6 +47,8 @@ pub struct Controller {
     inspection: watch::Sender<Arc<Inspection>>,
     objects: Objects,
     unlisted: BTreeSet<Kind>,
+    /// Deletions that do not count yet.
+    deletions: Deletions,
     translator: Translator,
     /// What has changed and is not translated yet, as long as lists are missing.
     dirty: Dirty,
@@ -100,6 +104,7 @@ impl Controller {
             inspection,
             objects: Objects::default(),
             unlisted: Kind::ALL.into_iter().collect(),
+            deletions: Deletions::default(),
             translator: Translator::default(),
             dirty: Dirty::everything(),
             settings_changed: false,
@@ -125,7 +130,8 @@ impl Controller {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
             let mut pass = Pass::default();
-            let due = self.views.due().into_iter().chain(self.views.quota.get_mut().due()).chain(self.validity_due());
+            let due = self.views.due().into_iter().chain(self.views.quota.get_mut().due());
+            let due = due.chain(self.validity_due()).chain(self.deletions.due());
             let event = match due.min() {
                 None => events.blocking_recv(),
                 Some(due) => match timer.block_on(async { tokio::time::timeout_at(due.into(), events.recv()).await }) {
@@ -135,11 +141,12 @@ impl Controller {
             };
             let Some(event) = event else { return Ok(()) };
             report::suppressed(self.views.quota.get_mut());
-            self.take(event, &mut pass);
+            self.receive(event, Instant::now(), &mut pass);
             for _ in 1..EVENTS_A_PASS {
                 let Ok(event) = events.try_recv() else { break };
-                self.take(event, &mut pass);
+                self.receive(event, Instant::now(), &mut pass);
             }
+            self.end_deletions(Instant::now(), &mut pass);
             self.take_time(SystemTime::now(), &mut pass);
             self.pass(pass);
         }
@@ -158,6 +165,50 @@ impl Controller {
         for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
             let reference = ObjectRef::new(Kind::Secret.as_str(), &key.namespace, &key.name);
             self.changed(Kind::Secret, reference, [key], pass);
+        }
+    }
+
+    /// Receives one event at the time `now`: a deletion that comes by itself waits, all else is applied.
+    fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
+        match &event {
+            Event::Deleted(kind, key) => {
+                let service = translated_by(&self.objects, *kind, key).filter(|_| *kind == Kind::EndpointSlice);
+                if self.deletions.put(*kind, service.unwrap_or_else(|| namespace_of(key)), key, now) {
+                    return self.leave(*kind, key, pass);
+                }
+            }
+            Event::Applied(object) => {
+                let (kind, key) = (object.kind(), &object.meta().key);
+                let group = match object {
+                    Object::EndpointSlice(slice) => slice.service_key(),
+                    _ => namespace_of(key),
+                };
+                for key in self.deletions.applied(kind, group, key) {
+                    self.take(Event::Deleted(kind, key), pass);
+                }
+            }
+            Event::Listed(kind, _) => self.deletions.listed(*kind),
+            _ => {}
+        }
+        self.take(event, pass);
+    }
+
+    /// Lets an Ingress whose deletion waits lose to every other: what stands for it need not have its name.
+    fn leave(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
+        // One that could not be read whole would be taken for one that could.
+        if kind != Kind::Ingress || self.objects.misencoded(kind, key).is_some() {
+            return;
+        }
+        let ingress = self.objects.ingresses.get(key).filter(|ingress| !ingress.meta.terminating);
+        let Some(mut ingress) = ingress.cloned() else { return };
+        Arc::make_mut(&mut ingress).meta.terminating = true;
+        self.take(Event::Applied(Object::Ingress(ingress)), pass);
+    }
+
+    /// Applies the deletions that have waited long enough by `now`.
+    fn end_deletions(&mut self, now: Instant, pass: &mut Pass) {
+        while let Some((kind, key)) = self.deletions.take_due(now) {
+            self.take(Event::Deleted(kind, key), pass);
         }
     }
 
@@ -382,6 +433,11 @@ fn translated_by(objects: &Objects, kind: Kind, key: &ObjectKey) -> Option<Objec
         Kind::EndpointSlice => objects.service_of(key),
         _ => Some(key.clone()),
     }
+}
+
+/// What stands for all objects of the namespace of `key`.
+fn namespace_of(key: &ObjectKey) -> ObjectKey {
+    ObjectKey { namespace: key.namespace.clone(), name: Arc::from("") }
 }
 
 fn key_of(object: &ObjectRef) -> ObjectKey {

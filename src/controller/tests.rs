@@ -13,6 +13,7 @@ use super::*;
 use crate::settings::ExternalNames;
 use crate::snapshot::{ApiVersion, Snapshot};
 use crate::source::objects::{AddressType, Meta, Object, SECRET_DELETED};
+use crate::translate::problem::Reason;
 use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
 use crate::translate::{Translation, translate};
 
@@ -248,6 +249,71 @@ fn a_deleted_secret_that_is_evicted_is_translated_again() {
     let whole = translate(&controller.objects, &settings);
     assert!(whole.model.https.is_empty());
     assert_eq!(controller.translator.model(), &whole.model);
+}
+
+/// A controller that serves the host `x.com` by the Ingress `shop`.
+fn serving() -> Controller {
+    let mut controller = controller(&Settings::default());
+    let mut pass = Pass::default();
+    let (now, shop) = (Instant::now(), ingress("shop").host("x.com").path("Prefix", "/", "a:80"));
+    Kind::ALL.into_iter().for_each(|kind| controller.receive(Event::Listed(kind, Vec::new()), now, &mut pass));
+    for object in [class("ours").into(), service("a").port("http", 80).into(), shop.into()] {
+        controller.receive(Event::Applied(object), now, &mut pass);
+    }
+    controller.pass(pass);
+    controller
+}
+
+/// The Ingresses that a pass at the time `now` leaves after `event`.
+fn ingresses_after(controller: &mut Controller, event: Option<Event>, now: Instant) -> Vec<String> {
+    let mut pass = Pass::default();
+    if let Some(event) = event {
+        controller.receive(event, now, &mut pass);
+    }
+    controller.end_deletions(now, &mut pass);
+    controller.pass(pass);
+    controller.objects.ingresses.keys().map(|key| key.name.to_string()).collect()
+}
+
+#[test]
+fn an_object_that_is_back_at_once_was_never_gone() {
+    let (mut controller, now) = (serving(), Instant::now());
+    let (shop, key) = (ingress("shop").host("x.com").path("Prefix", "/new", "a:80"), ObjectKey::new("shop", "shop"));
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::Ingress, key.clone())), now), ["shop"]);
+    assert_eq!(controller.deletions.due(), Some(now + deletions::GRACE), "the loop wakes up for it");
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(shop.into())), now), ["shop"]);
+    assert_eq!(controller.deletions.due(), None);
+    assert_eq!(ingresses_after(&mut controller, None, now + deletions::GRACE), ["shop"]);
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::Ingress, key)), now), ["shop"]);
+    assert!(ingresses_after(&mut controller, None, now + deletions::GRACE).is_empty());
+}
+
+#[test]
+fn an_object_of_another_name_ends_the_wait_of_a_deleted_one() {
+    let (mut controller, now) = (serving(), Instant::now());
+    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "shop"));
+    assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["shop"]);
+    let renamed = ingress("store").host("x.com").path("Prefix", "/", "a:80");
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(renamed.into())), now), ["store"]);
+    assert!(controller.problems.is_empty(), "never two for one host: {:?}", controller.problems);
+    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "store"));
+    assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["store"]);
+    let listed = Event::Listed(Kind::Ingress, Vec::new());
+    assert!(ingresses_after(&mut controller, Some(listed), now).is_empty(), "a list says what there is");
+    assert_eq!(controller.deletions.due(), None);
+}
+
+#[test]
+fn a_host_of_a_deleted_ingress_is_anybodys_at_once() {
+    let (mut controller, now) = (serving(), Instant::now());
+    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "shop"));
+    assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["shop"]);
+    assert!(controller.translator.model().http.values().any(|host| !host.routes.is_empty()), "it is served meanwhile");
+    let other = ingress("other").namespace("other").created(9).host("x.com").path("Prefix", "/", "b:80");
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(other.into())), now), ["other", "shop"]);
+    let conflicted = controller.problems.iter().filter(|problem| problem.reason == Reason::Conflicted);
+    let conflicted: Vec<&str> = conflicted.map(|problem| &*problem.object.name).collect();
+    assert_eq!(conflicted, ["shop"]);
 }
 
 #[test]

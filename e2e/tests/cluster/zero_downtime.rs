@@ -174,6 +174,33 @@ async fn a_rolling_restart_of_the_backends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_ingress_replaced_by_force() {
+    const TIMES: usize = 10;
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "10 times kubectl replace --force of the Ingress").await;
+    let ingress = super::first::ingress("echo", &shop.host, "echo");
+    for _ in 0..TIMES {
+        shop.space.kubectl(&["replace", "--force", "--filename", "-"], &ingress).await;
+        shop.load[0].answers(200).await;
+    }
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_replaced_by_force() {
+    const TIMES: usize = 10;
+    let lab = Lab::alone().await;
+    let shop = Shop::open(&lab, "10 times kubectl replace --force of the Service").await;
+    let service = echo("echo").yaml();
+    let service = service.split("---\n").find(|text| text.contains("kind: Service")).expect("a Service").to_owned();
+    for _ in 0..TIMES {
+        shop.space.kubectl(&["replace", "--force", "--filename", "-"], &service).await;
+        shop.load[0].answers(200).await;
+    }
+    shop.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kill_9_of_the_leader() {
     let lab = Lab::alone().await;
     let shop = Shop::open(&lab, "kill -9 of the leader").await;
