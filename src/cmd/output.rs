@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Output {
-    /// Form of what is printed: for people, or for programs
+    /// Output format: for people, or for programs
     #[arg(long = "output", short = 'o', value_name = "FORM", value_enum, default_value_t = Form::Text)]
     form: Form,
 }
 
-/// Form of what is printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// For people

@@ -187,7 +187,7 @@ fn is_read(controller: &mut Controller, event: Event) -> bool {
     changed.iter().any(|object| object.is_read)
 }
 
-/// The log names at INFO what is read, and the rest of a large cluster at DEBUG.
+/// The log has objects that something served depends on at INFO, and all others at DEBUG.
 #[test]
 fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
     let mut controller = controller(&Settings::default());

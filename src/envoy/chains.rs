@@ -45,7 +45,7 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
 /// The listeners for TLS, and the routes of all hosts behind it, following a model that changes.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// What the listeners have of each host: a hash of what it is presented with, and of its origins without
+    /// What each host contributes to the listeners: a hash of its certificate settings and of its origins without
     /// their generations, or [`REFUSED`].
     hosts: BTreeMap<Host, u64>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes lead nowhere.

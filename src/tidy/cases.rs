@@ -142,7 +142,11 @@ fn table() -> String {
          What the xDS server does, case by case, and the tests that show it. Written by `make docs` from \
          [cases.txt](../src/tidy/cases.txt) and the names of the tests; not to be edited by hand.\n\n\
          Variants: SotW is state of the world; ADS is one aggregated stream, separate one stream for each type; Fetch \
-         the unary methods; REST is JSON over HTTP.\n",
+         the unary methods; REST is JSON over HTTP.\n\n\
+         In tests whose path begins with `xds::tests` the client is simulated; it keeps to the protocol, and to what was \
+         observed of the client that it plays. Where Envoy and gRPC libraries behave differently, these tests play both. \
+         Tests in `e2e` run a real Envoy 1.40 or a real grpcio client; for a case without one, the simulated client is all \
+         that this table can show.\n",
     );
     let (shown, mut group) = (shown_by(), "");
     for case in cases() {

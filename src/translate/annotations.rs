@@ -144,7 +144,7 @@ fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
     set_of(names)
 }
 
-/// What is unknown or misplaced among the annotations of a Service, or restricts access for another controller.
+/// Reports annotations of a Service that are unknown, misplaced, or restrict access for another controller.
 pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
     let mut reader = Reader::new(meta, Kind::Service);
     reader.unknown(&SERVICE_KEYS, &INGRESS_KEYS, "an Ingress");

@@ -401,7 +401,7 @@ mod tests {
         let taken = LARGE_ONES.clone().acquire_many_owned(everything).await.unwrap();
         let mut requests = Requests::<DiscoveryRequest>::new(body(framed(&[large]), &[]));
         assert!(requests.message().now_or_never().is_none(), "there is no allowance left");
-        // A stream drops the wait whenever a snapshot arrives. Whoever asks next is behind it all the same.
+        // A stream cancels this wait whenever a snapshot arrives. Its place in the queue stays: the next waiter is behind it.
         let mut next = Box::pin(LARGE_ONES.clone().acquire_many_owned(everything));
         assert!(next.as_mut().now_or_never().is_none());
         drop(taken);

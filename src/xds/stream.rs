@@ -4,8 +4,8 @@
 //! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
 //! gates and timers; no stream waits for another.
 
+mod desired;
 mod earlier;
-mod looking;
 mod other;
 mod sending;
 
