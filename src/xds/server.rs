@@ -199,7 +199,7 @@ pub(super) async fn admit(
 ) -> Result<Admitted, (Refused, String)> {
     let plain = match access {
         Access::PlainFromEverywhere => true,
-        Access::PlainFromLoopback if address.ip().is_loopback() => true,
+        Access::PlainFromLoopback if address.ip().to_canonical().is_loopback() => true,
         Access::PlainFromLoopback => {
             let what = "plain text is for loopback only; give --xds-tls DIR, or --xds-tls off to send secrets in clear";
             return Err((Refused::PlainText, what.to_owned()));
