@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Benchmarks of the whole system beside Contour, on a real API server; about 15 minutes.
-# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout edit envoy), SIZES=1k,10k, MAIN=10k, WHO=lockgate
+# Benchmarks of the whole system beside Contour, on a real API server; about 20 minutes.
+# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout edit envoy request), SIZES=1k,10k, MAIN=10k, WHO=lockgate
 #      (lockgate contour lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds), BUDGET=10 (seconds for a
 #      series), QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written when everything is measured.
 #      LOCKGATE, CONTOUR, ENVOY, BIN: programs that are there already.

@@ -12,6 +12,8 @@ use crate::peer::Server;
 pub enum Unit {
     /// Milliseconds.
     Ms,
+    /// Microseconds.
+    Us,
     /// A number of things.
     Count,
     /// Bytes.
@@ -37,6 +39,7 @@ impl fmt::Display for Value {
             Value::Number(value, unit) => {
                 let unit = match unit {
                     Unit::Ms => " ms",
+                    Unit::Us => " µs",
                     Unit::Count => "",
                     Unit::Bytes => " B",
                     Unit::KiB => " KiB",

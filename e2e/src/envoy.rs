@@ -48,7 +48,7 @@ impl Envoy {
         Self::launch_with_flags(bootstrap, admin, &[])
     }
 
-    /// The same with flags of its own: `--drain-time-s`.
+    /// The same with flags of its own: `--drain-time-s`, or `--concurrency` instead of 2.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -186,8 +186,11 @@ pub fn validate(bootstrap: &str) -> Result<String, String> {
 
 fn launch(directory: &tempfile::TempDir, flags: &[String]) -> Process {
     let bootstrap = directory.path().join("bootstrap.yaml").display().to_string();
-    let mut args =
-        vec!["--config-path", &bootstrap, "--use-dynamic-base-id", "--concurrency", "2", "--log-level", "info"];
+    let mut args = vec!["--config-path", &bootstrap, "--use-dynamic-base-id", "--log-level", "info"];
+    // Envoy does not take a flag twice.
+    if !flags.iter().any(|flag| flag == "--concurrency") {
+        args.extend(["--concurrency", "2"]);
+    }
     args.extend(flags.iter().map(String::as_str));
     Process::start("envoy", &binary(), &args, &directory.path().join("envoy.log"))
 }

@@ -7,6 +7,7 @@ mod changes;
 mod churn;
 mod envoys;
 mod fanout;
+mod requests;
 mod session;
 
 use std::path::PathBuf;
@@ -49,11 +50,13 @@ pub enum Case {
     Edit,
     /// New hosts through real Envoys.
     Envoy,
+    /// Requests through a real Envoy.
+    Request,
 }
 
 impl Case {
     /// All, in the order of the page.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cold,
         Self::Ingress,
         Self::Endpoint,
@@ -63,6 +66,7 @@ impl Case {
         Self::FanOut,
         Self::Edit,
         Self::Envoy,
+        Self::Request,
     ];
 
     /// As it is called on the command line.
@@ -77,6 +81,7 @@ impl Case {
             Case::FanOut => "fanout",
             Case::Edit => "edit",
             Case::Envoy => "envoy",
+            Case::Request => "request",
         }
     }
 
@@ -92,6 +97,7 @@ impl Case {
             Case::FanOut => "Fan-out",
             Case::Edit => "One edit of an Ingress with TLS",
             Case::Envoy => "Through real Envoys",
+            Case::Request => "One request",
         }
     }
 
@@ -113,12 +119,13 @@ impl Case {
             Case::FanOut => fanout::ABOUT,
             Case::Edit => changes::ABOUT_EDIT,
             Case::Envoy => envoys::ABOUT,
+            Case::Request => requests::ABOUT,
         }
     }
 
     /// Whether it shares a running controller with others.
     fn in_session(self) -> bool {
-        !matches!(self, Case::FanOut | Case::Edit | Case::Envoy)
+        !matches!(self, Case::FanOut | Case::Edit | Case::Envoy | Case::Request)
     }
 
     /// Whether it is measured at every size, and not only at the main one.
@@ -242,31 +249,42 @@ impl Bench {
         eprintln!("== [{:.0} s] {what}", self.started.elapsed().as_secs_f64());
     }
 
-    /// Real Envoys at the main size: plain text in all modes, then TLS, for which all Ingresses are changed and changed back.
+    /// Those whose Envoys are asked: ours in each mode, and Contour.
+    fn with_envoys(&self) -> Vec<Party> {
+        let has = |which| self.options.parties.iter().any(|party| party.which == which);
+        let mut parties: Vec<Party> = if has(Which::Lockgate) { MODES.to_vec() } else { Vec::new() };
+        parties.extend(has(Which::Contour).then_some(CONTOUR));
+        parties
+    }
+
+    /// Real Envoys at the main size: plain text, then TLS, for which all Ingresses are changed and changed back.
     async fn through_envoys(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
-        if !self.wants(Case::Envoy, size) {
+        let (hosts, requests) = (self.wants(Case::Envoy, size), self.wants(Case::Request, size));
+        if !hosts && !requests {
             return;
         }
-        let has = |which| self.options.parties.iter().any(|party| party.which == which);
-        let (ours, contour) = (has(Which::Lockgate), has(Which::Contour));
-        let mut parties: Vec<Party> = if ours { MODES.to_vec() } else { Vec::new() };
-        parties.extend(contour.then_some(CONTOUR));
-        for count in self.options.envoys.clone() {
+        let parties = self.with_envoys();
+        for count in if hosts { self.options.envoys.clone() } else { Vec::new() } {
             for party in &parties {
                 self.envoys(party, size, count, Scheme::Http, page).await;
                 written(page);
             }
         }
-        if ours {
-            for secure in [true, false] {
-                if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await
-                {
-                    return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
-                }
-                if secure {
-                    self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
-                    written(page);
-                }
+        for party in parties.iter().filter(|_| requests) {
+            self.requests(party, size, Scheme::Http, page).await;
+            written(page);
+        }
+        for secure in [true, false] {
+            if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
+                return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
+            }
+            if secure && hosts && parties.contains(&LOCKGATE) {
+                self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
+                written(page);
+            }
+            for party in parties.iter().filter(|_| secure && requests) {
+                self.requests(party, size, Scheme::Https, page).await;
+                written(page);
             }
         }
     }

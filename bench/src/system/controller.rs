@@ -143,9 +143,7 @@ impl Controller {
     /// # Errors
     /// It is gone.
     pub fn cpu(&mut self) -> anyhow::Result<Duration> {
-        let id = Pid::from_raw(i32::try_from(self.id())?);
-        let time = clock_gettime(clock_getcpuclockid(id)?).context("the controller is gone")?;
-        Ok(time.into())
+        cpu_of(self.id()).context("the controller is gone")
     }
 
     /// How many pages of memory it has taken up since its start.
@@ -211,4 +209,13 @@ impl Controller {
             }
         }
     }
+}
+
+/// CPU time of a process since its start, user and system, of all its threads, those that have ended too.
+///
+/// # Errors
+/// It is gone.
+pub fn cpu_of(process: u32) -> anyhow::Result<Duration> {
+    let id = Pid::from_raw(i32::try_from(process)?);
+    Ok(clock_gettime(clock_getcpuclockid(id)?)?.into())
 }

@@ -72,7 +72,7 @@ impl Bench {
         session.api.ingress(first, first, secret(first).as_deref()).await?;
         let started = Instant::now();
         let mut envoys =
-            (0..count).map(|number| launch(&session.controller, number)).collect::<anyhow::Result<Vec<_>>>()?;
+            (0..count).map(|number| launch(&session.controller, number, &[])).collect::<anyhow::Result<Vec<_>>>()?;
         let mut pollers = self.pollers(&session, &mut envoys, scheme).await?;
         for poller in &mut pollers {
             poller.first_200(first, LIMIT).await?;
@@ -152,12 +152,14 @@ impl Bench {
     }
 }
 
-struct Running {
-    envoy: Envoy,
+/// An Envoy, and the directory of its bootstrap.
+pub(super) struct Running {
+    pub envoy: Envoy,
     _directory: tempfile::TempDir,
 }
 
-fn launch(controller: &Controller, number: usize) -> anyhow::Result<Running> {
+/// Starts an Envoy of a controller with `more` flags.
+pub(super) fn launch(controller: &Controller, number: usize, more: &[&str]) -> anyhow::Result<Running> {
     let directory = tempfile::Builder::new().prefix("bench-envoy-").tempdir()?;
     let admin = ports::free();
     let node = format!("envoy-{number}");
@@ -166,7 +168,7 @@ fn launch(controller: &Controller, number: usize) -> anyhow::Result<Running> {
         Which::Lockgate => &[],
         Which::Contour => &["--service-cluster", "bench", "--service-node", &node],
     };
-    Ok(Running { envoy: Envoy::launch_with_flags(&bootstrap, admin, flags), _directory: directory })
+    Ok(Running { envoy: Envoy::launch_with_flags(&bootstrap, admin, &[flags, more].concat()), _directory: directory })
 }
 
 /// Whether the server's side of a connection, from port `peer` to `port`, is a process'.

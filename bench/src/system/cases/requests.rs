@@ -67,8 +67,8 @@ impl Bench {
         let there = if scheme == Scheme::Http { there.http } else { there.https };
         let (mut through, mut direct) = (Vec::new(), Vec::new());
         for index in hosts {
-            through.push(connection(&target(there, index)).await?);
-            direct.push(connection(&target(port, index)).await?);
+            through.push(connection(&target(there, index)).await.context("through the controller's Envoy")?);
+            direct.push(connection(&target(port, index)).await.context("through the bare Envoy")?);
         }
         let (ours, other) = (envoy.envoy.process().id(), bare.process().id());
         let (mut costs, mut bare_costs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -98,12 +98,16 @@ impl Bench {
 async fn connection(target: &Target) -> anyhow::Result<Connection> {
     let started = Instant::now();
     loop {
-        if let Ok(mut connection) = target.connect().await
-            && connection.send(Method::GET, "/", Bytes::new()).await.is_ok_and(|answer| answer.status == 200)
-        {
-            return Ok(connection);
-        }
-        ensure!(started.elapsed() < LIMIT, "a host is not there after {} s", LIMIT.as_secs());
+        let opened = async {
+            let mut connection = target.connect().await?;
+            let status = connection.send(Method::GET, "/", Bytes::new()).await?.status;
+            if status == 200 { Ok(connection) } else { Err(format!("status {status}").into()) }
+        };
+        let error: e2e::client::Error = match opened.await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        ensure!(started.elapsed() < LIMIT, "no 200 after {} s: {error}", LIMIT.as_secs());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

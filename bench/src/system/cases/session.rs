@@ -93,7 +93,7 @@ impl Bench {
                 Case::Burst => self.guard.clone().over(self.burst(&mut session)).await,
                 Case::Churn => self.guard.clone().over(self.churn(&mut session)).await,
                 Case::Memory => memory(&mut session),
-                Case::FanOut | Case::Edit | Case::Envoy => continue,
+                Case::FanOut | Case::Edit | Case::Envoy | Case::Request => continue,
             };
             self.note(page, case, setting.clone(), party, started, figures);
         }
