@@ -117,8 +117,8 @@ fn router(state: Arc<AdminState>) -> Router {
 }
 
 async fn readyz(State(state): State<Arc<AdminState>>) -> Response {
-    let published = state.snapshots.first().is_some_and(|(_, newest)| newest.borrow().is_some());
-    match state.readiness.missing(published) {
+    // A snapshot alone is not enough: its problems can be read a moment later.
+    match state.readiness.missing(state.inspection.borrow().complete) {
         None => "ready\n".into_response(),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {missing}\n")).into_response(),
     }

@@ -333,6 +333,9 @@ impl Controller {
                 Resources::Some(update) => self.views.update_foreign(update, start),
             };
             self.published(&changes);
+            if !self.inspection.borrow().complete {
+                self.inspection.send_modify(|inspection| Arc::make_mut(inspection).complete = true);
+            }
             return;
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.

@@ -23,7 +23,7 @@ pub struct Inspection {
     pub ingresses: OrdMap<ObjectKey, Published>,
     /// The last good content that is served of Secrets that no longer have it.
     pub kept: Arc<[Kept]>,
-    /// Whether all first lists are in, so that what is not here does not exist.
+    /// Whether all first lists are in and published, so that what is not here does not exist.
     pub complete: bool,
 }
 

@@ -90,6 +90,8 @@ async fn readiness_names_what_is_missing() {
     admin.state.readiness.listed("Ingress");
     assert_eq!(admin.get("/readyz").await, not_ready("nothing is published yet"));
     admin.publish();
+    assert_eq!(admin.get("/readyz").await, not_ready("nothing is published yet"), "its problems cannot be read yet");
+    admin.inspection.send_replace(Arc::new(Inspection { complete: true, ..Inspection::default() }));
     assert_eq!(admin.get("/readyz").await, (StatusCode::OK, "ready\n".to_owned()));
     admin.state.readiness.stopping();
     assert_eq!(admin.get("/readyz").await, not_ready("stopping"));
