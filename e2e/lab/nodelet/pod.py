@@ -91,6 +91,9 @@ class Pod:
         run(f"ip link add {self.veth} type veth peer name eth0 netns {self.netns}")
         run(f"ip link set {self.veth} master cni0 up")
         run(f"ip -n {self.netns} link set lo up")
+        # The node forwards between ports of one bridge, and tells pods by IPv6 that they are neighbors. A pod that
+        # followed would answer past the node, and so past the address translation of a Service.
+        run(f"ip netns exec {self.netns} sysctl -qw net.ipv6.conf.eth0.accept_redirects=0")
         run(f"ip -n {self.netns} link set eth0 up")
         # A /32 (or /128), so that pods reach each other through the node and never over the bridge alone: answers from
         # behind a Service would otherwise miss its address translation where br_netfilter is not loaded.
