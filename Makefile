@@ -20,9 +20,10 @@ test: ## everything: lint, unit, golden and protocol tests, then real Envoy and 
 fuzz: ## every fuzz target with a million inputs, in a release build; N=1000 for fewer, T=yaml for one target, SECONDS=600 for a time limit
 	FUZZ_INPUTS=$(or $(N),1000000) $(if $(SECONDS),FUZZ_SECONDS=$(SECONDS)) $(CARGO) test --profile fuzz --workspace --lib -- --nocapture --test-threads 1 $(or $(T),fuzz)
 
-lint: ## rustfmt and clippy, warnings are errors
+lint: ## rustfmt, clippy, and rustdoc; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --lib -p lockgate -p lockgate-xds
 
 deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known faults where RustSec's database can be had
 	@scripts/deny.sh

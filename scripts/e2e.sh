@@ -10,7 +10,8 @@ file=${1:-} filter=${2:-}
 export LAB=${LAB:-e2e} BIN=${BIN:-$PWD/e2e/lab/bin}
 kept=.lockgate/e2e
 
-cargo build --workspace --bin lockgate --example xds_server
+cargo build --workspace --bin lockgate
+scripts/example.sh
 
 # names: the files of e2e/tests, but for those that need a lab.
 names() {

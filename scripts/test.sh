@@ -25,7 +25,7 @@ tools() {
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 }
 # First what is compiled once and used by all: the program and every test.
-compile() { cargo build --workspace --bin lockgate --example xds_server && cargo test --workspace --no-run; }
+compile() { cargo build --workspace --bin lockgate && cargo test --workspace --no-run && scripts/example.sh; }
 unit() {
   local failed=0
   cargo test --workspace --no-fail-fast --lib --bins || failed=$?

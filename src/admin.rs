@@ -2,7 +2,7 @@
 //!
 //! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. [`scraping`] is a
 //! server for `/metrics` alone, which then is not here. `/debug/` shows objects and resources and changes the log, so it
-//! answers this machine only ([`local`]). `kubectl port-forward` makes a local client of whoever may use it. Private keys
+//! answers this machine only (`local`). `kubectl port-forward` makes a local client of whoever may use it. Private keys
 //! are never shown to anybody.
 
 mod debug;
@@ -20,14 +20,14 @@ use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lockgate_xds::listening::http::{Limits, Server};
+use lockgate_xds::listening::{self, BACKLOG};
+use lockgate_xds::snapshot::Snapshot;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::inspection::Inspection;
-use crate::listening::http::{Limits, Server};
-use crate::listening::{self, BACKLOG};
 use crate::metrics::{self, Metrics};
-use crate::snapshot::Snapshot;
 use crate::telemetry::LogControl;
 
 pub use readiness::Readiness;

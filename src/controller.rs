@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Changes, Resource, Update};
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::Readiness;
 use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
 use crate::model::Touched;
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::snapshot::{Changes, Resource, Update};
 use crate::source::Event;
 use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::source::resources::FILE;

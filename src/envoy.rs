@@ -28,9 +28,10 @@ pub(crate) mod wire;
 
 use std::sync::Arc;
 
+use lockgate_xds::snapshot::{Resource, ResourceType};
+
 use crate::model::{Model, Touched};
 use crate::settings::Settings;
-use crate::snapshot::{Resource, ResourceType};
 
 pub use builder::{Builder, Built, Forms};
 

@@ -17,17 +17,18 @@ use std::path::{Path, PathBuf};
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{ApiVersion, Resource, ResourceType};
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::envoy;
 use crate::settings::{Settings, resolve};
-use crate::snapshot::{ApiVersion, Resource, ResourceType};
 use crate::source::objects::{Object, Objects};
 use crate::source::{decode, yaml};
 use crate::translate::translate;
-use crate::{envoy, protobuf};
 
 /// How often each case runs again with its objects in another order.
 const SHUFFLES: u64 = 6;

@@ -34,7 +34,7 @@ pub struct Published {
     pub uid: Arc<str>,
     /// Its generation.
     pub generation: i64,
-    /// The number of the publication ([`Snapshot::generation`](crate::snapshot::Snapshot::generation)) to Envoys that
+    /// The number of the publication ([`Snapshot::generation`](lockgate_xds::snapshot::Snapshot::generation)) to Envoys that
     /// first had it in this generation, and served or not as it is now.
     pub since: u64,
     /// Whether it is served: not if it has lost all that it asks for ([`Translator::has_lost`]).

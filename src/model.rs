@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::provenance::ObjectRef;
+use lockgate_xds::provenance::ObjectRef;
 
 pub use touched::Touched;
 

@@ -15,11 +15,11 @@ pub mod yaml;
 
 use std::path::PathBuf;
 
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Resource, ResourceType};
 use thiserror::Error;
 
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::snapshot::{Resource, ResourceType};
 use objects::{Kept, Kind, Object, ObjectKey};
 
 /// What a source tells the controller's loop. Sent in the order in which it happened; applied one by one.

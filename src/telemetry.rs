@@ -90,7 +90,7 @@ pub(crate) fn detached(filter: &str) -> LogControl {
 }
 
 /// Whether `filter` is one: a level (`off`, `error`, `warn`, `info`, `debug`, `trace`), `target=level`, or several of
-/// these with commas between them: `info,lockgate::xds=debug`. Source: the directives of tracing-subscriber's
+/// these with commas between them: `info,lockgate_xds=debug`. Source: the directives of tracing-subscriber's
 /// `EnvFilter`, less its bare targets, so that a misspelt level is an error and not a target that nobody has.
 pub fn check_filter(filter: &str) -> Result<(), Error> {
     parse(filter).map(drop)
@@ -98,7 +98,7 @@ pub fn check_filter(filter: &str) -> Result<(), Error> {
 
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
     let filter = filter.trim();
-    let expected = "expected off, error, warn, info, debug or trace, or target=level, such as info,lockgate::xds=debug";
+    let expected = "expected off, error, warn, info, debug or trace, or target=level, such as info,lockgate_xds=debug";
     if filter.is_empty() {
         return Err(Error::Filter(format!("empty filter; {expected}")));
     }

@@ -1,4 +1,4 @@
-//! The xDS server as a library: `examples/xds_server.rs` and two real Envoys of different groups.
+//! The xDS server as a library: the project `examples/xds-server` and two real Envoys of different groups.
 
 use e2e::process::{Process, program};
 use e2e::{Backend, Envoy, Fetch, Target, ports, wait_for, wait_until};
@@ -7,7 +7,7 @@ use e2e::{Backend, Envoy, Fetch, Target, ports, wait_for, wait_until};
 fn example() -> std::path::PathBuf {
     let test = std::env::current_exe().expect("the path of this test");
     let target = test.parent().and_then(|deps| deps.parent()).expect("the target directory");
-    program(target.join("examples/xds_server"), "cargo build --workspace --example xds_server")
+    program(target.join("xds-server"), "scripts/example.sh")
 }
 
 /// An Envoy of the group `cluster`.
@@ -29,7 +29,7 @@ async fn two_groups_of_envoys_are_served_differently() {
         format!("blue={blue_port}"),
         format!("green={green_port}"),
     ];
-    let mut server = Process::start("xds_server", &example(), &args, &logs.path().join("log"));
+    let mut server = Process::start("xds-server", &example(), &args, &logs.path().join("log"));
     let mut envoys = [envoy(Fetch::AdsDelta, xds, "blue"), envoy(Fetch::AdsSotw, xds, "green")];
     for envoy in &mut envoys {
         envoy.wait_ready().await;

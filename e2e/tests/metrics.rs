@@ -230,6 +230,8 @@ fn the_dashboard_the_alerts_and_the_docs_name_metrics_that_exist() {
     for path in found {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        // The library's name, in filters of the log and in paths of Rust.
+        let words = words.filter(|word| *word != "lockgate_xds");
         for word in words.filter(|word| word.starts_with("lockgate_") && !word.ends_with('_')) {
             named += 1;
             assert!(registered_name(&registered, word).is_some(), "{}: {word} is no metric", path.display());

@@ -49,11 +49,11 @@ async fn addresses_certificates_and_the_log_are_those_of_the_file() {
     let directory = certificates.path().to_str().expect("a path in UTF-8");
     let process = format!(
         "xds:\n  address: '127.0.0.1:XDS'\n  tls: {directory}\n  maxConnectionAge: 1s\n\
-         admin: {{ address: '127.0.0.1:ADMIN' }}\nlog: {{ format: json, level: 'info,lockgate::xds=debug' }}\n"
+         admin: {{ address: '127.0.0.1:ADMIN' }}\nlog: {{ format: json, level: 'info,lockgate_xds::server=debug' }}\n"
     );
     let mut lockgate = Lockgate::launch_by_file(&path(&manifests), &file(1, &process));
     lockgate.wait_ready().await;
-    assert_eq!(lockgate.get("/debug/log").await.text(), "info,lockgate::xds=debug\n");
+    assert_eq!(lockgate.get("/debug/log").await.text(), "info,lockgate_xds::server=debug\n");
 
     let (admin, bootstrap) = (ports::free(), certificates.path().join("envoy.yaml"));
     let (xds, at) = (format!("localhost:{}", lockgate.xds), format!("127.0.0.1:{admin}"));
@@ -88,14 +88,14 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     let next = ports::free();
     let second =
         first.replace("127.0.0.1:ADMIN", &format!("127.0.0.1:{next}")).replace("gateTimeout: 9s", "gateTimeout: 8s");
-    let second = second.replace("level: info", "level: 'info,lockgate::xds=debug'");
+    let second = second.replace("level: info", "level: 'info,lockgate_xds::server=debug'");
     lockgate.write(&file(2, &second));
     wait_until("the second edition", async || edition(&lockgate).await.as_deref() == Some("2")).await;
     let told = lockgate.logged(&["WARN", "needs a restart of the controller", "admin.address"]).await;
     let ports = [lockgate.admin, next].map(|port| format!("127.0.0.1:{port}"));
     assert!(told.contains(&ports[0]) && told.contains(&ports[1]), "{told}");
     lockgate.logged(&["WARN", "--gate-timeout wins over the settings file", "xds.gateTimeout", "8s"]).await;
-    assert_eq!(lockgate.get("/debug/log").await.text(), "info,lockgate::xds=debug\n");
+    assert_eq!(lockgate.get("/debug/log").await.text(), "info,lockgate_xds::server=debug\n");
     assert_eq!(lockgate.metric("lockgate_settings_waiting", &[]).await, 1.0);
     assert_eq!(lockgate.metric("lockgate_settings_valid", &[]).await, 1.0);
     let text = lockgate.get("/debug/settings").await.text();

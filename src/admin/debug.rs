@@ -8,12 +8,12 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use crate::protobuf;
-use crate::snapshot::{Resource, ResourceType, Snapshot};
 use crate::source::objects::ObjectKey;
 
 const INDEX: &str = "\
@@ -26,7 +26,7 @@ const INDEX: &str = "\
 /debug/resources?view=grpc           the same for gRPC clients without a proxy
 /debug/settings                      the settings that hold, where each comes from, what waits, what is wrong with the file
 /debug/xds                           the open streams: who, what was sent, accepted, rejected
-/debug/log                           GET: what is logged; PUT: log something else (info,lockgate::xds=debug)
+/debug/log                           GET: what is logged; PUT: log something else (info,lockgate_xds=debug)
 ";
 
 pub(super) fn router() -> Router<Arc<AdminState>> {

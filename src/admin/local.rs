@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::listening::http::Ends;
+use lockgate_xds::listening::http::Ends;
 
 /// Answers 403 to requests of others.
 pub(super) async fn only(request: Request, next: Next) -> Response {

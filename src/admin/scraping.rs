@@ -6,12 +6,12 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use lockgate_xds::listening::http::{Configs, Limits, Server};
+use lockgate_xds::tls::{self, Clients, Pair, TlsFault};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 
-use crate::listening::http::{Configs, Limits, Server};
 use crate::metrics::Metrics;
-use crate::tls::{self, Clients, Pair, TlsFault};
 
 /// Serves until `shutdown` is ready and the requests under way are answered; in clear text if there is no TLS.
 pub async fn serve(

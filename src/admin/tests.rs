@@ -6,13 +6,13 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use http_body_util::BodyExt;
 use imbl::OrdSet;
+use lockgate_xds::listening::http::Ends;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Resource, ResourceType, Store};
 use serde_json::Value;
 use tower::ServiceExt;
 
 use super::*;
-use crate::listening::http::Ends;
-use crate::provenance::ObjectRef;
-use crate::snapshot::{Resource, ResourceType, Store};
 use crate::translate::problem::{Problem, Reason};
 
 struct Admin {

@@ -19,11 +19,12 @@ pub use address::Address;
 pub use locality::Locality;
 pub use message::bootstrap;
 
+use lockgate_xds::protobuf;
+
 use super::export::{FormatArg, place};
 use super::settings_args::SettingsArgs;
 use super::values;
 use crate::export::{Place, Reload};
-use crate::protobuf;
 
 const EXAMPLES: &str = "\
 Examples:

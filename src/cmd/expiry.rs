@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
 use super::reload::State;
 use crate::inspection::{Inspection, changed};
 use crate::metrics::Metrics;
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{Kind, ObjectKey};
 use crate::translate::problem::{Problem, Problems, Reason};

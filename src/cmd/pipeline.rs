@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use lockgate_xds::snapshot::Snapshot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -14,7 +15,6 @@ use crate::controller::{Controller, Served, View, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::Source;
-use crate::snapshot::Snapshot;
 use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;

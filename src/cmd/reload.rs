@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::{mpsc, watch};
 
 use super::settings_args::{SettingsSource, warn_of_hidden};
 use crate::metrics::Metrics;
-use crate::provenance::ObjectRef;
 use crate::settings::{self, Resolved, Restart};
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;

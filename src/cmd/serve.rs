@@ -7,6 +7,8 @@ mod writing;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use lockgate_xds::server::{self, Client, Limits, Registry, Stores, Timing, Variant};
+use lockgate_xds::snapshot::ApiVersion;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -19,11 +21,9 @@ use crate::controller::{Served, View};
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, Xds, XdsTls};
-use crate::snapshot::ApiVersion;
 use crate::source::Event;
 use crate::status::Fleet;
 use crate::telemetry;
-use crate::xds::{self, Client, Limits, Registry, Stores, Timing, Variant};
 
 use tls::Certificates;
 use writing::{Known, Writing};
@@ -38,7 +38,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let log = telemetry::init(log.format, &log.level)?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), commit = COMMIT, source = %pipeline::describe(&source), "starting");
     settings.warn_of_hidden();
-    let xds_listener = xds::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
+    let xds_listener = server::listen(xds_settings.address).await.with_context(|| settings.named("xds.address"))?;
     let admin_listener =
         admin::listen(admin_settings.address).await.with_context(|| settings.named("admin.address"))?;
 
@@ -74,7 +74,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
     let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
-    let service = xds::Service::new(stores(pipeline.served.clone()), stopping.clone())
+    let service = server::Service::new(stores(pipeline.served.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer))
@@ -82,7 +82,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_registry(registry);
     let service = Arc::new(service);
     let mut xds =
-        tokio::spawn(xds::serve_within(limits(xds_settings), xds_listener, certificates.access.clone(), service));
+        tokio::spawn(server::serve_within(limits(xds_settings), xds_listener, certificates.access.clone(), service));
     let mut shutdown = stopping.clone();
     let mut admin = tokio::spawn(admin::serve(admin_listener, state, async move {
         let _ = shutdown.wait_for(|stopping| *stopping).await;

@@ -39,7 +39,7 @@ Examples:
 
   A cluster from outside of it, two namespaces of it, and all that is decided about streams in the log:
     lockgate serve --kubeconfig ~/.kube/config --context staging \\
-      --watch-namespaces shop,payments --log-level info,lockgate::xds=debug
+      --watch-namespaces shop,payments --log-level info,lockgate_xds=debug
 
   In a pod, for the class `public`, with a wildcard certificate for hosts that have none:
     lockgate serve --ingress-class public --default-tls-secret ingress/wildcard-tls \\

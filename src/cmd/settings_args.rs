@@ -120,7 +120,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], help_heading = "Operation")]
     log_format: Option<String>,
 
-    /// What is logged: off, error, warn, info, debug, trace, or by target, such as info,lockgate::xds=debug [default: info]
+    /// What is logged: off, error, warn, info, debug, trace, or by target, such as info,lockgate_xds=debug [default: info]
     #[arg(long, value_name = "LEVEL", value_parser = scalar("log.level"), help_heading = "Operation")]
     log_level: Option<String>,
 }

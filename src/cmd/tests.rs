@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::CommandFactory;
+use lockgate_xds::identity::Pattern;
 
 use super::*;
-use crate::identity::Pattern;
 use crate::settings::{
     self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
 };

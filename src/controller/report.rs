@@ -9,10 +9,11 @@ use imbl::ordset::DiffItem;
 
 pub(super) use quota::Quota;
 
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Changes, Resource};
+
 use super::{Changed, View};
 use crate::metrics::Metrics;
-use crate::provenance::ObjectRef;
-use crate::snapshot::{Changes, Resource};
 use crate::translate::problem::{Problem, Problems};
 
 /// More objects or resources than this in one pass are counted, not named.

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_xds::snapshot::{ApiVersion, Snapshot};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 use crate::settings::ExternalNames;
-use crate::snapshot::{ApiVersion, Snapshot};
 use crate::source::objects::{AddressType, Meta, Object, SECRET_DELETED};
 use crate::translate::problem::Reason;
 use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};

@@ -14,12 +14,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_xds::snapshot::{Changes, Key, Resource, ResourceType, Snapshot, Update};
+
 use super::report::{self, Quota};
 use crate::envoy::api_listener;
 use crate::envoy::{Builder, Built, Forms};
 use crate::model::{ClusterName, Model, Touched};
 use crate::settings::{Discovery, Settings};
-use crate::snapshot::{Changes, Key, Resource, ResourceType, Snapshot, Update};
 
 use pace::Pace;
 pub use served::{Served, View, Wake};

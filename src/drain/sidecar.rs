@@ -11,13 +11,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use lockgate_xds::listening::http::{Limits, Server};
+use lockgate_xds::listening::{self, BACKLOG};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Envoy, Error, Timing, drain, quit};
-use crate::listening::http::{Limits, Server};
-use crate::listening::{self, BACKLOG};
 
 /// How long somebody who asks `/drained` waits for a drain to begin: the SIGTERM to this container comes in the same
 /// moment as the hook of Envoy's, or it does not come, when Envoy's container alone is restarted.

@@ -18,6 +18,8 @@ use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
 use prost::Message;
 
 use super::{cluster, hcm, names, route, wire};
@@ -25,9 +27,7 @@ use crate::model::{
     Action, Cluster, ClusterName, Discovery, Forward, Host, Model, PathMatch, Retry, Route, UpstreamProtocol,
     VirtualHost, WeightedCluster,
 };
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
-use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 /// Retry conditions that gRPC has. Source: gRFC A44.
 const RETRY_ON: [&str; 5] = ["cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"];

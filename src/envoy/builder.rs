@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
+
 use super::chains::Chains;
 use super::route::{self, Buckets, VirtualHosts};
 use super::{cluster, endpoint, listener, names, runtime, secret, services};
 use crate::model::{Host, Model, Touched};
 use crate::parallel;
 use crate::settings::{Discovery, Settings};
-use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// In which forms the routes of the plain-text listener are wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

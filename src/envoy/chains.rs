@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::{downstream_tls, headers, listener, names, route};
 use crate::model::{Action, Host, Model, SecretName, TlsHost, TlsVersion, Touched};
 use crate::settings::Settings;
-use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 pub use matcher::Choice;
 

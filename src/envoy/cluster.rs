@@ -14,13 +14,13 @@ use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
 
+use lockgate_xds::snapshot::Resource;
 use upstream_v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 
 use super::downstream_tls::tls_parameters;
 use super::{names, wire};
 use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
 use crate::settings::{self, Settings};
-use crate::snapshot::Resource;
 
 /// How much is buffered per connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge proxy".
 pub const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
@@ -257,7 +257,7 @@ mod tests {
     use prost::Message;
 
     use super::*;
-    use crate::provenance::ObjectRef;
+    use lockgate_xds::provenance::ObjectRef;
 
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);

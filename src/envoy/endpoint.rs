@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use lockgate_xds::snapshot::Resource;
 
 use super::wire;
 use crate::model::{ClusterName, Endpoint, Endpoints, Health};
-use crate::snapshot::Resource;
 
 /// The EDS resource of a cluster; its name is the cluster's.
 pub fn load_assignment(name: &ClusterName, endpoints: &Endpoints) -> Resource {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as proxy_protocol_v3;
+use lockgate_xds::snapshot::Resource;
 
 use super::chains::{Choice, Presented};
 use super::hcm::{self, Codec, Routes};
 use super::{access_log, downstream_tls, names, stats, wire};
 use crate::model::{Host, Model, TlsHost};
 use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
-use crate::snapshot::Resource;
 
 /// The listener for plain text, and those for probes and scrapers that have a port; by TLS, if there is what it needs.
 pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {

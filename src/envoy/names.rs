@@ -1,8 +1,9 @@
 //! Names on which two resources, or a resource and the bootstrap, must agree.
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::chains::Presented;
 use crate::model::{ClusterName, Host, TlsVersion};
-use crate::provenance::ObjectRef;
 
 /// The plain-text listener, and the route configuration that it asks for.
 pub const HTTP: &str = "http";

@@ -13,13 +13,13 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::{authorization, headers, names, wire};
 use crate::model::{Action, Forward, Host, PathMatch, Retry, Route, VirtualHost};
-use crate::provenance::ObjectRef;
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
-use crate::snapshot::{Resource, ResourceType};
 
 pub use buckets::Buckets;
 pub use hosts::VirtualHosts;

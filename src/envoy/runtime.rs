@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::snapshot::Resource;
 use serde_json::Value;
 
 use super::names;
 use crate::settings::Settings;
-use crate::snapshot::Resource;
 
 /// The layer. It is there without a flag too, for an Envoy waits for it.
 pub fn resource(settings: &Settings) -> Resource {

@@ -1,10 +1,10 @@
 //! Key pairs and certificate authorities, for SDS.
 
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use lockgate_xds::snapshot::Resource;
 
 use super::wire;
 use crate::model::{Material, Secret, SecretName};
-use crate::snapshot::Resource;
 
 /// The SDS resource of a secret.
 pub fn resource(name: &SecretName, secret: &Secret) -> Resource {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use lockgate_xds::snapshot::Resource;
 
 use super::cluster::{CONNECTION_BUFFER_BYTES, circuit_breakers, http2_options, one_endpoint, strict_dns};
 use super::{names, wire};
 use crate::model::CircuitBreakers;
 use crate::settings::{AuthorizationProtocol, Endpoint, ExternalAuthorization, RateLimit, Settings, Tracing};
-use crate::snapshot::Resource;
 
 /// How long a connection to one may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

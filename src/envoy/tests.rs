@@ -14,11 +14,11 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
+use lockgate_xds::snapshot::ResourceType;
 use prost::Message;
 
 use super::*;
 use crate::settings::{AccessLog, AccessLogFormat, Settings};
-use crate::snapshot::ResourceType;
 
 /// A real Envoy: `$ENVOY`, else what `make envoy` left.
 fn real_envoy() -> PathBuf {

@@ -1,12 +1,12 @@
 //! Resources as an Envoy without a network needs them: where one says that another is to be had over the stream (`ads`,
 //! `self`), it says in which file.
 
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 
 use super::Place;
-use crate::protobuf;
-use crate::snapshot::{Resource, ResourceType};
 
 /// How deep messages may nest, `Any` counted.
 const MAX_DEPTH: usize = 100;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Snapshot, Version};
 use tokio::sync::watch;
 
 use super::config_source::by_file;
@@ -13,8 +15,6 @@ use super::item::{Item, Items, response, response_alone};
 use super::layout::{Arrangement, arrangement, file_name, type_of};
 use super::plan::{Next, Op, Plan};
 use super::{Place, Reload, Timing};
-use crate::protobuf;
-use crate::snapshot::{Key, Resource, ResourceType, Snapshot, Version};
 
 /// What failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(1);

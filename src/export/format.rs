@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::protobuf;
+use lockgate_xds::protobuf;
 
 /// The message that a file has.
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::encoding::encode_varint;
 
-use crate::snapshot::{Key, Resource, ResourceType, Version};
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Version};
 
 /// A resource as a file has it, with the version that it has in the snapshot: there, it asks for others by a stream.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Which file has what.
 
+use lockgate_xds::snapshot::ResourceType;
+
 use super::Format;
-use crate::snapshot::ResourceType;
 
 /// How Envoy reads a type from files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

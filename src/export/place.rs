@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::snapshot::ResourceType;
 
 use super::Format;
 use super::layout::file_name;
-use crate::snapshot::ResourceType;
 
 /// The link of a mounted ConfigMap to its files. The links in the mount itself lead through this one; those of new files
 /// appear only after it has moved, when Envoy may have read already which files there are to be.
@@ -30,7 +30,7 @@ pub struct Place {
 pub enum Reload {
     /// The file is renamed into its place.
     Rename,
-    /// The directory is a mounted ConfigMap or Secret: the kubelet renames the link [`CURRENT`] to change all files.
+    /// The directory is a mounted ConfigMap or Secret: the kubelet renames the link `CURRENT` to change all files.
     Directory,
     /// It looks this often. Source: `PathConfigSource.poll_interval`, since Envoy 1.40.
     Poll(Duration),

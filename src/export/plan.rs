@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_xds::snapshot::{Key, ResourceType};
+
 use super::item::{Item, Items, of_type};
 use super::layout::{Arrangement, arrangement, is_behind, types};
-use crate::snapshot::{Key, ResourceType};
 
 /// How long Envoys are given, since they do not say when they are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,11 @@ mod plan;
 
 use std::sync::Arc;
 
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Resource, ResourceType};
 use serde_json::{Value, json};
 
 use super::item::{Item, Items};
-use crate::protobuf;
-use crate::snapshot::{Resource, ResourceType};
 
 /// The resource of type `kind` with these fields.
 fn resource(kind: ResourceType, mut fields: Value) -> Resource {

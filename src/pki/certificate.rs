@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use lockgate_xds::identity::Names;
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
@@ -23,7 +24,6 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
 
 use super::{Fault, Role, Wanted};
-use crate::identity::Names;
 
 /// Certificates are good from this long before they are made, for clocks that are behind.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use lockgate_xds::server::{Acceptance, Node, Registry};
+use lockgate_xds::snapshot::Resource;
 use tokio::sync::watch;
 
 use super::{Reached, Wanted};
 use crate::inspection::{Inspection, Published};
-use crate::snapshot::Resource;
 use crate::source::objects::{Kept, Kind, ObjectKey};
-use crate::xds::{Acceptance, Node, Registry};
 
 /// What the Envoys of this replica have accepted.
 #[derive(Debug, Clone)]

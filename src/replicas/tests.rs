@@ -8,16 +8,16 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
+use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::{Connector, Here, Others};
 use super::{Reached, Wanted, answer, routes};
 use crate::inspection::{Inspection, Published};
-use crate::provenance::ObjectRef;
-use crate::snapshot::{Resource, ResourceType, Store, Update};
 use crate::source::objects::ObjectKey;
-use crate::xds::{self, Access, Client, Registry, Service, Stores, Variant};
 
 /// A replica with one Ingress, shop/cart, that is served by the cluster `c`.
 struct Replica {
@@ -48,9 +48,9 @@ impl Replica {
         let service = Service::new(Stores::by_client(by_variant), stopping)
             .with_registry(registry)
             .with_routes(routes(here.clone(), false));
-        let listener = xds::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = server::listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(xds::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
+        tokio::spawn(server::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
         Self { address, stores, here, inspection, _stop: stop }
     }
 

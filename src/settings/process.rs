@@ -4,8 +4,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lockgate_xds::identity::Pattern;
+
 use super::Endpoint;
-use crate::identity::Pattern;
 use crate::telemetry;
 
 /// Settings of the process itself, in the file or by flags. Most of them hold only after a restart.

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
+use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::KeyPair;
-use crate::provenance::ObjectRef;
 
 use deleted::Deleted;
 pub use kept::Kept;

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::protobuf::{self, Encoded, JsonError};
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::{Lease, Resource, ResourceType};
 use prost::Message;
 use serde_json::Value;
 
 use super::yaml::{Document, Fault, documents};
-use crate::protobuf::{self, Encoded, JsonError};
-use crate::provenance::ObjectRef;
-use crate::snapshot::{Lease, Resource, ResourceType};
 
 /// The kind of the origin of what comes from a file.
 pub const FILE: &str = "File";

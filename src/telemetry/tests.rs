@@ -83,11 +83,11 @@ fn json_is_one_flat_object_a_line() {
 fn the_level_changes_while_running_and_a_bad_one_changes_nothing() {
     let text = logged(Format::Text, "warn", |control| {
         tracing::info!("before");
-        control.set("info,lockgate::xds=debug").unwrap();
-        assert_eq!(control.current(), "info,lockgate::xds=debug");
+        control.set("info,lockgate_xds=debug").unwrap();
+        assert_eq!(control.current(), "info,lockgate_xds=debug");
         tracing::info!("after");
         control.set("debgu").unwrap_err();
-        assert_eq!(control.current(), "info,lockgate::xds=debug");
+        assert_eq!(control.current(), "info,lockgate_xds=debug");
         tracing::info!("still");
     });
     assert!(!text.contains("before") && text.contains("after") && text.contains("still"), "{text}");

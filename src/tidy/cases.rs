@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
 /// A test, by its module and name.
 pub(super) struct Test {
     name: String,
-    /// `xds::tests::rest::a_poll_is_answered`, or `e2e::modes::…` for a test in `e2e/tests/modes/`.
+    /// `xds::server::tests::rest::a_poll_is_answered`, or `e2e::modes::…` for a test in `e2e/tests/modes/`.
     pub(super) path: String,
     file: String,
 }
@@ -75,12 +75,12 @@ pub(super) fn tests_in(source: &Source) -> Vec<Test> {
     tests
 }
 
-/// `src/xds/tests/rest.rs` is `xds::tests::rest`, `e2e/tests/modes/main.rs` is `e2e::modes`.
+/// `crates/xds/src/server/tests/rest.rs` is `xds::server::tests::rest`, `src/admin/tests.rs` is `admin::tests`, `e2e/tests/modes/main.rs` is `e2e::modes`.
 fn module(file: &str) -> String {
     let path = file.strip_suffix(".rs").unwrap_or(file);
     let path = path.strip_suffix("/main").unwrap_or(path);
-    let path = path.strip_prefix("src/").map_or_else(|| path.replacen("e2e/tests/", "e2e/", 1), str::to_owned);
-    path.replace('/', "::")
+    let path = path.strip_prefix("src/").or_else(|| path.strip_prefix("crates/")).unwrap_or(path);
+    path.replacen("/src/", "/", 1).replacen("e2e/tests/", "e2e/", 1).replace('/', "::")
 }
 
 /// The tests that show each case.
@@ -143,7 +143,7 @@ fn table() -> String {
          [cases.txt](../src/tidy/cases.txt) and the names of the tests; not to be edited by hand.\n\n\
          Variants: SotW is state of the world; ADS is one aggregated stream, separate one stream for each type; Fetch \
          the unary methods; REST is JSON over HTTP.\n\n\
-         In tests whose path begins with `xds::tests` the client is simulated; it keeps to the protocol, and to what was \
+         In tests whose path begins with `xds::server::tests` the client is simulated; it keeps to the protocol, and to what was \
          observed of the client that it plays. Where Envoy and gRPC libraries behave differently, these tests play both. \
          Tests in `e2e` run a real Envoy 1.40 or a real grpcio client; for a case without one, the simulated client is all \
          that this table can show.\n",
@@ -171,6 +171,7 @@ fn ids_are_read_from_names() {
     assert_eq!(ids("f5_f6_envoy_learns"), ["F5", "F6"]);
     assert_eq!(ids("a11_a_stream_that_ends"), ["A11"]);
     assert!(ids("http2_is_spoken").is_empty() && ids("a_stream").is_empty() && ids("s_8").is_empty());
-    assert_eq!(module("src/xds/tests/rest.rs"), "xds::tests::rest");
+    assert_eq!(module("crates/xds/src/server/tests/rest.rs"), "xds::server::tests::rest");
+    assert_eq!(module("src/admin/tests.rs"), "admin::tests");
     assert_eq!(module("e2e/tests/modes/main.rs"), "e2e::modes");
 }

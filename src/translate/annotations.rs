@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::{Retry, TlsVersion};
-use crate::provenance::ObjectRef;
 use crate::settings::{RETRY_CONDITIONS, Retries, Settings};
 use crate::source::objects::{Ingress, Kind, Meta};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
+use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
-use crate::provenance::ObjectRef;
 use crate::re2::Cost;
 use crate::source::objects::{Ingress, Kind, ObjectKey, Precedence};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use imbl::OrdSet;
 use serde::Serialize;
 
-use crate::provenance::ObjectRef;
+use lockgate_xds::provenance::ObjectRef;
 
 pub use bounds::{MOST, shorten};
 

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::{Host, PathMatch};
-use crate::provenance::ObjectRef;
 use crate::settings::Regexes;
 
 use super::ingress::PathRule;

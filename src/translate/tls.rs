@@ -4,8 +4,9 @@ mod chosen;
 
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{self, Ingress, Kind, ObjectKey, Objects};
 

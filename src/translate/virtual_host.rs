@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
-use crate::provenance::ObjectRef;
 use crate::settings::Regexes;
 
 use super::annotations::PlainText;

@@ -7,21 +7,21 @@ use std::sync::Arc;
 use anyhow::Context;
 use bench::control::{self, Command, Usage};
 use bench::resources::{self, Kind};
-use lockgate::snapshot::{Resource, ResourceType, Store, Update};
-use lockgate::xds::{self, Access, Stores};
+use lockgate_xds::server::{self, Access, Stores};
+use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
 use tokio::sync::watch;
 
 fn main() -> anyhow::Result<()> {
     let store = Arc::new(Store::default());
     let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
     let (_stop, stopping) = watch::channel(false);
-    let service = Arc::new(xds::Service::new(Stores::one(store.clone()), stopping));
-    let listener = runtime.block_on(xds::listen((Ipv4Addr::LOCALHOST, 0).into()))?;
+    let service = Arc::new(server::Service::new(Stores::one(store.clone()), stopping));
+    let listener = runtime.block_on(server::listen((Ipv4Addr::LOCALHOST, 0).into()))?;
     let xds_address = listener.local_addr()?;
     let control = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{xds_address} {}", control.local_addr()?);
     runtime.spawn(async move {
-        if let Err(error) = xds::serve(listener, Access::PlainFromLoopback, service).await {
+        if let Err(error) = server::serve(listener, Access::PlainFromLoopback, service).await {
             eprintln!("the xDS server ended: {error}");
         }
     });

@@ -66,7 +66,7 @@ fn v4_every_source_of_resources_says_version_3() {
     use prost::{Message, Name};
     for arguments in [&["--mode", "delta"][..], &["--mode", "sotw"], &["--xds-tls", "/certs", "--mode", "sotw"]] {
         let message = bootstrap(&options(arguments));
-        let descriptor = crate::protobuf::pool().get_message_by_name(&full_name(&message)).unwrap();
+        let descriptor = lockgate_xds::protobuf::pool().get_message_by_name(&full_name(&message)).unwrap();
         let dynamic = prost_reflect::DynamicMessage::decode(descriptor, &*message.encode_to_vec()).unwrap();
         let sources = crate::golden::sources(&dynamic);
         assert!(sources.len() >= 3 && sources.iter().all(|right| *right), "{sources:?}");

@@ -5,11 +5,11 @@ mod rejections;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockgate_xds::server::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::translate::problem::Problems;
-use crate::xds::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
 use rejections::Rejections;
 
 /// With more streams than this, single messages are logged at debug level: a fleet would drown the log.
@@ -53,7 +53,7 @@ impl Observer for LogAndCount {
     fn sent(&self, stream: &StreamInfo, node: &Node, response: &Response, bytes: usize) {
         let type_url = short(&response.type_url);
         let (set, removed) = (response.resources.len(), response.removed.len());
-        if let Some(kind) = crate::snapshot::ResourceType::of_url(&response.type_url) {
+        if let Some(kind) = lockgate_xds::snapshot::ResourceType::of_url(&response.type_url) {
             self.metrics.pushed(kind.short_name(), set, bytes);
         }
         let (nonce, version) = (&response.nonce, &response.version);

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::bail;
+use lockgate_xds::identity::{Pattern, Policy};
+use lockgate_xds::server::{self, Access, Secured};
+use lockgate_xds::tls::{self, Pair};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admin::Readiness;
-use crate::identity::{Pattern, Policy};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::pki::directory::Trust;
@@ -19,8 +21,6 @@ use crate::pki::{self, Material, Role, Wanted};
 use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
-use crate::tls::{self, Pair};
-use crate::xds::{self, Access, Secured};
 
 /// The DNS name of Envoys if certificates come from a directory and the settings have no names.
 const ENVOY: &str = "envoy";
@@ -157,7 +157,7 @@ impl fmt::Display for Accepted {
 
 fn secured(material: &Material, names: &Accepted) -> Result<Secured, String> {
     let Material { certificate, key, authorities } = material;
-    let config = xds::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())?;
+    let config = server::tls_config_of(certificate, key, authorities).map_err(|fault| fault.to_string())?;
     Ok(Secured { config, policy: Arc::new(names.policy(certificate)) })
 }
 

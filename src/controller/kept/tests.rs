@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lockgate_xds::snapshot::ResourceType;
 use tokio::sync::watch;
 
 use super::*;
@@ -12,7 +13,6 @@ use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::model::KeyPair;
 use crate::settings::Settings;
-use crate::snapshot::ResourceType;
 use crate::source::Event;
 use crate::source::objects::{Object, Secret};
 use crate::translate::tests::fixtures::{class, ingress, secret, service};

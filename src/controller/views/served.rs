@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::snapshot::{Snapshot, Store};
+use lockgate_xds::snapshot::{Snapshot, Store};
 
 /// What one kind of client is served. Clusters, endpoints, secrets and listeners of Envoys are the same in both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
+use lockgate_xds::snapshot::Store;
 use route_v3::route_match::PathSpecifier;
 
 use super::*;
 use crate::envoy::tests::fixture::{cluster_name, forward, model, route as model_route};
 use crate::model::TlsHost;
-use crate::snapshot::Store;
 
 fn made(model: &Model) -> Vec<Resource> {
     resources(model, &Snapshot::default()).iter().map(|resource| (**resource).clone()).collect()

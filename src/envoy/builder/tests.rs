@@ -4,15 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::Version;
 use prost::Message;
 
 use super::*;
 use crate::envoy::build;
 use crate::envoy::tests::fixture::{self, cluster_name, forward};
 use crate::model::{Action, ClusterName, Endpoints, Host, PathMatch, Route, TlsHost, VirtualHost};
-use crate::provenance::ObjectRef;
 use crate::settings::{AuthorizationProtocol, Endpoint};
-use crate::snapshot::Version;
 
 /// What a client has, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_xds::provenance::ObjectRef;
 use prost::Message;
 
 use super::*;
 use crate::envoy::tests::fixture;
 use crate::model::{Action, PathMatch, VirtualHost};
-use crate::provenance::ObjectRef;
 
 fn exact(name: &str) -> Host {
     Host::Exact(name.into())

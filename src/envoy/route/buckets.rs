@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::VirtualHosts;
 use crate::envoy::names;
 use crate::model::{Host, VirtualHost};
 use crate::settings::Settings;
-use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// For each bit of a bucket's number, the letters and digits whose count in a host makes it: 0 if it is even.
 ///

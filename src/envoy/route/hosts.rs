@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use prost::Message;
 
 use super::Marks;
@@ -14,9 +16,7 @@ use super::groups::{Group, Renamed};
 use crate::envoy::names;
 use crate::model::{Host, VirtualHost};
 use crate::parallel;
-use crate::protobuf;
 use crate::settings::Settings;
-use crate::snapshot::{Key, Resource, ResourceType, Update};
 
 /// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

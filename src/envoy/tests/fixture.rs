@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::*;
-use crate::provenance::ObjectRef;
 
 pub fn cluster_name(name: &str) -> ClusterName {
     ClusterName(name.into())

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use lockgate_xds::snapshot::Store;
 use tokio::sync::watch;
 
 use super::*;
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
-use crate::snapshot::Store;
 
 const FORMATS: [Format; 4] = [Format::Pb, Format::Json, Format::Yaml, Format::PbText];
 

@@ -156,7 +156,7 @@ pub const PROCESS: &[Key] = &[
         LogFilter,
         process.log.level,
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or by target, such as \
-         `info,lockgate::xds=debug`. A change holds at once; `/debug/log` changes it too, until this key is changed."
+         `info,lockgate_xds=debug`. A change holds at once; `/debug/log` changes it too, until this key is changed."
     ),
     key!(
         "leaderElection.enabled",

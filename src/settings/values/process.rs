@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use lockgate_xds::identity::Pattern;
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
-use crate::identity::Pattern;
 use crate::settings::XdsTls;
 use crate::telemetry;
 

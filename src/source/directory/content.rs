@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use lockgate_xds::snapshot::{Resource, ResourceType};
 use serde_json::Value;
 
 use super::tree::{Content, Parsed};
-use crate::snapshot::{Resource, ResourceType};
 use crate::source::decode::{flatten, from_value, join};
 use crate::source::objects::{Kind, Object, ObjectKey};
 use crate::source::yaml::documents;
@@ -26,7 +26,7 @@ impl Content for Object {
     }
 
     fn describe((kind, key): &Self::Key) -> String {
-        crate::provenance::ObjectRef::new(kind.as_str(), &key.namespace, &key.name).to_string()
+        lockgate_xds::provenance::ObjectRef::new(kind.as_str(), &key.namespace, &key.name).to_string()
     }
 
     fn parse(path: &str, text: &str) -> Parsed<Self> {

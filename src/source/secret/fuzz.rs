@@ -9,7 +9,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::certificate::Certificate;
 use super::{authorities, key_pair, pem};
-use crate::fuzz;
 
 /// The most time that one input may take. An RSA signature takes the most.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -38,7 +37,7 @@ fn fuzz_key_pairs() {
     let now = UNIX_EPOCH + Duration::from_secs(1_830_000_000);
     let keys = PAIRS.map(|(_, key)| key_of(key));
     let certificates = PAIRS.map(|(crt, _)| CertificateDer::from_pem_slice(crt.as_bytes()).unwrap().to_vec());
-    fuzz::run("der", 5_000, |random| {
+    fuzzing::run("der", 5_000, |random| {
         let which = random.below(PAIRS.len());
         let (crt, key) = PAIRS[which];
         let start = Instant::now();

@@ -1,9 +1,9 @@
 //! Fuzz target `yaml`: damaged manifests, hostile YAML, and what is read from them.
 
+use fuzzing::Random;
 use serde_json::Value;
 
 use super::documents;
-use crate::fuzz::{self, Random};
 use crate::source::{decode, resources};
 
 /// What aliases may add to a file, twice: a document holds its values and their lines.
@@ -93,10 +93,10 @@ fn weight(value: &Value) -> usize {
 #[test]
 fn fuzz_yaml() {
     let mut corpus: Vec<String> = vec![RESOURCES.to_owned()];
-    corpus.extend(fuzz::files("src/golden", "in.yaml").into_iter().filter(|text| text.len() < 4096));
-    corpus.extend(fuzz::files("examples", ".yaml"));
+    corpus.extend(fuzzing::files("src/golden", "in.yaml").into_iter().filter(|text| text.len() < 4096));
+    corpus.extend(fuzzing::files("examples", ".yaml"));
     assert!(corpus.len() > 100, "the manifests were not found");
-    fuzz::run("yaml", 500, |random| {
+    fuzzing::run("yaml", 500, |random| {
         let text = match random.one_in(4) {
             true => hostile(random),
             false => {

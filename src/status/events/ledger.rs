@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::ordset::DiffItem;
+use lockgate_xds::provenance::ObjectRef;
 
 use super::notice::{HEALED, Notice, healed, note};
 use crate::inspection::{Inspection, changed_objects};
-use crate::provenance::ObjectRef;
 use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::translate::problem::{Problem, Problems, Reason};
 

@@ -6,8 +6,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::{Problem, Reason};
-use crate::provenance::ObjectRef;
 
 /// The problems of one object that are reported for each reason. The others are counted.
 pub const MOST: usize = 20;

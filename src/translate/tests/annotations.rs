@@ -1,15 +1,16 @@
 //! Fuzz target `annotations`: any keys and values, through translation and build, to resources that are well formed.
 
+use fuzzing::Random;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::ResourceType;
 use prost_reflect::DynamicMessage;
 
 use super::fixtures::*;
-use crate::fuzz::{self, Random};
+use crate::envoy;
 use crate::settings::Settings;
-use crate::snapshot::ResourceType;
 use crate::source::objects::Object;
 use crate::translate::problem::MOST;
 use crate::translate::translate;
-use crate::{envoy, protobuf};
 
 /// The keys that are read of Ingresses and Services, and some that are not.
 const KEYS: [&str; 33] = [
@@ -99,7 +100,7 @@ fn text(random: &mut Random, known: &[&str]) -> String {
             let parts: Vec<&str> = (0..random.within(1..=6)).map(|_| *random.choose(known)).collect();
             parts.join(*random.choose(&[",", " ", ", ", "\"", "\\"]))
         }
-        6 => (0..random.below(40)).filter_map(|_| char::from_u32(random.next() as u32 % 0x500)).collect(),
+        6 => (0..random.below(40)).filter_map(|_| char::from_u32(random.bits() as u32 % 0x500)).collect(),
         // A long one now and then.
         _ => random.choose(&["x", "9", "\"", "é", "1s", "5xx,", "\u{1}"]).repeat(if random.one_in(50) {
             20_000
@@ -112,7 +113,7 @@ fn text(random: &mut Random, known: &[&str]) -> String {
 #[test]
 fn fuzz_annotations() {
     let settings = Settings::default();
-    fuzz::run("annotations", 200, |random| {
+    fuzzing::run("annotations", 200, |random| {
         let mut list: Vec<Object> = super::fuzz::fixed(&[]);
         let protocol = *random.choose(&["", "https", "h2c", "x"]);
         let mut service = service("a").port("http", 80).app_protocol(protocol);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::provenance::ObjectRef;
 
 use crate::envoy::tests::{standalone, validate};
 use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::translate::path;
 

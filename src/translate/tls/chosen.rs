@@ -1,7 +1,8 @@
 //! Secrets that the settings name.
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::{SecretName, StatsTls};
-use crate::provenance::ObjectRef;
 use crate::settings::{self, Settings};
 use crate::source::objects::{Kind, ObjectKey, Objects};
 use crate::translate::problem::{Problem, Reason};

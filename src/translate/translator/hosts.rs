@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::clusters::led_to;
 use super::ownership::{Claim, Standing};
 use super::{Translator, set};
 use crate::model::{Host, TlsHost, Touched, VirtualHost};
-use crate::provenance::ObjectRef;
 use crate::settings::Settings;
 use crate::source::objects::{Kind, Objects};
 use crate::translate::host::parent;

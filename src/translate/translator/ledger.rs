@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::provenance::ObjectRef;
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::translate::problem::{MOST, Problem, Problems, Reason};
 
 /// All problems that were found.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::ledger::Ledger;
 use crate::model::Host;
-use crate::provenance::ObjectRef;
 use crate::translate::problem::{MOST, Problem, Reason};
 use crate::translate::tls::{Instead, Missed};
 

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::Translator;
 use crate::model::Host;
-use crate::provenance::ObjectRef;
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::source::objects::Precedence;
 use crate::translate::few::set_of;

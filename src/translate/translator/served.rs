@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockgate_xds::provenance::ObjectRef;
+
 use crate::model::VirtualHost;
-use crate::provenance::ObjectRef;
 use crate::source::objects::{Kind, ObjectKey};
 use crate::translate::few::{beyond, set_of};
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lockgate_xds::snapshot::{Key, Resource, ResourceType};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
-use crate::snapshot::{Key, Resource, ResourceType};
 use crate::translate::problem::{Problem, Problems, Reason};
 
 /// Characters of a client's message that are told.
@@ -104,7 +104,7 @@ mod tests {
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 
     use super::*;
-    use crate::provenance::ObjectRef;
+    use lockgate_xds::provenance::ObjectRef;
 
     fn cluster(name: &str) -> Arc<Resource> {
         let message = Cluster { name: name.to_owned(), ..Cluster::default() };

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use fuzzing::{Random, run};
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 
 use super::*;
-use crate::fuzz::{Random, run};
 
 /// What an API server has answered for one kind.
 struct Recorded {
@@ -175,7 +175,7 @@ fn mutated(bytes: &[u8], others: &[Bytes], random: &mut Random) -> Bytes {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.within(1..=3) {
         let at = random.below(bytes.len());
-        bytes[at] = if random.one_in(2) { 0xff } else { random.next() as u8 };
+        bytes[at] = if random.one_in(2) { 0xff } else { random.bits() as u8 };
     }
     bytes.into()
 }

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use lockgate_xds::provenance::ObjectRef;
+
 use super::*;
-use crate::provenance::ObjectRef;
 
 fn notice(namespace: &str, name: usize, reason: &'static str) -> Notice {
     let object = ObjectRef::new("Ingress", namespace, &name.to_string());
@@ -82,7 +83,7 @@ fn names_that_are_remembered_are_forgotten_by_namespace() {
 
 #[test]
 fn the_count_of_what_waits_is_true_whatever_happens() {
-    crate::fuzz::run("outbox", 300, |random| {
+    fuzzing::run("outbox", 300, |random| {
         let (mut outbox, mut now) = (Outbox::default(), Instant::now());
         for _ in 0..random.below(200) {
             let namespace = ["a", "b", "c"][random.below(3)];

@@ -1,0 +1,245 @@
+//! The descriptors of every Envoy message, from the `.proto` files that the envoy-types crate ships.
+//!
+//! What comes out is one `FileDescriptorSet`, with the extension options (validation rules, which fields are
+//! sensitive), at `$OUT_DIR/descriptors.bin`. Each file stands in it after those that it imports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use prost_reflect::DescriptorPool;
+use prost_reflect::prost_types::{DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto};
+use protox::file::{File, FileResolver, GoogleFileResolver};
+
+/// The directories of `.proto` files in envoy-types, below its `proto`.
+const INCLUDES: &[&str] = &[
+    "data-plane-api",
+    "googleapis",
+    "protoc-gen-validate",
+    "xds",
+    "cel-spec/proto",
+    "client_model",
+    "opentelemetry-proto",
+    "ratelimit",
+];
+
+/// The directory of the `.proto` files that envoy-types does not have.
+const OWN: &str = "../../proto";
+
+/// Protobuf's own files, which the compiler brings along.
+const WELL_KNOWN: &[&str] =
+    &["any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"];
+
+fn main() -> Result<()> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set")?);
+    let protos = envoy_types()?.join("proto");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed={}", protos.display());
+    println!("cargo:rerun-if-changed={OWN}");
+    // Our own last: of two files with one name, that of the crate is used.
+    let includes = INCLUDES.iter().map(|include| protos.join(include)).chain([PathBuf::from(OWN)]);
+    let descriptors = compile(&includes.collect::<Vec<_>>())?;
+    let path = out.join("descriptors.bin");
+    fs::write(&path, descriptors).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// The directory of envoy-types' sources: as `cargo metadata` prints it for the project that is built; if that fails, the
+/// directory where Cargo unpacks crates.
+fn envoy_types() -> Result<PathBuf> {
+    let project = project()?;
+    println!("cargo:rerun-if-changed={}", project.join("Cargo.lock").display());
+    let mut cargo = Command::new(env::var_os("CARGO").context("CARGO is not set")?);
+    cargo.current_dir(&project).args(["metadata", "--format-version=1", "--offline", "--locked"]);
+    if let Some(target) = env::var_os("TARGET") {
+        // Without it, the crates of every other platform would have to be there too.
+        cargo.arg("--filter-platform").arg(target);
+    }
+    let output = cargo.output().context("cannot run cargo metadata")?;
+    if let Some(directory) = directory_in(&String::from_utf8_lossy(&output.stdout)) {
+        return Ok(directory);
+    }
+    unpacked(&project)?.with_context(|| {
+        format!("cannot find the sources of envoy-types: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })
+}
+
+/// The directory with the Cargo.lock of the project that is built, which may be another one than this crate's.
+///
+/// Cargo does not tell a build script. By default its output directory is below that project; if not, this crate's own
+/// workspace decides.
+fn project() -> Result<PathBuf> {
+    let directories = ["OUT_DIR", "CARGO_MANIFEST_DIR"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let mut above = directories.flat_map(|directory| directory.ancestors().map(Path::to_owned).collect::<Vec<_>>());
+    above.find(|directory| directory.join("Cargo.lock").is_file()).context("there is no Cargo.lock")
+}
+
+/// The directory of envoy-types in the output of `cargo metadata`. Only the package itself has name and version side
+/// by side, and the path of its manifest follows.
+fn directory_in(metadata: &str) -> Option<PathBuf> {
+    let (_, package) = metadata.split_once(r#"{"name":"envoy-types","version":"#)?;
+    let (_, path) = package.split_once(r#""manifest_path":""#)?;
+    let (path, _) = path.split_once('"')?;
+    Some(Path::new(&path.replace(r"\\", r"\")).parent()?.to_owned())
+}
+
+/// The directory of envoy-types, of the version in the Cargo.lock of `project`, among the crates that Cargo has unpacked.
+fn unpacked(project: &Path) -> Result<Option<PathBuf>> {
+    let lock = fs::read_to_string(project.join("Cargo.lock")).context("cannot read Cargo.lock")?;
+    let version = lock
+        .split_once("name = \"envoy-types\"\nversion = \"")
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map(|(version, _)| version)
+        .context("envoy-types is not in Cargo.lock")?;
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let Some(registries) = home.and_then(|home| fs::read_dir(home.join("registry/src")).ok()) else {
+        return Ok(None);
+    };
+    let mut found: Vec<_> =
+        registries.flatten().map(|registry| registry.path().join(format!("envoy-types-{version}"))).collect();
+    found.sort();
+    Ok(found.into_iter().find(|directory| directory.join("proto").is_dir()))
+}
+
+/// All `.proto` files in `includes`, as one encoded `FileDescriptorSet`.
+fn compile(includes: &[PathBuf]) -> Result<Vec<u8>> {
+    let mut files = Files::default();
+    for name in WELL_KNOWN {
+        files.insert(GoogleFileResolver::new().open_file(&format!("google/protobuf/{name}.proto"))?);
+    }
+    for include in includes {
+        files.read(include, include)?;
+    }
+    let mut pool = DescriptorPool::new();
+    for name in files.parsed.keys() {
+        files.add(name, &mut pool)?;
+    }
+    Ok(pool.encode_to_vec())
+}
+
+/// Parsed files by the name under which they are imported.
+#[derive(Default)]
+struct Files {
+    parsed: BTreeMap<String, Parsed>,
+}
+
+struct Parsed {
+    file: FileDescriptorProto,
+    /// The full names of its messages and enums.
+    types: BTreeSet<String>,
+}
+
+impl Files {
+    /// Parses every `.proto` file under `directory`.
+    fn read(&mut self, include: &Path, directory: &Path) -> Result<()> {
+        let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                self.read(include, &path)?;
+            } else if path.extension().is_some_and(|extension| extension == "proto") {
+                let name = path.strip_prefix(include)?.to_string_lossy().replace('\\', "/");
+                let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                let file = File::from_source(&name, &source).with_context(|| format!("cannot parse {name}"))?;
+                self.insert(file);
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, file: File) {
+        let file = FileDescriptorProto { source_code_info: None, ..file.file_descriptor_proto().clone() };
+        let mut types = BTreeSet::new();
+        collect(file.package(), &file.message_type, &file.enum_type, &mut types);
+        self.parsed.entry(file.name().to_owned()).or_insert(Parsed { file, types });
+    }
+
+    fn get(&self, name: &str) -> Result<&Parsed> {
+        self.parsed.get(name).with_context(|| format!("cannot find the import {name}"))
+    }
+
+    /// Adds the file `name` to `pool`, after those that it imports.
+    fn add(&self, name: &str, pool: &mut DescriptorPool) -> Result<()> {
+        if pool.get_file_by_name(name).is_some() {
+            return Ok(());
+        }
+        let parsed = self.get(name)?;
+        for import in &parsed.file.dependency {
+            self.add(import, pool).with_context(|| format!("imported by {name}"))?;
+        }
+        let mut visible = vec![&parsed.types];
+        for import in &parsed.file.dependency {
+            self.exported(import, &mut visible)?;
+        }
+        let file = Scope { visible }.file(parsed.file.clone());
+        pool.add_file_descriptor_proto(file).with_context(|| format!("cannot compile {name}"))
+    }
+
+    /// The types that a file gets by importing `name`.
+    fn exported<'a>(&'a self, name: &str, visible: &mut Vec<&'a BTreeSet<String>>) -> Result<()> {
+        let parsed = self.get(name)?;
+        visible.push(&parsed.types);
+        for &public in &parsed.file.public_dependency {
+            if let Some(import) = parsed.file.dependency.get(public as usize) {
+                self.exported(import, visible)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Adds the full names of all types in `scope` to `types`.
+fn collect(scope: &str, messages: &[DescriptorProto], enums: &[EnumDescriptorProto], types: &mut BTreeSet<String>) {
+    types.extend(enums.iter().map(|one| format!("{scope}.{}", one.name())));
+    for message in messages {
+        let name = format!("{scope}.{}", message.name());
+        collect(&name, &message.nested_type, &message.enum_type, types);
+        types.insert(name);
+    }
+}
+
+/// What names in a file may refer to, to make them absolute before the file meets all others.
+///
+/// By the rules of the language only what a file imports counts: `common.v3.A` in the package `x.y` is never hidden by
+/// a package `x.common` of a file that it does not import. In one pool for all files it would be.
+struct Scope<'a> {
+    visible: Vec<&'a BTreeSet<String>>,
+}
+
+impl Scope<'_> {
+    fn file(&self, mut file: FileDescriptorProto) -> FileDescriptorProto {
+        let package = file.package().to_owned();
+        file.message_type.iter_mut().for_each(|message| self.message(&package, message));
+        file.extension.iter_mut().for_each(|field| self.field(&package, field));
+        for method in file.service.iter_mut().flat_map(|service| &mut service.method) {
+            self.resolve(&package, &mut method.input_type);
+            self.resolve(&package, &mut method.output_type);
+        }
+        file
+    }
+
+    fn message(&self, scope: &str, message: &mut DescriptorProto) {
+        let scope = format!("{scope}.{}", message.name());
+        message.field.iter_mut().chain(&mut message.extension).for_each(|field| self.field(&scope, field));
+        message.nested_type.iter_mut().for_each(|nested| self.message(&scope, nested));
+    }
+
+    fn field(&self, scope: &str, field: &mut FieldDescriptorProto) {
+        self.resolve(scope, &mut field.type_name);
+        self.resolve(scope, &mut field.extendee);
+    }
+
+    /// Makes `name` absolute: the innermost scope wins. One that is not found stays, for the pool to complain of.
+    fn resolve(&self, scope: &str, name: &mut Option<String>) {
+        let Some(relative) = name.as_deref().filter(|name| !name.starts_with('.')) else { return };
+        let scopes = std::iter::successors(Some(scope), |scope| scope.rsplit_once('.').map(|(outer, _)| outer));
+        let candidates = scopes.map(|scope| format!("{scope}.{relative}")).chain([relative.to_owned()]);
+        let mut found = candidates.filter(|full| self.visible.iter().any(|types| types.contains(full)));
+        if let Some(full) = found.next() {
+            *name = Some(format!(".{full}"));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The xDS server: state of the world and delta, aggregated and by type, over one generic core.
+//!
+//! It knows resources, their versions, and what they refer to. [`Stream`] is the state of one stream, without I/O; `order`
+//! is the push plan as a table; the other modules carry bytes.
+//!
+//! # A server of one's own
+//!
+//! Put [resources](crate::snapshot::Resource) into a [`Store`](crate::snapshot::Store), tell a [`Service`] of it, and
+//! [`serve`]. From then on [`Store::update`](crate::snapshot::Store::update) is all that there is to do: clients are sent
+//! what changes, in an order in which nothing they need is ever missing.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+//! use lockgate_xds::server::{self, Access, Service, Stores};
+//! use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Arc::new(Store::default());
+//! let (stop, stopping) = tokio::sync::watch::channel(false);
+//! let service = Service::new(Stores::one(store.clone()), stopping).with_identifier("my control plane");
+//! let listener = server::listen("127.0.0.1:0".parse()?).await?;
+//! println!("xDS listens on {}", listener.local_addr()?);
+//! let server = tokio::spawn(server::serve(listener, Access::PlainFromLoopback, Arc::new(service)));
+//!
+//! // Clients that ask wait for the first publication.
+//! let shop = Cluster { name: "shop".to_owned(), ..Cluster::default() };
+//! store.replace(vec![Resource::new("shop", &shop, vec![])]);
+//!
+//! // A change by type and name; whoever asked for it is sent it.
+//! store.update(Update::<Resource>::removing(vec![(ResourceType::CLUSTER, "shop".into())]));
+//!
+//! stop.send_replace(true);
+//! server.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - **Groups of nodes**: [`Stores::by_node`] chooses a store by [`Node::cluster`], [`Node::id`] or [`Node::metadata`];
+//!   [`Groups`](crate::snapshot::Groups) keeps the stores, and what they have in common. [`Stores::by_client`] also knows
+//!   how a client asks, for those who have resources in more than one form.
+//!
+//!   ```
+//!   # use std::sync::Arc;
+//!   # use lockgate_xds::{server::Stores, snapshot::Groups};
+//!   let groups = Arc::new(Groups::default());
+//!   let stores = groups.clone();
+//!   let by_cluster = Stores::by_node(move |node| stores.store(&node.cluster)); // others are refused: NotFound
+//!   let stores = groups.clone();
+//!   let by_metadata = Stores::by_node(move |node| {
+//!       let fleet = node.metadata.get("fleet").and_then(|fleet| fleet.as_str());
+//!       Some(fleet.and_then(|fleet| stores.store(fleet)).unwrap_or_else(|| stores.common()))
+//!   });
+//!   ```
+//! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
+//!   NACK. A [`Registry`] lists the open streams.
+//! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory and a [policy](crate::identity::Policy) of names, or
+//!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may hold
+//!   private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
+//!
+//! `examples/hello.rs` is the smallest server. The project `examples/xds-server` at the top of the repository serves two
+//! groups of Envoys.
+
+mod acceptance;
+mod connection;
+mod encode;
+mod fetch;
+mod gates;
+mod inbound;
+mod locators;
+mod message;
+mod observer;
+mod order;
+mod pace;
+mod past;
+mod push;
+mod refusals;
+mod rest;
+mod serve;
+mod service;
+mod session;
+mod status;
+mod stream;
+mod subscription;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod v2;
+mod waits;
+
+pub use crate::tls::TlsFault;
+pub use acceptance::Acceptance;
+pub use locators::Locator;
+pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
+pub use observer::{Observer, Registry, StreamInfo};
+pub use order::Timing;
+pub use refusals::Refused;
+pub use serve::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
+pub use service::{Client, Service, Stores};
+pub use stream::{Refusal, Stream};
+pub use tls::{Secured, Tls, tls_config, tls_config_of};

@@ -1,0 +1,206 @@
+//! Discovery as JSON over HTTP: `POST /v3/discovery:clusters` and its siblings, on the port of the gRPC services.
+//!
+//! A client that has the newest version already gets its answer when there is a newer one, or 304 after a while: it
+//! learns of a change at once without asking all the time.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+use super::encode;
+use super::fetch::Fetch;
+use super::inbound;
+use super::message::{Node, Request, Variant};
+use super::observer::StreamInfo;
+use super::serve::Peer;
+use super::service::{Client, Service};
+use super::v2;
+use crate::protobuf;
+use crate::snapshot::{ApiVersion, ResourceType, Store};
+
+/// Largest request taken: enough for the names of 100,000 resources.
+const LARGEST_REQUEST: usize = 16 << 20;
+/// A request that takes longer to arrive is given up.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
+/// An answer is held back no longer than this: Envoy's `request_timeout` is 1 s unless its owner says otherwise.
+const LONGEST_HOLD: Duration = Duration::from_millis(800);
+/// The part of a client's own time limit that is left for the way there and back.
+const MARGIN: Duration = Duration::from_millis(200);
+/// The header by which Envoy says how many milliseconds it waits for an answer.
+const EXPECTED_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
+
+/// A failure to answer: lower case, in plain text.
+pub(super) type Failure = (StatusCode, String);
+
+/// Answers a `DiscoveryRequest` in JSON for resources of type `kind`.
+pub(super) async fn discover(
+    service: Arc<Service>,
+    kind: ResourceType,
+    api: ApiVersion,
+    request: http::Request<Body>,
+) -> Response {
+    match answer(&service, kind, api, request).await {
+        Ok(response) => response,
+        Err((status, message)) => (status, message + "\n").into_response(),
+    }
+}
+
+async fn answer(
+    service: &Service,
+    kind: ResourceType,
+    api: ApiVersion,
+    request: http::Request<Body>,
+) -> Result<Response, Failure> {
+    let peer = request.extensions().get::<Peer>().cloned();
+    let peer = Peer::discovering(peer, Some(kind)).map_err(|status| denied(&status))?;
+    not_for_browsers(request.headers())?;
+    let deadline = Instant::now() + hold(request.headers());
+    let body = body(request, LARGEST_REQUEST).await?;
+    let request = inbound::bounded(parse(&body).map_err(bad_request)?);
+    let request = request.map_err(|status| bad_request(status.message()))?;
+    let request = v2::complete(request, Some(kind), api);
+    let asked = service.asked(peer.address, &request);
+    let fetch = Fetch::new(kind, request).map_err(bad_request)?;
+    let store =
+        service.stores.of(Client::polling(&fetch.node, api, peer.roles)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
+    respond(service, &store, &asked, fetch, deadline).await
+}
+
+/// The answer to a client that may not have what it asks for.
+pub(super) fn denied(status: &Status) -> Failure {
+    let code = match status.code() {
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::FORBIDDEN,
+    };
+    (code, status.message().to_owned())
+}
+
+/// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
+pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
+    match headers.contains_key(header::ORIGIN) {
+        true => Err((StatusCode::FORBIDDEN, "this is not for browsers: the header \"origin\" is set".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The body of a request, of at most `most` bytes, if it comes in time.
+pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
+    inbound::whole(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
+        let code = match status.code() {
+            Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
+            Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        (code, status.message().to_owned())
+    })
+}
+
+fn bad_request(problem: impl Display) -> Failure {
+    (StatusCode::BAD_REQUEST, problem.to_string())
+}
+
+/// Answers when the client does not have the newest, or at the deadline.
+async fn respond(
+    service: &Service,
+    store: &Store,
+    asked: &StreamInfo,
+    fetch: Fetch,
+    deadline: Instant,
+) -> Result<Response, Failure> {
+    let mut snapshots = store.subscribe();
+    let mut stopping = service.stopping.clone();
+    let (mut current, mut over) = (false, false);
+    let snapshot = loop {
+        let newest = snapshots.borrow_and_update().clone();
+        if let Some(snapshot) = newest {
+            current = fetch.is_current(&snapshot);
+            if !current {
+                break snapshot;
+            }
+        }
+        if over && current {
+            return Ok(StatusCode::NOT_MODIFIED.into_response());
+        }
+        if over {
+            let message = "there is nothing to serve yet, not even that there is nothing";
+            return Err((StatusCode::SERVICE_UNAVAILABLE, message.to_owned()));
+        }
+        over = tokio::select! {
+            changed = snapshots.changed() => changed.is_err(),
+            () = tokio::time::sleep_until(deadline) => true,
+            _ = stopping.wait_for(|stopping| *stopping) => true,
+        };
+    };
+    let response = fetch.response(&snapshot);
+    let bytes = encode::response(&response, Variant::Sotw, &service.identifier).into_bytes();
+    // Large states take a while, and other streams must not wait for it.
+    let json = tokio::task::spawn_blocking(move || {
+        protobuf::to_json("envoy.service.discovery.v3.DiscoveryResponse", &bytes).to_string()
+    });
+    let json = json.await.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    service.answered(asked, &fetch.node, &response, json.len());
+    Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
+}
+
+/// How long an answer to a client that is current may be held back.
+pub(super) fn hold(headers: &HeaderMap) -> Duration {
+    let limit = headers.get(EXPECTED_TIMEOUT).and_then(|value| value.to_str().ok()?.parse().ok());
+    let limit = limit.map(Duration::from_millis).filter(|limit| !limit.is_zero());
+    limit.map_or(LONGEST_HOLD, |limit| limit.saturating_sub(MARGIN).min(LONGEST_HOLD))
+}
+
+/// What counts of a `DiscoveryRequest`, by the fields' names in the proto or in `lowerCamelCase`. What else stands in it
+/// is ignored: a newer client may say more than this server knows of.
+#[derive(Deserialize)]
+struct DiscoveryRequest {
+    #[serde(alias = "versionInfo")]
+    version_info: Option<String>,
+    node: Option<NodeFields>,
+    #[serde(alias = "resourceNames")]
+    resource_names: Option<Vec<String>>,
+    #[serde(alias = "typeUrl")]
+    type_url: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct NodeFields {
+    id: Option<String>,
+    cluster: Option<String>,
+    #[serde(alias = "userAgentName")]
+    user_agent_name: Option<String>,
+    #[serde(alias = "clientFeatures")]
+    client_features: Option<Vec<String>>,
+    metadata: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// The request in `body`; what is wrong is said with the field's path.
+pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let request: Result<DiscoveryRequest, _> = serde_path_to_error::deserialize(&mut json);
+    let request = request.map_err(|error| match error.path().iter().next() {
+        Some(_) => format!("{}: {}", error.path(), error.inner()),
+        None => format!("the body is no DiscoveryRequest in JSON: {}", error.inner()),
+    })?;
+    json.end().map_err(|error| format!("the body is no DiscoveryRequest in JSON: {error}"))?;
+    Ok(Request {
+        node: request.node.map(|node| Node {
+            id: node.id.unwrap_or_default(),
+            cluster: node.cluster.unwrap_or_default(),
+            user_agent: node.user_agent_name.unwrap_or_default(),
+            features: node.client_features.unwrap_or_default(),
+            metadata: node.metadata.unwrap_or_default(),
+        }),
+        type_url: request.type_url.unwrap_or_default(),
+        version: request.version_info.unwrap_or_default(),
+        subscribe: request.resource_names.unwrap_or_default(),
+        ..Request::default()
+    })
+}

@@ -1,0 +1,320 @@
+//! A stream and its transport: what arrives goes into the stream's state, what comes out of it is written.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
+use futures::future::BoxFuture;
+use prost::Message;
+use tonic::Status;
+
+use super::encode::{self, Encoded};
+use super::inbound::{MOST_KEPT, Requests};
+use super::message::{Node, Output, Request, Variant};
+use super::observer::StreamInfo;
+use super::serve::Peer;
+use super::service::{Client, Service};
+use super::stream::{Refusal, Stream};
+use super::v2;
+use super::waits::{Alarm, Rarely};
+use crate::snapshot::{ApiVersion, ResourceType, Watch};
+
+/// A streaming method.
+#[derive(Clone)]
+pub(super) struct Method {
+    service: Arc<Service>,
+    variant: Variant,
+    implied: Option<ResourceType>,
+    /// Whose type URL the implied type has.
+    api: ApiVersion,
+}
+
+impl Method {
+    /// `implied`: the only type of a stream that is not aggregated.
+    pub fn new(service: Arc<Service>, variant: Variant, implied: Option<ResourceType>, api: ApiVersion) -> Self {
+        Self { service, variant, implied, api }
+    }
+
+    /// Answers a request for a stream.
+    pub fn handle(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body> {
+        match self.variant {
+            Variant::Sotw => self.open::<discovery_v3::DiscoveryRequest>(request),
+            Variant::Delta => self.open::<discovery_v3::DeltaDiscoveryRequest>(request),
+        }
+    }
+
+    /// Waits for the server, or the connection of `peer`, to end; says which.
+    fn ending(&self, peer: &Peer) -> BoxFuture<'static, &'static str> {
+        let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
+        Rarely::wait(async move {
+            tokio::select! {
+                _ = stopping.wait_for(|stopping| *stopping) => "the server stops",
+                () = peer.going_away() => "its connection is to be closed",
+            }
+        })
+    }
+
+    /// Opens a stream whose requests are of type `R` on the wire.
+    fn open<R>(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body>
+    where
+        R: Message + Default + Into<Request> + 'static,
+    {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<Peer>();
+        let address = peer.map(|peer| peer.address);
+        let peer = match Peer::discovering(peer.cloned(), self.implied) {
+            Ok(peer) => peer,
+            Err(status) => {
+                address.into_iter().for_each(|address| self.service.observer.stream_refused(address));
+                return status.into_http();
+            }
+        };
+        let info = StreamInfo { id: self.service.next_stream(), peer: peer.address, variant: self.variant };
+        self.service.observer.opened(&info);
+        let session = Session {
+            ending: self.ending(&peer),
+            peer,
+            alarm: Alarm::new(),
+            watch: None,
+            node: Arc::default(),
+            requests: Requests::<R>::new(body),
+            method: self,
+            info,
+            stream: None,
+            outputs: VecDeque::new(),
+            reason: "the client went away",
+        };
+        encode::grpc(Box::new(session).run())
+    }
+}
+
+/// A stream and its transport. Runs only when the transport wants the next message, so a slow reader costs nothing:
+/// what changes meanwhile stays a set of dirty names.
+struct Session<R> {
+    method: Method,
+    info: StreamInfo,
+    peer: Peer,
+    /// Why it is to end, once it is. Waited for from first to last, since to begin anew at each step costs more than the
+    /// step.
+    ending: BoxFuture<'static, &'static str>,
+    /// For what the stream is to do at some time.
+    alarm: Alarm,
+    requests: Requests<R>,
+    /// On the store that its first request's node chooses.
+    watch: Option<Watch>,
+    node: Arc<Node>,
+    stream: Option<Arc<Mutex<Stream>>>,
+    outputs: VecDeque<Output>,
+    reason: &'static str,
+}
+
+/// What a session waits for.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and most are requests")]
+enum Event {
+    Request(Result<Option<Request>, Status>),
+    Snapshot,
+    Due,
+    Ending(&'static str),
+}
+
+/// How a session goes on.
+enum Step {
+    Outputs(Vec<Output>),
+    End(Result<(), Status>),
+}
+
+impl<R: Message + Default + Into<Request> + 'static> Session<R> {
+    /// In a box, since it is handed on at each message.
+    fn run(self: Box<Self>) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
+        futures::stream::unfold(Some(self), |session| async move {
+            let mut session = session?;
+            loop {
+                while let Some(output) = session.outputs.pop_front() {
+                    if let Some(encoded) = session.emit(&output) {
+                        return Some((Ok(encoded), Some(session)));
+                    }
+                }
+                match session.step().await {
+                    Step::Outputs(outputs) => session.outputs.extend(outputs),
+                    Step::End(Ok(())) => return None,
+                    Step::End(Err(status)) => return Some((Err(status), None)),
+                }
+            }
+        })
+    }
+
+    /// Reports what happened, and gives the bytes of a response.
+    fn emit(&self, output: &Output) -> Option<Encoded> {
+        let (service, node) = (&self.method.service, &self.node);
+        match output {
+            Output::Send(response) => {
+                if self.names_no_resources() && ResourceType::of_url(&response.type_url) == Some(ResourceType::CLUSTER)
+                {
+                    service.past.remember(response);
+                }
+                let encoded = encode::response(response, self.method.variant, &service.identifier);
+                service.observer.sent(&self.info, node, response, encoded.len());
+                Some(encoded)
+            }
+            Output::Notice(notice) => {
+                service.observer.noticed(&self.info, node, notice);
+                service.registry.progressed();
+                None
+            }
+        }
+    }
+
+    /// Waits for the next thing that happens.
+    async fn step(&mut self) -> Step {
+        let (Some(stream), Some(watch)) = (self.stream.clone(), &mut self.watch) else {
+            return self.begin().await;
+        };
+        let deadline = lock(&stream).deadline();
+        let event = tokio::select! {
+            // First what wakes it most: each look at something else is one at memory that no cache holds any more.
+            biased;
+            request = self.requests.message() => Event::Request(request),
+            there = watch.changed() => if there { Event::Snapshot } else { Event::Ending("nothing is served to it any more") },
+            () = self.alarm.until(deadline) => Event::Due,
+            reason = &mut self.ending => Event::Ending(reason),
+        };
+        match event {
+            Event::Request(request) => match self.decoded(request) {
+                Ok(request) => {
+                    self.method.service.observer.received(&self.info, &self.node, &request);
+                    self.request(&stream, request)
+                }
+                Err(end) => end,
+            },
+            Event::Snapshot => Step::Outputs(catch_up(&mut lock(&stream), watch)),
+            Event::Due => Step::Outputs(lock(&stream).on_time(Instant::now())),
+            Event::Ending(reason) => self.ended(reason),
+        }
+    }
+
+    /// Waits for the first request, which says who asks, and for something to answer it with: before there is a first
+    /// snapshot nothing is answered, for an empty answer would delete everything.
+    async fn begin(&mut self) -> Step {
+        let request = tokio::select! {
+            reason = &mut self.ending => Err(reason),
+            request = self.requests.message() => Ok(request),
+        };
+        let request = match request.map(|request| self.decoded(request)) {
+            Ok(Ok(request)) => request,
+            Ok(Err(end)) => return end,
+            Err(reason) => return self.ended(reason),
+        };
+        let Method { variant, implied, service, .. } = &self.method;
+        let Some(node) = &request.node else {
+            return self.refused(Status::invalid_argument(Refusal::NoNode.to_string()));
+        };
+        service.observer.introduced(&self.info, node);
+        service.observer.received(&self.info, node, &request);
+        let (aggregated, api, roles) = (implied.is_none(), self.method.api, self.peer.roles);
+        let client = Client { node, variant: *variant, aggregated, api, roles };
+        let store = match service.stores.of(client) {
+            Ok(store) => store,
+            Err(why) => return self.refused(Status::not_found(why)),
+        };
+        let Some(snapshot) = service.newest(&store).await else { return self.stopped() };
+        self.node = Arc::new(node.clone());
+        self.watch = Some(Watch::new(&store));
+        let stream = Stream::new(*variant, implied.is_none(), service.timing, snapshot);
+        let stream = Arc::new(Mutex::new(stream));
+        service.registry.add(self.info.clone(), &stream, &store);
+        self.stream = Some(stream.clone());
+        self.request(&stream, request)
+    }
+
+    fn stopped(&mut self) -> Step {
+        self.ended("the server stops")
+    }
+
+    fn ended(&mut self, reason: &'static str) -> Step {
+        self.reason = reason;
+        Step::End(Ok(()))
+    }
+
+    fn refused(&mut self, status: Status) -> Step {
+        self.reason = "a request was refused";
+        self.method.service.observer.stream_refused(self.info.peer);
+        Step::End(Err(status))
+    }
+
+    /// What the transport gave: a request, or the end of the stream.
+    fn decoded(&mut self, request: Result<Option<Request>, Status>) -> Result<Request, Step> {
+        match request {
+            Ok(Some(request)) => {
+                let request = v2::complete(request, self.method.implied, self.method.api);
+                let kind = self.method.implied.or_else(|| ResourceType::of_url(&request.type_url));
+                self.peer.may_have(kind).map_err(|status| self.refused(status))?;
+                Ok(request)
+            }
+            Ok(None) => {
+                self.reason = "the client closed it";
+                Err(Step::End(Ok(())))
+            }
+            Err(status) => {
+                self.reason = "a request could not be read";
+                Err(Step::End(Err(status)))
+            }
+        }
+    }
+
+    /// Whether the client will say no more than a version when it comes back.
+    fn names_no_resources(&self) -> bool {
+        self.method.variant == Variant::Sotw && self.method.implied.is_none()
+    }
+
+    fn request(&mut self, stream: &Arc<Mutex<Stream>>, mut request: Request) -> Step {
+        if self.names_no_resources() && request.nonce.is_empty() && !request.version.is_empty() {
+            request.held = self.method.service.past.of(&request.version);
+        }
+        let Some(watch) = &mut self.watch else { return self.stopped() };
+        let names = !request.subscribe.is_empty() || !request.locators.is_empty();
+        let mut stream = lock(stream);
+        let mut outputs = catch_up(&mut stream, watch);
+        let result = stream.on_request(request, self.method.implied, Instant::now());
+        let interests = stream.interests();
+        let news = !interests.is_empty();
+        interests.into_iter().for_each(|(kind, interest)| watch.set_interest(kind, interest));
+        let result = result.map(|answers| {
+            outputs.extend(answers);
+            if news {
+                // What was published before it was watched for.
+                outputs.extend(catch_up(&mut stream, watch));
+            }
+            outputs
+        });
+        // Only by what is asked for does it grow.
+        let kept = if names { stream.kept() } else { 0 };
+        match result {
+            Ok(_) if kept > MOST_KEPT => {
+                let what = format!("{kept} names are asked for or not answered, more than the {MOST_KEPT} of a stream");
+                self.refused(Status::resource_exhausted(what))
+            }
+            Ok(outputs) => Step::Outputs(outputs),
+            Err(refusal) => self.refused(Status::invalid_argument(refusal.to_string())),
+        }
+    }
+}
+
+impl<R> Drop for Session<R> {
+    fn drop(&mut self) {
+        let service = &self.method.service;
+        service.registry.remove(self.info.id);
+        let node = self.stream.as_ref().and_then(|stream| lock(stream).node().cloned());
+        service.observer.closed(&self.info, node.as_ref(), self.reason);
+    }
+}
+
+/// Shows `stream` the newest snapshot, if it has not seen it.
+fn catch_up(stream: &mut Stream, watch: &mut Watch) -> Vec<Output> {
+    let newest = watch.news().filter(|newest| newest.serial() != stream.newest().serial());
+    newest.map(|newest| stream.on_snapshot(newest, Instant::now())).unwrap_or_default()
+}
+
+fn lock(stream: &Mutex<Stream>) -> std::sync::MutexGuard<'_, Stream> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,329 @@
+//! What goes out of one type: a first answer as a whole, what is dirty, the full state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Stream;
+use crate::server::message::{Output, Resources, Response, Variant};
+use crate::server::order::{self, Side};
+use crate::server::pace::Pace;
+use crate::server::push::{Look, Push};
+use crate::server::subscription::{Batch, InFlight, Need, Shared, State, Subscription};
+use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+struct Pushed {
+    /// Whether a response went out.
+    something: bool,
+    /// Whether that gave more to send.
+    more: bool,
+}
+
+impl Stream {
+    /// Answers the first request for a type as a whole, if nothing of it has to wait: then it need not be remembered name
+    /// by name. Returns whether it was answered.
+    fn push_whole(&mut self, kind: ResourceType, now: Instant) -> bool {
+        let whole = self.may_answer_as_a_whole(kind);
+        let Some(subscription) = self.types.get_mut(&kind) else { return true };
+        let whole = whole && !subscription.tells_of_others() && subscription.is_above_suspicion();
+        let bodies = if whole { subscription.bodies(self.variant) } else { Vec::new() };
+        if !whole || bodies.iter().any(|body| body.is_leased()) {
+            subscription.one_by_one();
+            return false;
+        }
+        let (owed, full) = (subscription.answer_owed, self.variant == Variant::Sotw && kind.full_state());
+        let absent = subscription.absent();
+        let content: Vec<_> = absent.iter().map(|name| (name.clone(), State::Absent)).collect();
+        let mut push = Push { removed: absent, ..Push::default() };
+        let tells = push.changes(self.variant, full, subscription, self.node.as_ref());
+        if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
+            let all = bodies.iter().flat_map(|body| body.resources().iter());
+            self.asked_routes.extend(all.map(|routes| routes.name().clone()));
+        }
+        let mut answers: Vec<(Resources, Shared)> =
+            bodies.into_iter().map(|body| (body.clone().into(), body.resources().clone())).collect();
+        if answers.is_empty() && (tells || owed) {
+            answers.push((Resources::default(), Arc::new([])));
+        }
+        let last = answers.len().saturating_sub(1);
+        if let Some((resources, _)) = answers.last_mut().filter(|_| !push.set.is_empty()) {
+            let mut all = resources.to_vec();
+            all.append(&mut push.set);
+            *resources = all.into();
+        }
+        let (version, type_url) = (self.newest.version(kind).to_string(), subscription.type_url.clone());
+        let mut sent = Vec::with_capacity(answers.len());
+        for (at, (resources, first)) in answers.into_iter().enumerate() {
+            let nonce = self.next_nonce();
+            let mut in_flight = InFlight::new(nonce.clone(), now, Vec::new(), full.then(|| resources.clone()));
+            let mut response = Response {
+                type_url: type_url.clone(),
+                nonce,
+                version: version.clone(),
+                resources,
+                heartbeats: Vec::new(),
+                leases: false,
+                removed: Vec::new(),
+                missing: Vec::new(),
+            };
+            in_flight.first = first;
+            if at == last {
+                in_flight.content.clone_from(&content);
+                in_flight.generation = self.newest.generation();
+                response.missing = std::mem::take(&mut push.missing);
+                if self.variant == Variant::Delta {
+                    response.removed = std::mem::take(&mut push.removed);
+                }
+            }
+            self.outputs.push(Output::Send(response));
+            sent.push(in_flight);
+        }
+        if let Some(subscription) = self.types.get_mut(&kind) {
+            subscription.answered_as_a_whole(&version, sent);
+        }
+        true
+    }
+
+    /// Whether everything of a type may go out as the newest snapshot has it.
+    fn may_answer_as_a_whole(&self, kind: ResourceType) -> bool {
+        let (_, side) = order::place(kind);
+        match side {
+            _ if !self.aggregated => true,
+            Side::Behind if kind == ResourceType::ENDPOINTS => {
+                let clusters = self.types.get(&ResourceType::CLUSTER);
+                let settled = clusters.is_none_or(Subscription::was_sent_all);
+                self.gates.keeps_nothing() && settled && !self.gates.conceals_clusters(&self.types)
+            }
+            Side::Before => self.gates.routes_view().is_some_and(|view| view.serial() == self.newest.serial()),
+            Side::Behind | Side::Apart => self.gates.keeps_nothing(),
+        }
+    }
+
+    /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
+    pub(super) fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
+        while self.push_once(kind, now, &look) {}
+    }
+
+    /// The same; returns whether that gave more to send.
+    fn push_once(&mut self, kind: ResourceType, now: Instant, look: &impl Fn(&Self, &Arc<str>) -> Look) -> bool {
+        if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
+            return false;
+        }
+        let Some(subscription) = self.types.get_mut(&kind) else { return false };
+        if subscription.dirty.is_empty() && !subscription.answer_owed {
+            return false;
+        }
+        subscription.admit();
+        if !subscription.isolates() {
+            return self.push_batch(kind, now, look, Batch::Changes).more;
+        }
+        let mut more = false;
+        for batch in subscription.batches(subscription.in_flight.is_empty()) {
+            let sent = self.push_batch(kind, now, look, batch);
+            more |= sent.more;
+            if sent.something {
+                break;
+            }
+        }
+        more
+    }
+
+    /// The same of what is in `batch`.
+    fn push_batch(
+        &mut self,
+        kind: ResourceType,
+        now: Instant,
+        look: &impl Fn(&Self, &Arc<str>) -> Look,
+        batch: Batch,
+    ) -> Pushed {
+        let Some(subscription) = self.types.get(&kind) else { return Pushed::default() };
+        let under_way = !subscription.in_flight.is_empty();
+        let tried = subscription.names_in(batch);
+        let owed = subscription.answer_owed;
+        let full = self.variant == Variant::Sotw && kind.full_state();
+        // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
+        // it holds everything, then what changed too.
+        let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
+        // A domain moves from one virtual host to another in one response, or it would be in both, or in none.
+        let together = kind == ResourceType::VIRTUAL_HOST;
+        let everything = !under_way || ((full || together) && answer);
+        let later = together && self.is_at_large_listeners();
+        let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
+        // What a trial tries was in one response.
+        let may_be_split = subscription.may_be_split() && batch == Batch::Changes;
+        let mut split = false;
+        for (name, need) in &subscription.dirty {
+            if !everything && *need != Need::Asked {
+                continue;
+            }
+            if tried.as_ref().is_some_and(|tried| !tried.contains(name)) {
+                if full {
+                    push.waits.insert(name.clone());
+                }
+                continue;
+            }
+            let look = match look(self, name) {
+                _ if later && *need == Need::Changed => Look::Wait,
+                // A full state waits, and goes, as a whole: with less in it, it costs the client as much.
+                Look::Nothing if !full => Look::Nothing,
+                Look::Send(_) | Look::ForNow(_) | Look::Nothing
+                    if *need == Need::Changed && !(full && answer) && subscription.pace.holds(name, now) =>
+                {
+                    Look::Wait
+                }
+                look => look,
+            };
+            let Some(look) = push.judge(name, *need, look, batch, subscription) else { continue };
+            if may_be_split && !push.has_room_for(&look) {
+                split = true;
+                continue;
+            }
+            push.consider(name, *need, look, subscription);
+        }
+        let view = match order::place(kind).1 {
+            Side::Before if self.aggregated => self.gates.routes_view(),
+            _ => Some(&self.newest),
+        };
+        let Some(view) = view.cloned() else { return Pushed::default() };
+        if together {
+            push.hold_with_those_that_wait(subscription, &view);
+        }
+        let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
+        let (set, version) = match full && (changes || owed) {
+            true => self.full_state(subscription, &view, &mut push),
+            false => (Resources::from(push.set.clone()), view.version(kind)),
+        };
+        let response = (changes || owed).then(|| Response {
+            type_url: subscription.type_url.clone(),
+            nonce: String::new(),
+            version: version.to_string(),
+            resources: set,
+            heartbeats: Vec::new(),
+            leases: self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)),
+            removed: if self.variant == Variant::Delta { push.removed.clone() } else { Vec::new() },
+            missing: std::mem::take(&mut push.missing),
+        });
+        let paced = match &response {
+            Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
+            _ => Vec::new(),
+        };
+        // Asked of what is large alone: nearly all responses are not.
+        let paced = if !paced.is_empty() && self.is_starting() { Vec::new() } else { paced };
+        let nonce = response.is_some().then(|| self.next_nonce());
+        if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
+            self.asked_routes.extend(std::mem::take(&mut push.asked));
+        }
+        let Some(subscription) = self.types.get_mut(&kind) else { return Pushed::default() };
+        for name in &push.done {
+            subscription.dirty.remove(name);
+        }
+        let tried: Vec<Arc<str>> = push.done.iter().chain(&push.answered).cloned().collect();
+        let something = response.is_some();
+        let attempt = subscription.tried(batch, &tried, something);
+        push.recognised.iter().for_each(|resource| subscription.recognise(resource));
+        for name in &push.answered {
+            // Sent from an older view: looked at again when the gate is passed.
+            subscription.dirty.insert(name.clone(), Need::Changed);
+        }
+        if !under_way {
+            push.nothing.iter().for_each(|name| subscription.forget_gone(name));
+        }
+        let unsaid = match (response, nonce) {
+            (Some(mut response), Some(nonce)) => {
+                let partial = self.variant == Variant::Sotw && !full;
+                let silent = if partial { push.take_silent(&response) } else { Vec::new() };
+                response.nonce.clone_from(&nonce);
+                let all = full.then(|| response.resources.clone());
+                response.resources = subscription.worded(response.resources);
+                let mut in_flight = InFlight::new(nonce, now, push.content, all);
+                in_flight.paced = paced;
+                in_flight.attempt = attempt;
+                in_flight.instead = push.instead;
+                let waits = subscription.has_trials() || push.waits.iter().any(|name| view.get(kind, name).is_some());
+                if everything && !waits && !split {
+                    in_flight.generation = view.generation();
+                }
+                subscription.sent(&response.version, in_flight);
+                self.outputs.push(Output::Send(response));
+                silent
+            }
+            _ => push.content,
+        };
+        let more = subscription.has(unsaid) || split;
+        push.done.iter().for_each(|name| subscription.settle(name));
+        Pushed { something, more }
+    }
+
+    /// Whether the client has not answered all that it started with: what it takes for a change now says nothing.
+    fn is_starting(&self) -> bool {
+        self.types.values().flat_map(|types| &types.in_flight).any(|response| !response.first.is_empty())
+    }
+
+    /// Whether the client works on large listeners. It does one thing after the other, and answers when all that it had
+    /// has been done: with virtual hosts right after them, the listeners would seem to take as long as both.
+    fn is_at_large_listeners(&self) -> bool {
+        let listeners = self.types.get(&ResourceType::LISTENER);
+        listeners.is_some_and(|listeners| listeners.in_flight.iter().any(|response| !response.paced.is_empty()))
+    }
+
+    /// Everything that a state-of-the-world client is to have of a type, with its version: absence would be deletion.
+    fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> (Resources, Version) {
+        let kind = subscription.kind;
+        let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
+        let level = view.serial() == self.newest.serial() && push.waits.is_empty() && push.left_out.is_empty();
+        if level && subscription.is_all() && push.set.iter().all(in_view) {
+            // What was rejected in an earlier response goes out again with this one: news to the client.
+            let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
+            for (name, known) in subscription.standing_apart() {
+                let Some(resource) = view.get(kind, name).filter(|resource| known.sent == **resource) else { continue };
+                if !changed.contains(name) && subscription.holds(name) != *resource {
+                    push.content.push((name.clone(), State::Resource(resource.clone())));
+                }
+            }
+            return (Resources::from(view.body(kind)), view.version(kind));
+        }
+        let at_client = |name: &Arc<str>| subscription.known(name).sent;
+        let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
+        // Names that are not as in the snapshot.
+        let mut mixed: BTreeSet<Arc<str>> = BTreeSet::new();
+        for resource in subscription.wanted(view) {
+            let has_it = at_client(resource.name()).exists();
+            if has_it || self.newest.get(kind, resource.name()).is_some() {
+                all.insert(resource.name().clone(), resource.clone());
+            } else {
+                mixed.insert(resource.name().clone());
+            }
+        }
+        // What waits stays at the client as it is; what is new and waits is not there yet.
+        for name in push.waits.union(&push.left_out) {
+            let stays = subscription.holds(name);
+            push.instead.push((name.clone(), stays.clone()));
+            let instead = match stays.resource() {
+                Some(old) => all.insert(name.clone(), old.clone()),
+                None => all.remove(name),
+            };
+            if instead.as_ref() != stays.resource() {
+                mixed.insert(name.clone());
+            }
+        }
+        for resource in &push.set {
+            if all.get(resource.name()) != Some(resource) {
+                mixed.insert(resource.name().clone());
+                all.insert(resource.name().clone(), resource.clone());
+            }
+        }
+        // What was rejected in an earlier response goes out again with this one: news to the client.
+        let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
+        let again = all.iter().filter(|(name, resource)| {
+            let sent = at_client(name) == **resource;
+            let has_it = sent && subscription.holds(name) == **resource;
+            let stays = push.waits.contains(*name) || push.left_out.contains(*name);
+            !has_it && !stays && !changed.contains(*name)
+        });
+        push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
+        let version = view.version_with(kind, mixed.iter().map(|name| (name, all.get(name))));
+        (Resources::from(all.into_values().collect::<Vec<_>>()), version)
+    }
+}

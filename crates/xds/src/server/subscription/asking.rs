@@ -1,0 +1,311 @@
+//! What a client asks for: the names of its requests, and what it has from an earlier stream.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::client::Level;
+use super::{Known, Need, State, Subscription};
+use crate::server::message::{Request, Variant};
+use crate::snapshot::{Glob, Resource, Version};
+
+/// A list of at least so many names is looked up once for all who ask for the same.
+const LONG_LIST: usize = 64;
+
+impl Subscription {
+    /// Takes the names of a request that is not stale; `first` of its type on the stream.
+    pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
+        self.asked = None;
+        match variant {
+            _ if self.takes_list(variant, request) => {}
+            Variant::Sotw => self.sotw_names(request, first),
+            Variant::Delta => self.delta_names(request, first),
+        }
+        // A client that has nothing is answered as a whole.
+        self.fresh |= self.has_nothing() && (self.answer_owed || self.lists() || !self.names.is_empty());
+    }
+
+    /// Takes a first request for many names, all of them plain: most clients ask for the same.
+    fn takes_list(&mut self, variant: Variant, request: &Request) -> bool {
+        let nothing = self.has_nothing() && !self.lists() && self.names.is_empty() && self.let_go.is_empty();
+        let plain = |name: &String| !name.is_empty() && matches!(Asked::parse(name), Asked::Name(_));
+        if !nothing
+            || request.subscribe.len() < LONG_LIST
+            || !request.unsubscribe.is_empty()
+            || !request.initial_versions.is_empty()
+            || !request.subscribe.iter().all(plain)
+        {
+            return false;
+        }
+        let hash = hash(&request.subscribe);
+        let Some(asked) = self.base.asked(self.kind, hash, &request.subscribe) else { return false };
+        (self.last_names, self.ever_named, self.interest_changed) = (Some(hash), true, true);
+        self.names = asked.names.clone();
+        self.asked = Some(asked);
+        self.answer_owed |= variant == Variant::Sotw && self.kind.full_state();
+        true
+    }
+
+    /// Whether the client has nothing, so that all that it asks for is to be sent.
+    fn has_nothing(&self) -> bool {
+        matches!(self.level, Level::Nothing) && self.apart.is_empty()
+    }
+
+    fn sotw_names(&mut self, request: &Request, first: bool) {
+        let hash = hash(&request.subscribe);
+        if self.let_go.is_empty() && !self.let_go_all && self.last_names == Some(hash) {
+            return;
+        }
+        self.last_names = Some(hash);
+        self.interest_changed = true;
+        let base = self.base.clone();
+        let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
+        self.ever_named |= !request.subscribe.is_empty();
+        let (mut names, mut globs) = (HashSet::<&str>::with_capacity(request.subscribe.len()), HashSet::new());
+        for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
+            match Asked::parse(name) {
+                Asked::All => all = true,
+                Asked::Glob(glob) => drop(globs.insert(glob)),
+                Asked::Name(name) => drop(names.insert(name)),
+            }
+        }
+        let all = all && self.kind.may_be_listed();
+        let all_anew = std::mem::take(&mut self.let_go_all) || !self.wildcard;
+        let widened = (all && all_anew) || globs.iter().any(|glob| !self.globs.contains(glob));
+        let gone: Vec<Arc<str>> = self.names.iter().filter(|name| !names.contains(&***name)).cloned().collect();
+        let narrowed =
+            (self.wildcard && !all) || !gone.is_empty() || self.globs.iter().any(|glob| !globs.contains(glob));
+        let let_go = std::mem::take(&mut self.let_go);
+        let new = names.iter().filter(|name| !self.names.contains(**name) || let_go.contains(**name));
+        let added: Vec<Arc<str>> = new.map(|name| self.own(name)).collect();
+        added.iter().for_each(|name| self.begin(name));
+        if widened && !matches!(self.level, Level::Nothing) {
+            let covers = |name: &str| all || globs.iter().any(|glob| glob.covers(name));
+            let all = base.all(self.kind).map(|resource| resource.name());
+            all.filter(|name| covers(name)).for_each(|name| self.begin(name));
+        }
+        (self.wildcard, self.globs) = (all, globs);
+        gone.iter().for_each(|name| drop(self.names.remove(name)));
+        self.names.extend(added.iter().cloned());
+        if first {
+            self.accepted_version.clone_from(&request.version);
+        }
+        self.came_back |= first && self.kind.full_state() && !request.version.is_empty();
+        if first
+            && all
+            && let Some(held) = &request.held
+        {
+            self.take_held(held);
+        }
+
+        if narrowed {
+            self.forget_uncovered();
+        }
+        let whole = all && self.names.is_empty() && self.kind.full_state();
+        if first && whole && request.version == base.version(self.kind).to_string() {
+            // A client that comes back with what it would get: it is current, nothing need be sent.
+            self.sent_version.clone_from(&request.version);
+            self.level = Level::Accepted;
+            return;
+        }
+        if self.kind.full_state() {
+            let asks = self.lists() || !self.names.is_empty();
+            self.answer_owed |= asks && (first || widened || narrowed || !added.is_empty());
+        } else {
+            self.answer_owed |= first && self.wildcard;
+        }
+        if self.has_nothing() {
+            return;
+        }
+        if widened {
+            let wanted: Vec<Arc<str>> = self.wanted(&base).into_iter().map(|r| r.name().clone()).collect();
+            wanted.iter().for_each(|name| self.touch(name, Need::Asked));
+        }
+        added.iter().for_each(|name| self.touch(name, Need::Asked));
+    }
+
+    /// `name`, shared with the resource that has it.
+    fn own(&self, name: &str) -> Arc<str> {
+        self.base.get(self.kind, name).map_or_else(|| name.into(), |resource| resource.name().clone())
+    }
+
+    /// Takes note of a request that is too old to count.
+    pub fn let_go(&mut self, stale: &Request) {
+        self.ever_named |= !stale.subscribe.is_empty();
+        let named: HashSet<&str> = stale.subscribe.iter().map(String::as_str).collect();
+        self.let_go.extend(self.names.iter().filter(|name| !named.contains(&***name)).cloned());
+        self.let_go_all |= self.wildcard && self.ever_named && !named.contains("*");
+    }
+
+    fn delta_names(&mut self, request: &Request, first: bool) {
+        let base = self.base.clone();
+        let comes_back = first && !request.initial_versions.is_empty();
+        self.interest_changed |= first || !request.subscribe.is_empty() || !request.unsubscribe.is_empty();
+        if comes_back {
+            self.take_initial_versions(&request.initial_versions);
+        }
+        if first && request.subscribe.is_empty() && request.unsubscribe.is_empty() && self.kind.wildcard_by_default() {
+            self.subscribe_all(!comes_back);
+        }
+        for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
+            match Asked::parse(name) {
+                Asked::All if self.kind.may_be_listed() => self.subscribe_all(!comes_back),
+                Asked::All => {}
+                Asked::Glob(glob) => {
+                    let all = base.with_prefix(self.kind, glob.prefix().to_owned());
+                    let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
+                    let under_way = self.under_way().filter(|name| glob.covers(name));
+                    let names: Vec<Arc<str>> = all.chain(under_way).cloned().collect();
+                    names.iter().for_each(|name| self.begin(name));
+                    let came_with_it = |name: &Arc<str>| comes_back && request.initial_versions.contains_key(&**name);
+                    let new = names.iter().filter(|name| !came_with_it(name));
+                    new.for_each(|name| self.touch(name, Need::Asked));
+                    if names.is_empty() {
+                        // Its absence is told by its own name: an empty answer Envoy takes for one to somebody else.
+                        self.touch(glob.name(), Need::Asked);
+                    }
+                    self.globs.insert(glob);
+                }
+                Asked::Name(name) => {
+                    let name = self.own(name);
+                    if let Some(stands_for) = base.name_of_alias(self.kind, &name) {
+                        self.ask_by_alias(&name, stands_for);
+                        continue;
+                    }
+                    self.begin(&name);
+                    let came_with_it = comes_back && request.initial_versions.contains_key(&*name);
+                    if !self.has_nothing() && !came_with_it {
+                        self.touch(&name, Need::Asked);
+                    }
+                    self.names.insert(name);
+                }
+            }
+        }
+        for name in &request.unsubscribe {
+            match Asked::parse(name) {
+                Asked::All => self.wildcard = false,
+                Asked::Glob(glob) => drop(self.globs.remove(&glob)),
+                Asked::Name(name) => {
+                    let named = self.aliases.remove(name);
+                    let name = named.as_deref().unwrap_or(name);
+                    self.aliases.retain(|_, of| **of != *name);
+                    // Still covered by the wildcard: the client cannot know whether it is, so it is told again.
+                    if self.names.remove(name).is_some() && self.covers(name) {
+                        self.touch(&name.into(), Need::Asked);
+                    }
+                }
+            }
+        }
+        if !request.unsubscribe.is_empty() || comes_back {
+            self.forget_uncovered();
+            self.answer_owed &= self.lists();
+        }
+    }
+
+    /// Subscribes to everything; `answer`: the client waits for an answer even if there is nothing.
+    fn subscribe_all(&mut self, answer: bool) {
+        self.answer_owed |= answer;
+        // What is on its way although it was taken back will be taken, now that everything is asked for.
+        let under_way: Vec<Arc<str>> = self.under_way().cloned().collect();
+        under_way.iter().for_each(|name| self.touch(name, Need::Asked));
+        if !self.has_nothing() {
+            let base = self.base.clone();
+            for resource in base.all(self.kind) {
+                let name = resource.name();
+                self.begin(name);
+                if answer {
+                    self.touch(name, Need::Asked);
+                } else if self.known(name).sent != *resource {
+                    self.touch(name, Need::Changed);
+                }
+            }
+        }
+        self.wildcard = true;
+    }
+
+    /// What a state-of-the-world client has from an earlier stream and is there no more: not to be taken from under its
+    /// routes.
+    fn take_held(&mut self, held: &[Arc<Resource>]) {
+        let base = self.base.clone();
+        let all_there = held.iter().all(|resource| base.get(self.kind, resource.name()).is_some());
+        if all_there && base.suspects().is_empty() {
+            return;
+        }
+        self.came_back = false;
+        self.level = Level::Accepted;
+        let has: HashMap<&Arc<str>, &Arc<Resource>> = held.iter().map(|resource| (resource.name(), resource)).collect();
+        for resource in base.all(self.kind) {
+            let state = has.get(resource.name()).map_or(State::Unknown, |held| State::Resource((*held).clone()));
+            self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
+        }
+        for resource in held {
+            if resource.kind() == self.kind && self.base.get(self.kind, resource.name()).is_none() {
+                let state = State::Resource(resource.clone());
+                self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
+                self.touch(resource.name(), Need::Changed);
+            }
+        }
+    }
+
+    /// What the client has from an earlier stream. Versions come from the content, so they compare across replicas.
+    fn take_initial_versions(&mut self, versions: &BTreeMap<String, String>) {
+        self.level = Level::Accepted;
+        for (name, version) in versions {
+            // A version that we never write is some other server's: the content differs.
+            let version = Version::parse(version).unwrap_or_default();
+            let name = self.own(name);
+            let state = match self.base.get(self.kind, &name) {
+                Some(resource) if resource.version() == version => State::Resource(resource.clone()),
+                _ => State::Version(version),
+            };
+            if !matches!(state, State::Resource(_)) {
+                self.touch(&name, Need::Changed);
+            }
+            self.apart.insert(name, Known { sent: state.clone(), accepted: state });
+        }
+    }
+
+    /// Forgets what is not asked for any more, or needs no remembering.
+    fn forget_uncovered(&mut self) {
+        let mut apart = std::mem::take(&mut self.apart);
+        apart.retain(|name, _| self.covers(name));
+        self.apart = apart;
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.retain(|name, _| self.covers(name));
+        self.dirty = dirty;
+        self.forget_isolated();
+        let mut renewals = std::mem::take(&mut self.renewals);
+        renewals.retain(|name, _| self.covers(name));
+        self.renewals = renewals;
+        let names: Vec<Arc<str>> = self.apart.keys().filter(|name| !self.dirty.contains_key(*name)).cloned().collect();
+        names.iter().for_each(|name| self.settle(name));
+    }
+}
+
+/// A hash of the names of a request, in their order.
+fn hash(names: &[String]) -> u64 {
+    let mut hash = Xxh3::new();
+    for name in names {
+        hash.update(&(name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
+    }
+    hash.digest()
+}
+
+/// What a name in a request asks for.
+enum Asked<'a> {
+    All,
+    Glob(Glob),
+    Name(&'a str),
+}
+
+impl<'a> Asked<'a> {
+    fn parse(name: &'a str) -> Self {
+        match Glob::parse(name) {
+            _ if name == "*" => Asked::All,
+            Some(glob) => Asked::Glob(glob),
+            None => Asked::Name(name),
+        }
+    }
+}

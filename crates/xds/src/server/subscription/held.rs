@@ -1,0 +1,86 @@
+//! What a client has of each resource, for those who ask from outside.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::{Known, State, Subscription};
+use crate::snapshot::{Resource, Snapshot, Version};
+
+/// One name of one type on one stream.
+#[derive(Debug)]
+pub(in crate::server) struct Held<'a> {
+    /// The type URL as the client spells it.
+    pub type_url: &'a str,
+    pub name: &'a str,
+    /// What was sent last, where its content is known.
+    pub resource: Option<Arc<Resource>>,
+    /// The version of what was sent last.
+    pub version: Option<Version>,
+    pub standing: Standing<'a>,
+}
+
+/// How a client and this server stand on a resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum Standing<'a> {
+    /// It exists and is asked for, and was not sent yet.
+    Waits,
+    /// It is asked for and does not exist.
+    Absent,
+    /// It was sent and is not answered yet; `before`: the client has an earlier version.
+    Sent { before: bool },
+    /// The client has it.
+    Accepted,
+    /// The client did not take it, for this reason.
+    Rejected(&'a str),
+}
+
+impl Subscription {
+    /// How many names are kept because the client asked for them, or did not answer.
+    pub fn kept(&self) -> usize {
+        let late = self.late.iter().map(|late| &late.response);
+        let unanswered: usize = self.in_flight.iter().chain(late).map(|response| response.content.len()).sum();
+        self.names.len() + self.aliases.len() + self.globs.len() + unanswered
+    }
+
+    /// Which publication the client has answered; `newest`: the snapshot that it is served from. What only goes away need
+    /// not be answered.
+    pub fn reached(&self, newest: &Snapshot) -> u64 {
+        let is_there = |name: &Arc<str>| newest.get(self.kind, name).is_some();
+        let level = self.in_flight.is_empty() && !self.fresh && !self.answer_owed && !self.dirty.keys().any(is_there);
+        if level { newest.generation() } else { self.reached }
+    }
+
+    /// Names that the client was sent and did not take.
+    pub fn rejected_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.culprits().map(|(resource, _)| resource.name())
+    }
+
+    /// Visits every name that is asked for or was sent, in order.
+    pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
+        let under_way = || self.in_flight.iter();
+        let first = under_way().flat_map(|response| response.first.iter()).map(|resource| &**resource.name());
+        let changed = under_way().flat_map(|response| &response.content).map(|(name, _)| &**name);
+        let on_its_way: HashSet<&str> = first.chain(changed).collect();
+        let asked = self.names.iter().chain(self.dirty.keys().filter(|name| self.covers(name)));
+        let settled = self.settled().map(|resource| resource.name());
+        let names: BTreeSet<&'a str> = self.apart.keys().chain(asked).chain(settled).map(|name| &**name).collect();
+        for name in names {
+            let Known { sent, accepted } = self.known(name);
+            let standing = match self.reason(name).or(self.rejection.as_ref()) {
+                Some(reason) if self.reason(name).is_some() => Standing::Rejected(reason),
+                _ if sent.exists() && accepted == sent => Standing::Accepted,
+                Some(reason) if sent.exists() && !on_its_way.contains(name) => Standing::Rejected(reason),
+                _ if sent.exists() => Standing::Sent { before: accepted.exists() },
+                _ if newest.get(self.kind, name).is_some() => Standing::Waits,
+                _ => Standing::Absent,
+            };
+            let version = match &sent {
+                State::Resource(resource) => Some(resource.version()),
+                State::Version(version) => Some(*version),
+                State::Unknown | State::Absent => None,
+            };
+            let resource = sent.resource().cloned();
+            visit(Held { type_url: &self.type_url, name, resource, version, standing });
+        }
+    }
+}

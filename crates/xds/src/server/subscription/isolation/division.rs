@@ -1,0 +1,118 @@
+//! Divides suspects into trials: by what the client's message names, else in halves.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use prost::Message;
+
+use super::{Hints, Need, Rejection, Subscription};
+use crate::snapshot::{Resource, ResourceType};
+
+impl Subscription {
+    /// Divides `names` into two trials. `rejected`: of a full state, all of it that was not accepted.
+    pub(super) fn split(
+        &mut self,
+        names: BTreeSet<Arc<str>>,
+        message: &str,
+        torn: bool,
+        rejected: Option<Vec<Arc<Resource>>>,
+    ) {
+        let mut units = if torn { Vec::new() } else { self.units(&names) };
+        let torn = units.len() < 2;
+        if torn {
+            units = names.iter().map(|name| BTreeSet::from([name.clone()])).collect();
+        }
+        names.iter().for_each(|name| self.touch(name, Need::Again));
+        let isolation = self.isolation.get_or_insert_default();
+        let is_named = |unit: &BTreeSet<Arc<str>>| unit.iter().any(|name| names_resource(message, name));
+        let follows = matches!(isolation.hints, Hints::Untried | Hints::Trusted) && !message.is_empty();
+        let (named, others): (Vec<_>, Vec<_>) = match follows {
+            true => units.into_iter().partition(is_named),
+            false => (Vec::new(), units),
+        };
+        let hinted = !named.is_empty() && !others.is_empty();
+        let (first, second) = if hinted {
+            isolation.hints = if isolation.hints == Hints::Trusted { Hints::Trusted } else { Hints::OnTrial };
+            (others, named)
+        } else {
+            let mut first = if named.is_empty() { others } else { named };
+            let second = first.split_off(first.len().div_ceil(2));
+            (first, second)
+        };
+        let [first, second] = [first, second].map(|units| units.into_iter().flatten().collect::<BTreeSet<Arc<str>>>());
+        let rejection = rejected.map(|suspects| Rejection { suspects, message: message.into() });
+        isolation.add(first, false, torn, None);
+        if !second.is_empty() {
+            isolation.add(second, hinted, torn, rejection);
+        }
+    }
+
+    /// `names` in groups that can only be sent together: virtual hosts that exchange domains.
+    pub(super) fn units(&self, names: &BTreeSet<Arc<str>>) -> Vec<BTreeSet<Arc<str>>> {
+        if self.kind != ResourceType::VIRTUAL_HOST {
+            return names.iter().map(|name| BTreeSet::from([name.clone()])).collect();
+        }
+        let mut units: Vec<(HashSet<String>, BTreeSet<Arc<str>>)> = Vec::new();
+        for name in names {
+            let known = self.known(name);
+            let contents = [known.sent.resource(), known.accepted.resource(), self.base.get(self.kind, name)];
+            let domains: HashSet<String> = contents.into_iter().flatten().flat_map(|host| domains_of(host)).collect();
+            let mut unit = (domains, BTreeSet::from([name.clone()]));
+            let (shared, apart): (Vec<_>, Vec<_>) = units.into_iter().partition(|other| !other.0.is_disjoint(&unit.0));
+            for (domains, names) in shared {
+                unit.0.extend(domains);
+                unit.1.extend(names);
+            }
+            units = apart;
+            units.push(unit);
+        }
+        units.into_iter().map(|(_, names)| names).collect()
+    }
+}
+
+/// The domains of a virtual host.
+pub(in crate::server) fn domains_of(host: &Resource) -> Vec<String> {
+    route_v3::VirtualHost::decode(host.message()).map(|host| host.domains).unwrap_or_default()
+}
+
+/// Whether `message` names a resource: `name` as a whole word, as in `cluster(s) NAME: …`, `in route NAME`, `name: "NAME"`
+/// and `[resource index i: NAME: …]`. A name may end in what also ends a word, so both ends are looked at.
+fn names_resource(message: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.' | '%');
+    !name.is_empty()
+        && message.match_indices(name).any(|(at, _)| {
+            let before = message.get(..at).and_then(|before| before.chars().next_back());
+            let mut after = message.get(at + name.len()..).unwrap_or_default().chars();
+            let (next, then) = (after.next(), after.next());
+            // A full stop ends a sentence, unless a name goes on after it.
+            let goes_on = match next {
+                Some('.') => then.is_some_and(is_part),
+                Some(next) => is_part(next),
+                None => false,
+            };
+            !before.is_some_and(is_part) && !goes_on
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_message_is_a_whole_word() {
+        for (message, named) in [
+            ("Error adding/updating cluster(s) shop: malformed IP address: shop.example.com.", true),
+            ("Error adding/updating listener(s) http: bad, shop: bad", true),
+            ("Proto constraint validation failed: name: \"shop\"\nconnect_timeout {}", true),
+            ("xDS response validation errors: [resource index 0: shop: INVALID_ARGUMENT: no]", true),
+            ("unknown cluster in route shop.", true),
+            ("Error adding/updating cluster(s) shop2: bad", false),
+            ("Error adding/updating cluster(s) team/shop/http: bad", false),
+            ("malformed IP address: shop.example.com", false),
+            ("", false),
+        ] {
+            assert_eq!(names_resource(message, "shop"), named, "{message}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! S: state of the world.
+
+mod answers;
+mod changes;
+mod clients;
+mod large;
+mod names;
+mod odd;
+
+use super::harness::*;
+use crate::server::{Request, Variant};
+use crate::snapshot::{Resource, ResourceType};
+
+const SOTW: Variant = Variant::Sotw;
+/// Types whose answer is everything asked for, and those whose answer is what changed.
+const FULL: [ResourceType; 3] = [CLUSTER, LISTENER, SCOPED_ROUTES];
+const PARTIAL: [ResourceType; 3] = [ENDPOINTS, ROUTES, SECRET];
+
+/// Streams of `kind` (aggregated and alone) over resources `names` of that type.
+fn streams<const N: usize>(kind: ResourceType, names: [&str; N]) -> [Bench; 2] {
+    Bench::both(SOTW, kind, names.map(|name| any_kind(kind, name, 0)))
+}
+
+/// `{a,b}` with the short name of the type before it.
+fn says(kind: ResourceType, rest: &str) -> String {
+    format!("{}{rest}", short(kind))
+}
+
+fn changed(kind: ResourceType, name: &str, variation: u32) -> [Resource; 1] {
+    [any_kind(kind, name, variation)]
+}

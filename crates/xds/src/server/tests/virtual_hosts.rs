@@ -1,0 +1,217 @@
+//! Virtual hosts discovered on their own (VHDS): what Envoy was seen to need beyond the ordinary delta rules.
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::grpc::lab::{Server, differ, exchange, soon};
+use super::harness::*;
+use crate::server::{Variant, encode};
+use crate::snapshot::{Resource, ResourceType, Update};
+
+const HOSTS: ResourceType = VIRTUAL_HOST;
+const ROUTES: ResourceType = ResourceType::ROUTES;
+
+#[test]
+fn d27_the_wildcard_gets_every_host_and_then_what_changes() {
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
+    bench.settled(ROUTES, ["r"]);
+    assert_eq!(bench.settled(HOSTS, []), "VirtualHost{r/a,r/b}");
+    let changed = bench.set([virtual_host("r/a", "a.example")]);
+    assert_eq!(changed, "VirtualHost{r/a}");
+    bench.ack(changed.one());
+    assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}");
+}
+
+#[test]
+fn d27_no_hosts_at_all_are_told_as_the_absence_of_one() {
+    let mut bench = Bench::delta([routes("r", [])]);
+    bench.settled(ROUTES, ["r"]);
+    assert_eq!(bench.start(HOSTS, []), "VirtualHost-{r/none}");
+}
+
+#[test]
+fn d27_a_stream_of_hosts_alone_is_told_of_every_route_configuration_that_has_none() {
+    // It does not say whose hosts it waits for, and without a word about these its listener warms for 15 s.
+    let mut bench =
+        Bench::new(Variant::Delta, Some(HOSTS), [routes("r", []), routes("r2", []), virtual_host("r2/b", "b")]);
+    assert_eq!(bench.start(HOSTS, []), "VirtualHost{r2/b}-{r/none}");
+}
+
+#[tokio::test]
+async fn d27_the_service_of_virtual_hosts_has_delta_alone() {
+    use envoy_types::pb::envoy::service::route::v3::virtual_host_discovery_service_client::VirtualHostDiscoveryServiceClient;
+    let server = Server::start([routes("r", []), virtual_host("r/a", "a")]).await;
+    let (requests, outgoing) = mpsc::channel(8);
+    let mut client = VirtualHostDiscoveryServiceClient::new(server.channel());
+    let mut responses = soon(client.delta_virtual_hosts(ReceiverStream::new(outgoing))).await.unwrap().into_inner();
+    requests.send(DeltaDiscoveryRequest { type_url: String::new(), ..differ(HOSTS, &[]) }).await.unwrap();
+    let response = soon(responses.message()).await.unwrap().unwrap();
+    assert_eq!((&*response.type_url, &*response.resources[0].name), (HOSTS.url(), "r/a"));
+    for method in
+        ["/envoy.service.route.v3.VirtualHostDiscoveryService/StreamVirtualHosts", "/v3/discovery:virtual-hosts"]
+    {
+        let request = http::Request::post(method).body(String::new()).unwrap();
+        let connection = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        assert_eq!(exchange(connection, request).await.status(), 404, "{method}");
+    }
+}
+
+#[test]
+fn d27_a_second_route_configuration_is_followed_by_its_hosts_unasked() {
+    let mut bench = Bench::delta([
+        routes("r", []),
+        routes("r2", []),
+        routes("r3", []),
+        virtual_host("r/a", "a"),
+        virtual_host("r2/b", "b"),
+    ]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.subscribe(ROUTES, ["r2"]), "RDS{r2} VirtualHost{r2/b}");
+    assert_eq!(bench.subscribe(ROUTES, ["r3"]), "RDS{r3} VirtualHost-{r3/none}");
+}
+
+#[test]
+fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked_for_again() {
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.unsubscribe(ROUTES, ["r"]), "");
+    assert_eq!(bench.subscribe(ROUTES, ["r"]), "RDS{r} VirtualHost{r/a}");
+}
+
+#[test]
+fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    let unknown = bench.subscribe(HOSTS, ["r/b", "r/a"]);
+    assert_eq!(unknown, "VirtualHost{r/a}?{r/b}");
+    let encoded = encode::response(unknown.one(), Variant::Delta, "test").into_bytes();
+    let decoded = DeltaDiscoveryResponse::decode(encoded).unwrap();
+    let told = decoded.resources.iter().find(|resource| resource.name == "r/b").unwrap();
+    assert_eq!((told.resource.is_none(), &*told.aliases), (true, &["r/b".to_owned()][..]));
+    bench.ack(unknown.one());
+    let created = bench.set([virtual_host("r/b", "b")]);
+    assert_eq!(created, "VirtualHost{r/b}");
+    bench.ack(created.one());
+    assert_eq!(bench.remove([(HOSTS, "r/b")]), "VirtualHost-{r/b}", "one that was there is removed");
+}
+
+#[test]
+fn d27_an_update_of_the_route_configuration_keeps_its_hosts() {
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.set([routes_for("r", "other", &[])]), "RDS{r}");
+}
+
+#[test]
+fn d27_a_client_that_comes_back_is_told_what_is_gone() {
+    let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a"), virtual_host("r/b", "b")]);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    let (r, a, b) = (bench.version(ROUTES, "r"), bench.version(HOSTS, "r/a"), bench.version(HOSTS, "r/b"));
+    bench.reconnect();
+    bench.store.update(crate::snapshot::Update::removing(vec![(HOSTS, "r/b".into())]));
+    bench.catch_up();
+    bench.settled(ResourceType::CLUSTER, []);
+    assert_eq!(bench.resume(ROUTES, &["r"], [("r", r)]), "");
+    assert_eq!(bench.resume(HOSTS, &[], [("r/a", a), ("r/b", b)]), "VirtualHost-{r/b}");
+}
+
+/// A virtual host with these domains, that leads to `cluster`.
+fn leading(name: &str, domains: &[&str], cluster: &str) -> Resource {
+    let action = route_v3::RouteAction {
+        cluster_specifier: Some(route_v3::route_action::ClusterSpecifier::Cluster(cluster.to_owned())),
+        ..Default::default()
+    };
+    let route = route_v3::Route { action: Some(route_v3::route::Action::Route(action)), ..Default::default() };
+    let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
+    let message = route_v3::VirtualHost { name: name.to_owned(), domains, routes: vec![route], ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+/// An Envoy with hosts `r/a` and `r/b` that lead to the cluster `x`.
+fn leading_to_x() -> Bench {
+    let hosts = [leading("r/a", &["a", "c"], "x"), leading("r/b", &["b"], "x")];
+    let [a, b] = hosts;
+    let mut bench = Bench::delta([cluster("x"), endpoints("x"), routes("r", []), listener("l", "r"), a, b]);
+    bench.settled(CLUSTER, []);
+    bench.settled(ENDPOINTS, ["x"]);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    bench
+}
+
+#[test]
+fn d27_a_domain_moves_in_one_response_when_the_cluster_behind_it_is_acked() {
+    let mut bench = leading_to_x();
+    let moved = [cluster("y"), endpoints("y"), leading("r/a", &["a"], "x"), leading("r/b", &["b", "c"], "y")];
+    let clusters = bench.set(moved);
+    assert_eq!(clusters, "CDS{y} EDS{y}");
+    let moved = bench.ack_all(&clusters);
+    assert_eq!(moved, "VirtualHost{r/a,r/b}");
+    bench.ack_all(&moved);
+    // One goes, and another has its domain.
+    let update = Update { set: vec![leading("r/b", &["b", "c", "a"], "y")], remove: vec![(HOSTS, "r/a".into())] };
+    bench.store.update(update);
+    assert_eq!(bench.catch_up(), "VirtualHost{r/b}-{r/a}");
+}
+
+#[test]
+fn d27_a_domain_moves_in_one_response_also_if_hosts_are_asked_for_while_another_is_under_way() {
+    let mut bench = leading_to_x();
+    let under_way = bench.set([leading("r/b", &["b", "d"], "x")]);
+    assert_eq!(under_way, "VirtualHost{r/b}");
+    let update = Update { set: vec![leading("r/b", &["b", "c", "a"], "x")], remove: vec![(HOSTS, "r/a".into())] };
+    bench.store.update(update);
+    assert_eq!(bench.catch_up(), "", "one at a time");
+    bench.unsubscribe(ROUTES, ["r"]);
+    assert_eq!(bench.subscribe(ROUTES, ["r"]), "RDS{r} VirtualHost{r/b}-{r/a}");
+}
+
+#[test]
+fn d27_a_domain_does_not_move_to_a_host_that_waits_for_a_cluster_that_was_rejected() {
+    let mut bench = leading_to_x();
+    let moved =
+        [cluster("y"), leading("r/a", &["a"], "x"), leading("r/b", &["b", "c"], "y"), leading("r/d", &["d"], "x")];
+    let clusters = bench.set(moved);
+    assert_eq!(clusters, "CDS{y}");
+    let others = bench.nack(clusters.one(), "no");
+    assert_eq!(others, "VirtualHost{r/d}", "r/b would lead nowhere, and c be served by nobody");
+    bench.ack_all(&others);
+    let clusters = bench.set([cluster_at("y", 9)]);
+    assert_eq!(bench.ack_all(&clusters), "VirtualHost{r/a,r/b}");
+}
+
+#[test]
+fn d27_a_cluster_stays_while_a_host_leads_there() {
+    let mut bench = leading_to_x();
+    let update = Update {
+        set: vec![cluster("y"), leading("r/a", &["a", "c"], "y"), leading("r/b", &["b"], "y")],
+        remove: vec![(CLUSTER, "x".into()), (ENDPOINTS, "x".into())],
+    };
+    bench.store.update(update);
+    let clusters = bench.catch_up();
+    assert_eq!(clusters, "CDS{y}");
+    let hosts = bench.ack_all(&clusters);
+    assert_eq!(hosts, "VirtualHost{r/a,r/b}");
+    assert_eq!(bench.wait(GRACE * 3), "", "it may still lead there");
+    bench.ack_all(&hosts);
+    let gone = bench.wait(GRACE).to_string();
+    assert!(gone.starts_with("CDS-{x}"), "{gone}");
+}
+
+#[test]
+fn o15_virtual_hosts_go_after_their_route_configuration() {
+    let mut bench = Bench::delta([routes("r", [])]);
+    bench.settled(ROUTES, ["r", "r2"]);
+    bench.settled(HOSTS, []);
+    assert_eq!(bench.set([virtual_host("r2/a", "a"), routes("r2", [])]), "RDS{r2} VirtualHost{r2/a}");
+}

@@ -1,0 +1,477 @@
+//! One Envoy resource: encoded once, hashed once, shared by every stream.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use prost::Message;
+use prost::encoding::{encode_varint, encoded_len_varint};
+
+use super::{References, canonical, split_variant, variant_name};
+use crate::protobuf;
+use crate::provenance::ObjectRef;
+
+/// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
+///
+/// A number, since a stream compares its types many times with every message: twice the place of the type in `SERVED`, or
+/// behind these its place among all known types; one more for the variants of the type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceType(u16);
+
+/// The types that have a service, in the order of their URLs.
+const SERVED: [&str; 10] = [
+    "type.googleapis.com/envoy.config.cluster.v3.Cluster",
+    "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+    "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+    "type.googleapis.com/envoy.config.endpoint.v3.LbEndpoint",
+    "type.googleapis.com/envoy.config.listener.v3.Listener",
+    "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+    "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration",
+    "type.googleapis.com/envoy.config.route.v3.VirtualHost",
+    "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret",
+    "type.googleapis.com/envoy.service.runtime.v3.Runtime",
+];
+
+impl ResourceType {
+    /// CDS.
+    pub const CLUSTER: Self = Self(0);
+    /// ECDS.
+    pub const EXTENSION: Self = Self(2);
+    /// EDS.
+    pub const ENDPOINTS: Self = Self(4);
+    /// LEDS.
+    pub const LB_ENDPOINT: Self = Self(6);
+    /// LDS.
+    pub const LISTENER: Self = Self(8);
+    /// RDS.
+    pub const ROUTES: Self = Self(10);
+    /// SRDS.
+    pub const SCOPED_ROUTES: Self = Self(12);
+    /// VHDS.
+    pub const VIRTUAL_HOST: Self = Self(14);
+    /// SDS.
+    pub const SECRET: Self = Self(16);
+    /// RTDS.
+    pub const RUNTIME: Self = Self(18);
+
+    /// A type that no URL names, so that nobody can ask for it.
+    pub(super) const NOTHING: Self = Self(u16::MAX - 1);
+
+    /// The type of this URL, of either version of the API, if it is that of a message which the protos of this build
+    /// define.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let served = |url: &str| SERVED.iter().position(|served| *served == url);
+        // Most requests are of one of these, as they stand there.
+        let place = served(url).or_else(|| {
+            let at = protobuf::index_of_url(url)?;
+            Some(served(protobuf::url_at(at)?).unwrap_or(SERVED.len() + at))
+        });
+        u16::try_from(2 * place?).ok().map(Self)
+    }
+
+    /// The type URL.
+    pub fn url(self) -> &'static str {
+        let place = usize::from(self.0 / 2);
+        match SERVED.get(place) {
+            Some(url) => url,
+            None => protobuf::url_at(place - SERVED.len()).unwrap_or_default(),
+        }
+    }
+
+    /// The type under which variants of resources of this type are kept, for which no client asks by name alone.
+    pub fn variants(self) -> Self {
+        Self(self.0 | 1)
+    }
+
+    /// The type URL in `api`; a type that is new in version 3 has no other.
+    pub fn url_in(self, api: ApiVersion) -> &'static str {
+        url_in(self.url(), api)
+    }
+
+    /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
+    pub fn full_name(self) -> &'static str {
+        self.url().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The message's own name, e.g. `Cluster`, or `Cluster#variants`: short, for logs and metrics.
+    pub fn short_name(self) -> &'static str {
+        static VARIANTS: Mutex<BTreeMap<ResourceType, &str>> = Mutex::new(BTreeMap::new());
+        let name = self.url().rsplit('.').next().unwrap_or_default();
+        if self != self.variants() {
+            return name;
+        }
+        let mut variants = VARIANTS.lock().unwrap_or_else(PoisonError::into_inner);
+        variants.entry(self).or_insert_with(|| Box::leak(format!("{name}#variants").into_boxed_str()))
+    }
+
+    /// Whether an empty list of names in a client's first request asks for everything.
+    /// Source: xDS protocol, "How the client specifies what resources to return".
+    pub fn wildcard_by_default(self) -> bool {
+        [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES, Self::VIRTUAL_HOST].contains(&self)
+    }
+
+    /// Whether a state-of-the-world response holds everything asked for, so that absence means deletion. The protocol
+    /// says so of clusters and listeners; Envoy takes scopes so too. Source: Envoy `ScopedRdsConfigSubscription`.
+    pub fn full_state(self) -> bool {
+        [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES].contains(&self)
+    }
+
+    /// Whether resources of this type may be had by asking for all of them; secrets only by name.
+    pub fn may_be_listed(self) -> bool {
+        self != Self::SECRET
+    }
+}
+
+/// A type URL of version 3 in `api`.
+fn url_in(url: &'static str, api: ApiVersion) -> &'static str {
+    match api {
+        ApiVersion::V2 => protobuf::v2_url(url).unwrap_or(url),
+        ApiVersion::V3 => url,
+    }
+}
+
+impl fmt::Debug for ResourceType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.short_name())
+    }
+}
+
+/// A version of Envoy's API. Version 3 is the canonical one: a resource is the same one in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ApiVersion {
+    /// `envoy.api.v2` and its neighbours: Envoy before 1.18, gRPC clients whose bootstrap has no `xds_v3`.
+    V2,
+    /// `envoy.config.….v3`.
+    V3,
+}
+
+impl ApiVersion {
+    /// The version that `url` names a type of.
+    pub fn of_url(url: &str) -> Self {
+        if protobuf::is_v2_url(url) { Self::V2 } else { Self::V3 }
+    }
+}
+
+/// The version of a resource or of a set of them: a hash of the content, equal in every process.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The version that [`fmt::Display`] wrote as `text`; `None` for any other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
+    }
+
+    /// The version of the same content with `name` in another state.
+    pub fn marked(self, name: &str) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), self.0))
+    }
+}
+
+/// 16 hex digits, as they go over the wire.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// One Envoy resource. Made once, then only shared.
+///
+/// Its bytes are kept in the one form that serves both variants of the protocol:
+/// `0x12 len { version=1, name=3, 0x12 len { Any } }` is field `resources` of a delta response, and its tail
+/// `0x12 len { Any }` is field `resources` of a state-of-the-world response.
+#[derive(Clone)]
+pub struct Resource {
+    kind: ResourceType,
+    name: Arc<str>,
+    version: Version,
+    frame: Frame,
+    /// The same in version 2 of the API, once a client has asked for it.
+    v2: OnceLock<Box<Frame>>,
+    references: References,
+    /// Only a few have one.
+    lease: Option<Box<Lease>>,
+    origins: Arc<[ObjectRef]>,
+}
+
+/// The bytes of a resource in one version of the API.
+#[derive(Clone)]
+struct Frame {
+    bytes: Bytes,
+    wrapper_start: u32,
+    any_start: u32,
+    value_start: u32,
+}
+
+/// What the protocol's `Resource` wrapper may say beyond the content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lease {
+    /// The client drops the resource after this time unless it is renewed. Off (`None`) unless its author asks for it:
+    /// Envoy 1.40 crashes when one of a state-of-the-world EDS resource runs out (envoy#24271).
+    pub ttl: Option<Duration>,
+    /// Other names under which a delta client may ask for it, sorted.
+    pub aliases: Vec<Arc<str>>,
+    /// Encoded `DynamicParameterConstraints`: it is one of several variants, for those clients whose parameters meet
+    /// them. It then is of type [`ResourceType::variants`].
+    pub constraints: Option<Bytes>,
+}
+
+impl Lease {
+    /// Its fields of an encoded `Resource` wrapper.
+    fn extras(&self) -> BytesMut {
+        let mut extras = BytesMut::new();
+        self.aliases.iter().for_each(|alias| put_field(&mut extras, 4, alias.as_bytes()));
+        if let Some(ttl) = self.ttl {
+            put_field(&mut extras, 6, &duration(ttl));
+        }
+        extras
+    }
+}
+
+impl Frame {
+    /// The resource `name` with the content `value` of the type `url`. `extras`: more fields of the wrapper.
+    fn new(url: &str, name: &str, version: Version, extras: &[u8], value: &[u8]) -> Self {
+        let any_len = field_len(url.len()) + field_len(value.len());
+        let version_text = version.to_string();
+        let (name_field, name) = name_field(name);
+        let resource_len = field_len(version_text.len()) + field_len(name.len()) + extras.len() + field_len(any_len);
+        let mut bytes = BytesMut::with_capacity(field_len(resource_len));
+        put_len(&mut bytes, 2, resource_len);
+        let wrapper_start = bytes.len() as u32;
+        put_field(&mut bytes, 1, version_text.as_bytes());
+        put_field(&mut bytes, name_field, &name);
+        bytes.put_slice(extras);
+        let any_start = bytes.len() as u32;
+        put_len(&mut bytes, 2, any_len);
+        put_field(&mut bytes, 1, url.as_bytes());
+        put_len(&mut bytes, 2, value.len());
+        let value_start = bytes.len() as u32;
+        bytes.put_slice(value);
+        Self { bytes: bytes.freeze(), wrapper_start, any_start, value_start }
+    }
+}
+
+impl Resource {
+    /// The resource `name` with the content of `message`, made from the objects `origins` (sorted here).
+    pub fn new<M: prost::Message + prost::Name>(name: &str, message: &M, origins: Vec<ObjectRef>) -> Self {
+        let kind = ResourceType::of_url(&M::type_url());
+        debug_assert!(kind.is_some(), "{} is not in the descriptor pool", M::type_url());
+        let kind = kind.unwrap_or(ResourceType::NOTHING);
+        Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
+    }
+
+    /// The resource `name`, made [canonical], of type `kind` whose message encodes to `message`; map entries may be in any order.
+    pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], origins: Vec<ObjectRef>) -> Self {
+        Self::with_lease(kind, name, message, Lease::default(), origins)
+    }
+
+    /// The same, with a time to live or aliases.
+    pub fn with_lease(
+        kind: ResourceType,
+        name: &str,
+        message: &[u8],
+        mut lease: Lease,
+        mut origins: Vec<ObjectRef>,
+    ) -> Self {
+        origins.sort();
+        origins.dedup();
+        let name = &*canonical(name);
+        let variant = lease.constraints.as_ref().map(|constraints| variant_name(name, constraints));
+        let (kind, name) = variant.as_ref().map_or((kind, name), |variant| (kind.variants(), &**variant));
+        lease.aliases.iter_mut().for_each(|alias| {
+            if let Cow::Owned(other) = canonical(alias) {
+                *alias = other.into();
+            }
+        });
+        lease.aliases.sort();
+        lease.aliases.dedup();
+        let value = protobuf::canonical(kind.full_name(), message);
+        let extras = lease.extras();
+        let mut version = Version(xxhash_rust::xxh3::xxh3_64(&value));
+        if !extras.is_empty() {
+            version = Version(xxhash_rust::xxh3::xxh3_64_with_seed(&extras, version.0));
+        }
+        let name: Arc<str> = name.into();
+        let references = References::of(kind, &name, &value);
+        let frame = Frame::new(kind.url(), &name, version, &extras, &value);
+        Self {
+            kind,
+            name,
+            version,
+            frame,
+            v2: OnceLock::new(),
+            references,
+            lease: (lease != Lease::default()).then(|| Box::new(lease)),
+            origins: origins.into(),
+        }
+    }
+
+    /// The same resource, in the same version, whose message is encoded differently, as `message`.
+    pub fn with_encoding(&self, message: &[u8]) -> Self {
+        let value = protobuf::canonical(self.kind.full_name(), message);
+        let frame = Frame::new(self.kind.url(), &self.name, self.version, &self.lease().extras(), &value);
+        Self { frame, v2: OnceLock::new(), ..self.clone() }
+    }
+
+    /// Its bytes in `api`. Those of version 2 are made when the first client asks for them, and shared from then on.
+    fn frame(&self, api: ApiVersion) -> &Frame {
+        if api == ApiVersion::V3 {
+            return &self.frame;
+        }
+        self.v2.get_or_init(|| {
+            let value = protobuf::in_v2(self.kind.full_name(), &self.message());
+            let extras = self.lease().extras();
+            Box::new(Frame::new(self.kind.url_in(api), &self.name, self.version, &extras, &value))
+        })
+    }
+
+    /// The type.
+    pub fn kind(&self) -> ResourceType {
+        self.kind
+    }
+
+    /// The xDS resource name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// The content's version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The message, in its canonical encoding.
+    pub fn message(&self) -> Bytes {
+        self.frame.bytes.slice(self.frame.value_start as usize..)
+    }
+
+    /// Bytes that it takes in a response, at most.
+    pub fn size(&self) -> usize {
+        self.frame.bytes.len()
+    }
+
+    /// Field `resources` of a `DiscoveryResponse`, with its tag.
+    pub fn sotw_field(&self, api: ApiVersion) -> Bytes {
+        let frame = self.frame(api);
+        frame.bytes.slice(frame.any_start as usize..)
+    }
+
+    /// Field `resources` of a `DeltaDiscoveryResponse`, with its tag.
+    pub fn delta_field(&self, api: ApiVersion) -> Bytes {
+        self.frame(api).bytes.clone()
+    }
+
+    /// Field `resources` of a `DiscoveryResponse` for clients that take the wrapper there: an `Any` of it.
+    pub fn wrapped_sotw_field(&self, api: ApiVersion) -> Bytes {
+        let frame = self.frame(api);
+        any_of_wrapper(&frame.bytes[frame.wrapper_start as usize..], api)
+    }
+
+    /// The wrapper without content, which renews its time to live: as field `resources` of a delta response, or of a
+    /// state-of-the-world one.
+    pub fn heartbeat_field(&self, delta: bool, api: ApiVersion) -> Bytes {
+        let mut wrapper = BytesMut::new();
+        put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
+        let (name_field, name) = name_field(&self.name);
+        put_field(&mut wrapper, name_field, &name);
+        put_field(&mut wrapper, 6, &duration(self.lease().ttl.unwrap_or_default()));
+        if !delta {
+            return any_of_wrapper(&wrapper, api);
+        }
+        let mut field = BytesMut::new();
+        put_field(&mut field, 2, &wrapper);
+        field.freeze()
+    }
+
+    /// Its time to live and aliases.
+    pub fn lease(&self) -> &Lease {
+        static NONE: Lease = Lease { ttl: None, aliases: Vec::new(), constraints: None };
+        self.lease.as_deref().unwrap_or(&NONE)
+    }
+
+    /// The names of other resources that this one uses.
+    pub fn references(&self) -> &References {
+        &self.references
+    }
+
+    /// The objects that it was made from, sorted.
+    pub fn origins(&self) -> &[ObjectRef] {
+        &self.origins
+    }
+}
+
+/// Equal type, name and content; where it came from does not count.
+impl PartialEq for Resource {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.name, self.version) == (other.kind, &other.name, other.version)
+    }
+}
+
+impl Eq for Resource {}
+
+/// Never shows the content: it may be a secret.
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {} @{}", self.kind, self.name, self.version)
+    }
+}
+
+/// The wrapper's own type.
+const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
+
+/// Field `resources` with an `Any` of an encoded `Resource` wrapper.
+fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
+    let mut any = BytesMut::new();
+    put_field(&mut any, 1, url_in(WRAPPER, api).as_bytes());
+    put_field(&mut any, 2, wrapper);
+    let mut field = BytesMut::new();
+    put_field(&mut field, 2, &any);
+    field.freeze()
+}
+
+/// The wrapper's field for the name in the store `name`, and its content: `name`, or of a variant `resource_name`.
+fn name_field(name: &str) -> (u8, Cow<'_, [u8]>) {
+    match resource_name(name) {
+        None => (3, Cow::Borrowed(name.as_bytes())),
+        Some(resource_name) => (8, Cow::Owned(resource_name.into())),
+    }
+}
+
+/// The encoded `ResourceName` of the variant `name`; `None` if it is the name of a plain resource.
+pub fn resource_name(name: &str) -> Option<Bytes> {
+    let (name, constraints) = split_variant(name)?;
+    let mut message = BytesMut::new();
+    put_field(&mut message, 1, name.as_bytes());
+    put_field(&mut message, 2, &constraints);
+    Some(message.freeze())
+}
+
+/// An encoded `google.protobuf.Duration`.
+fn duration(duration: Duration) -> Vec<u8> {
+    let (seconds, nanos) = (duration.as_secs() as i64, duration.subsec_nanos() as i32);
+    prost_types::Duration { seconds, nanos }.encode_to_vec()
+}
+
+/// The encoded length of a length-delimited field with a one-byte tag.
+fn field_len(len: usize) -> usize {
+    1 + encoded_len_varint(len as u64) + len
+}
+
+fn put_len(buffer: &mut BytesMut, field: u8, len: usize) {
+    buffer.put_u8(field << 3 | 2);
+    encode_varint(len as u64, buffer);
+}
+
+fn put_field(buffer: &mut BytesMut, field: u8, content: &[u8]) {
+    put_len(buffer, field, content.len());
+    buffer.put_slice(content);
+}

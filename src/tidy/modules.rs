@@ -1,0 +1,143 @@
+//! Which module of a crate may use which. The compiler checks the dependencies between crates.
+
+use std::fs;
+
+use super::paths::{self, code, paths_of_crate};
+use super::{assert_none, root, sources};
+
+/// The modules of a crate, and for each the modules of the same crate that it may use, as well as itself.
+/// `source::objects` allows only that submodule. A module may use only those above it.
+type Arrows = &'static [(&'static str, &'static [&'static str])];
+
+/// The modules by crate.
+const ARROWS: &[(&str, Arrows)] = &[("src", PROGRAM), ("crates/xds/src", XDS)];
+
+/// The modules of `lockgate-xds`.
+const XDS: Arrows = &[
+    ("identity", &[]),
+    ("listening", &[]),
+    ("protobuf", &[]),
+    ("provenance", &[]),
+    ("tls", &[]),
+    ("snapshot", &["protobuf", "provenance"]),
+    ("server", &["identity", "listening", "protobuf", "snapshot", "tls"]),
+];
+
+/// The modules of the program.
+const PROGRAM: Arrows = &[
+    ("metrics", &[]),
+    ("parallel", &[]),
+    ("re2", &[]),
+    ("telemetry", &[]),
+    ("model", &[]),
+    ("settings", &["model", "re2", "telemetry"]),
+    ("source", &["metrics", "model", "settings"]),
+    ("leader", &["metrics", "source"]),
+    ("pki", &["leader", "metrics", "source::cluster"]),
+    ("translate", &["model", "parallel", "re2", "settings", "source::objects"]),
+    ("envoy", &["model", "parallel", "settings"]),
+    ("export", &[]),
+    ("inspection", &["source::objects", "translate::problem"]),
+    ("replicas", &["inspection", "source"]),
+    ("status", &["inspection", "leader", "metrics", "replicas", "settings", "source", "translate::problem"]),
+    ("drain", &["envoy::names"]),
+    ("admin", &["inspection", "metrics", "source::objects", "telemetry", "translate::problem"]),
+    ("controller", &["admin", "envoy", "inspection", "metrics", "model", "settings", "source", "translate"]),
+    (
+        "cmd",
+        &[
+            "admin",
+            "controller",
+            "drain",
+            "envoy",
+            "export",
+            "inspection",
+            "leader",
+            "metrics",
+            "model",
+            "pki",
+            "replicas",
+            "settings",
+            "source",
+            "status",
+            "telemetry",
+            "translate",
+        ],
+    ),
+    ("main", &["cmd"]),
+];
+
+/// Foreign crates that only some modules of the program may use.
+const FOREIGN: &[(&str, &[&str])] = &[
+    ("anyhow", &["cmd"]),
+    ("aws_lc_rs", &["source"]),
+    ("axum", &["admin", "drain", "replicas"]),
+    ("clap", &["cmd"]),
+    ("clap_complete", &["cmd"]),
+    ("der", &["source"]),
+    ("envoy_types", &["cmd", "envoy", "export", "source"]),
+    ("k8s_openapi", &["leader", "pki", "source", "status", "translate"]),
+    ("kube", &["cmd", "leader", "pki", "source", "status"]),
+    ("prometheus_client", &["metrics"]),
+    ("rcgen", &["pki"]),
+    ("rustix", &["cmd"]),
+    ("tikv_jemallocator", &["main"]),
+    ("tracing_subscriber", &["telemetry"]),
+];
+
+fn allows(allowed: &[&str], path: &str) -> bool {
+    allowed.iter().any(|allowed| path == *allowed || path.starts_with(&format!("{allowed}::")))
+}
+
+#[test]
+fn modules_use_only_what_the_table_allows() {
+    let mut faults = vec![];
+    for source in sources().iter().filter(|source| !source.is_test() && source.module() != "lib") {
+        let arrows = ARROWS.iter().find(|(directory, _)| source.path.starts_with(directory));
+        let modules = arrows.map_or(&[][..], |(_, modules)| *modules);
+        let Some((module, allowed)) = modules.iter().find(|(module, _)| *module == source.module()) else {
+            faults.push(format!("{}: its module is not in the table", source.path.display()));
+            continue;
+        };
+        for path in paths_of_crate(source.without_tests()) {
+            if !allows(allowed, &path) && !allows(&[module], &path) {
+                faults.push(format!("{}: `{module}` may not use `{path}`", source.path.display()));
+            }
+        }
+    }
+    assert_none(faults);
+}
+
+#[test]
+fn no_module_uses_one_below_it() {
+    for (directory, modules) in ARROWS {
+        for (i, (module, allowed)) in modules.iter().enumerate() {
+            for used in allowed.iter().map(|path| path.split("::").next().unwrap()) {
+                let above = modules[..i].iter().any(|(above, _)| *above == used);
+                assert!(above, "{directory}: `{module}` uses `{used}`, which is not above it");
+            }
+        }
+    }
+}
+
+#[test]
+fn foreign_crates_are_used_only_where_they_belong() {
+    let mut faults = vec![];
+    for source in sources().iter().filter(|source| !source.is_test() && source.path.starts_with("src")) {
+        let code = code(source.without_tests());
+        for (name, allowed) in FOREIGN {
+            if !allowed.contains(&source.module()) && paths::names_crate(&code, name) {
+                faults.push(format!("{}: `{name}` is for {} only", source.path.display(), allowed.join(", ")));
+            }
+        }
+    }
+    assert_none(faults);
+}
+
+#[test]
+fn the_architecture_names_every_module() {
+    let architecture = fs::read_to_string(root().join("src/ARCHITECTURE.md")).unwrap();
+    for (module, _) in ARROWS.iter().flat_map(|(_, modules)| *modules) {
+        assert!(architecture.contains(&format!("`{module}`")), "`{module}` is not in ARCHITECTURE.md");
+    }
+}
