@@ -138,7 +138,7 @@ class Load:
     def run(self):
         due = time.monotonic()
         while not self.stopping.wait(max(0, due - time.monotonic())):
-            self.tally.add(self.call.future(b"", timeout=20))
+            self.tally.add(self.call.future(b"", timeout=60))
             due += self.interval
 
     def stop(self):

@@ -15,6 +15,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::wait_until;
+
 /// A server on a port of this machine. It answers every request 200, with its name as `x-backend` and as the body; after
 /// 1,500 ms if the path is `/after/1500`.
 /// Dropped without [`Backend::stop`] it ends at once, as a pod that crashes.
@@ -23,6 +25,8 @@ pub struct Backend {
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
     stop: watch::Sender<bool>,
+    /// Cloned into every open connection.
+    open: Arc<()>,
     task: JoinHandle<()>,
 }
 
@@ -44,8 +48,9 @@ impl Backend {
         let address = listener.local_addr().expect("the address of a backend");
         let requests = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = watch::channel(false);
-        let task = tokio::spawn(serve(listener, Bytes::from(name.to_owned()), requests.clone(), stopped));
-        Self { address, requests, stop, task }
+        let open = Arc::new(());
+        let serving = serve(listener, Bytes::from(name.to_owned()), requests.clone(), open.clone(), stopped);
+        Self { address, requests, stop, task: tokio::spawn(serving), open }
     }
 
     /// Its port.
@@ -56,6 +61,25 @@ impl Backend {
     /// How many requests it has answered.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The number of open connections.
+    pub fn connections(&self) -> usize {
+        // `Backend` and the accept loop hold one each.
+        Arc::strong_count(&self.open).saturating_sub(2)
+    }
+
+    /// Stops the server in good order once no worker of Envoy uses it any more: each has closed its connections, and the
+    /// requests that `traffic` waits for go to other backends. A pod has 30 s for this.
+    pub async fn stop_when_unused(self, traffic: impl AsyncFn()) {
+        loop {
+            let before = self.requests();
+            traffic().await;
+            wait_until("Envoy to close its connections", async || self.connections() == 0).await;
+            if self.requests() == before {
+                return self.stop().await;
+            }
+        }
     }
 
     /// Ends it as a pod ends that shuts down in good order: no new connections, requests under way are answered, idle
@@ -72,7 +96,13 @@ impl Drop for Backend {
     }
 }
 
-async fn serve(listener: TcpListener, name: Bytes, requests: Arc<AtomicU64>, mut stopped: watch::Receiver<bool>) {
+async fn serve(
+    listener: TcpListener,
+    name: Bytes,
+    requests: Arc<AtomicU64>,
+    open: Arc<()>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -83,8 +113,9 @@ async fn serve(listener: TcpListener, name: Bytes, requests: Arc<AtomicU64>, mut
             },
         };
         let _ = stream.set_nodelay(true);
-        let (name, requests, mut stopped) = (name.clone(), requests.clone(), stopped.clone());
+        let (name, requests, open, mut stopped) = (name.clone(), requests.clone(), open.clone(), stopped.clone());
         connections.spawn(async move {
+            let _open = open;
             let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
                 let after = request.uri().path().strip_prefix("/after/").and_then(|after| after.parse().ok());
                 requests.fetch_add(1, Ordering::Relaxed);

@@ -112,16 +112,7 @@ async fn swaps(mode: Mode) {
         shop.manifests.write("shop.yaml", &self::shop("shop", &next, false));
         wait_until("a request to the new backend", async || next.requests() > 0).await;
         times.push(start.elapsed());
-        // Each of Envoy's workers learns of it on its own. A pod that is told to end is given 30 s; here, until 100
-        // requests in a row have gone past it.
-        loop {
-            let before = backend.requests();
-            load.answers(100).await;
-            if backend.requests() == before {
-                break;
-            }
-        }
-        backend.stop().await;
+        backend.stop_when_unused(async || load.answers(100).await).await;
         backend = next;
     }
     let report = load.stop().await;

@@ -72,6 +72,9 @@ impl Site {
         self.manifests.write("redirecting.yaml", &documents(&[pair, ingress.replace("namespace: default", redirect)]));
         let plain = Target::http(self.lockgate.http, host);
         wait_everywhere("a redirect", async || plain.get("/").await.is_ok_and(|answer| answer.status == 301)).await;
+        // Each worker of Envoy adds the certificate's filter chain on its own.
+        let tls = Target::https(self.lockgate.https, host, self.authority.der());
+        wait_everywhere("the certificate of the redirected host", async || tls.connect().await.is_ok()).await;
         plain
     }
 
