@@ -23,7 +23,7 @@ fuzz: ## every fuzz target with a million inputs, in a release build; N=1000 for
 lint: ## rustfmt, clippy, and rustdoc; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --lib -p lockgate -p lockgate-xds
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --lib -p lockgate -p lockgate-route -p lockgate-xds
 
 deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known faults where RustSec's database can be had
 	@scripts/deny.sh

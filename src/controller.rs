@@ -13,6 +13,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
+use lockgate_route::model::Touched;
+use lockgate_route::objects::{Kind, Object, ObjectKey, Objects};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::problem::{Problems, shorten};
+use lockgate_route::translate::{Dirty, Translator};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Changes, Resource, Update};
 use tokio::sync::{mpsc, watch};
@@ -20,13 +25,8 @@ use tokio::sync::{mpsc, watch};
 use crate::admin::Readiness;
 use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
-use crate::model::Touched;
-use crate::settings::Settings;
 use crate::source::Event;
-use crate::source::objects::{Kind, Object, ObjectKey, Objects};
 use crate::source::resources::FILE;
-use crate::translate::problem::{Problems, shorten};
-use crate::translate::{Dirty, Translator};
 
 use deletions::Deletions;
 use kept::Replicas;

@@ -17,18 +17,20 @@ use std::path::{Path, PathBuf};
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_route::envoy;
+use lockgate_route::objects::{Object, Objects};
+use lockgate_route::settings::Settings;
+use lockgate_route::testing::envoy::{config_sources, standalone, validate};
+use lockgate_route::translate::translate;
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{ApiVersion, Resource, ResourceType};
 use prost::Message;
-use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
+use prost_reflect::DynamicMessage;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::envoy;
-use crate::settings::{Settings, resolve};
-use crate::source::objects::{Object, Objects};
+use crate::settings::resolve;
 use crate::source::{decode, yaml};
-use crate::translate::translate;
 
 /// How often each case runs again with its objects in another order.
 const SHUFFLES: u64 = 6;
@@ -188,7 +190,7 @@ fn read(directory: &Path) -> (Vec<Object>, Settings, Vec<String>) {
     let resolved = resolve(&path.display().to_string(), &text, &[]).unwrap_or_else(|faults| panic!("{faults}"));
     let show = text.lines().find_map(|line| line.strip_prefix("# show: ")).unwrap_or_default();
     let show = show.split(", ").map(str::to_owned).collect();
-    (read_objects(&directory.join("in.yaml")), resolved.settings, show)
+    (read_objects(&directory.join("in.yaml")), resolved.settings.route, show)
 }
 
 /// The directories of the cases.
@@ -239,34 +241,6 @@ fn every_case_gives_its_output() {
     assert!(directories.len() >= 60, "only {} cases", directories.len());
 }
 
-/// For each `ConfigSource` and `ApiConfigSource` in `message`, at any depth, whether it says version 3 of the API.
-pub fn sources(message: &DynamicMessage) -> Vec<bool> {
-    let mut found = match message.descriptor().full_name() {
-        "envoy.config.core.v3.ConfigSource" => vec![says_version_3(message, "resource_api_version")],
-        "envoy.config.core.v3.ApiConfigSource" => vec![says_version_3(message, "transport_api_version")],
-        "google.protobuf.Any" => {
-            let any: prost_types::Any = message.transcode_to().unwrap();
-            let inner = protobuf::pool().get_message_by_name(any.type_url.rsplit('/').next().unwrap()).unwrap();
-            return sources(&DynamicMessage::decode(inner, &*any.value).unwrap());
-        }
-        _ => Vec::new(),
-    };
-    for (_, value) in message.fields() {
-        let inner = match value {
-            Reflected::Message(one) => vec![one],
-            Reflected::List(items) => items.iter().filter_map(Reflected::as_message).collect(),
-            Reflected::Map(entries) => entries.values().filter_map(Reflected::as_message).collect(),
-            _ => Vec::new(),
-        };
-        inner.into_iter().for_each(|one| found.extend(sources(one)));
-    }
-    found
-}
-
-fn says_version_3(message: &DynamicMessage, field: &str) -> bool {
-    message.get_field_by_name(field).unwrap().as_enum_number() == Some(2)
-}
-
 #[test]
 fn v4_every_source_of_resources_says_version_3() {
     let mut found = 0;
@@ -274,7 +248,7 @@ fn v4_every_source_of_resources_says_version_3() {
         let (objects, settings, _) = read(&directory);
         for resource in run(&objects, &settings).1 {
             let descriptor = protobuf::pool().get_message_by_name(resource.kind().full_name()).unwrap();
-            let sources = sources(&DynamicMessage::decode(descriptor, resource.message()).unwrap());
+            let sources = config_sources(&DynamicMessage::decode(descriptor, resource.message()).unwrap());
             found += sources.len();
             assert!(sources.iter().all(|right| *right), "{}: {resource:?}", directory.display());
         }
@@ -359,5 +333,5 @@ fn a_real_envoy_takes_every_case() {
         }
     }
     let settings = Settings::default();
-    envoy::tests::validate(&envoy::tests::standalone(&resources, &settings)).unwrap();
+    validate(&standalone(&resources, &settings)).unwrap();
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-
-use crate::source::objects::{Kept, Kind, ObjectKey, Objects};
-use crate::translate::problem::Problems;
+use lockgate_route::objects::{Kept, Kind, ObjectKey, Objects};
+use lockgate_route::translate::problem::Problems;
 
 /// What the controller's loop last worked on.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +38,7 @@ pub struct Published {
     pub since: u64,
     /// Whether it is served: not if it has lost all that it asks for ([`Translator::has_lost`]).
     ///
-    /// [`Translator::has_lost`]: crate::translate::Translator::has_lost
+    /// [`Translator::has_lost`]: lockgate_route::translate::Translator::has_lost
     pub served: bool,
 }
 

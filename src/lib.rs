@@ -6,17 +6,13 @@ pub mod admin;
 pub mod cmd;
 pub mod controller;
 pub mod drain;
-pub mod envoy;
 pub mod export;
 #[cfg(test)]
 mod golden;
 pub mod inspection;
 pub mod leader;
 pub mod metrics;
-pub mod model;
-mod parallel;
 pub mod pki;
-mod re2;
 pub mod replicas;
 pub mod settings;
 pub mod source;
@@ -24,4 +20,3 @@ pub mod status;
 pub mod telemetry;
 #[cfg(test)]
 mod tidy;
-pub mod translate;

@@ -1,6 +1,6 @@
 //! Where objects come from: an API server or a directory of YAML; both give the same [`Event`]s.
 //!
-//! An object is cut down to what translation reads as it comes in ([`objects`]).
+//! An object is cut down to what translation reads as it comes in ([`lockgate_route::objects`]).
 
 pub mod cluster;
 pub mod decode;
@@ -8,19 +8,17 @@ pub mod directory;
 pub mod file;
 pub mod kept;
 mod names;
-pub mod objects;
 pub mod resources;
 pub mod secret;
 pub mod yaml;
 
 use std::path::PathBuf;
 
+use lockgate_route::objects::{Kept, Kind, Object, ObjectKey};
+use lockgate_route::settings::Settings;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use thiserror::Error;
-
-use crate::settings::Settings;
-use objects::{Kept, Kind, Object, ObjectKey};
 
 /// What a source tells the controller's loop. Sent in the order in which it happened; applied one by one.
 #[derive(Debug)]

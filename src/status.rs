@@ -14,6 +14,7 @@ mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -22,7 +23,6 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::settings::{Settings, Status};
 use crate::source::cluster::reason;
-use crate::translate::problem::Problems;
 
 pub use envoys::Fleet;
 
@@ -70,7 +70,7 @@ pub struct Chosen {
 impl Chosen {
     /// What `settings` choose.
     pub fn of(settings: &Settings) -> Self {
-        Self { status: settings.status.clone(), controller: settings.ingress.controller.clone() }
+        Self { status: settings.status.clone(), controller: settings.route.ingress.controller.clone() }
     }
 }
 

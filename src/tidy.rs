@@ -30,7 +30,7 @@ impl Source {
 
     /// Whether it is compiled for tests only.
     fn is_test(&self) -> bool {
-        self.module() == "tidy"
+        ["testing", "tidy"].contains(&self.module())
             || self.path.starts_with("crates/fuzzing")
             || self
                 .path
@@ -76,7 +76,7 @@ fn files(directory: &str, extensions: &[&str]) -> Vec<Source> {
 
 /// The sources of the program and of its libraries.
 fn sources() -> Vec<Source> {
-    let directories = ["src", "crates/fuzzing/src", "crates/xds/src"];
+    let directories = ["src", "crates/fuzzing/src", "crates/route/src", "crates/xds/src"];
     let sources = directories.into_iter().flat_map(|directory| {
         let sources = files(directory, &["rs"]);
         assert!(!sources.is_empty(), "{directory}: no sources");

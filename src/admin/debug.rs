@@ -8,13 +8,13 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lockgate_route::objects::ObjectKey;
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::AdminState;
-use crate::source::objects::ObjectKey;
 
 const INDEX: &str = "\
 /debug/objects                       the objects known, by kind

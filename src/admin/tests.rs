@@ -6,6 +6,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::listener::v3::Listener;
 use http_body_util::BodyExt;
 use imbl::OrdSet;
+use lockgate_route::translate::problem::{Problem, Reason};
 use lockgate_xds::listening::http::Ends;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType, Store};
@@ -13,7 +14,6 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::*;
-use crate::translate::problem::{Problem, Reason};
 
 struct Admin {
     state: Arc<AdminState>,

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_route::objects::{Kind, ObjectKey};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::problem::{Problem, Problems, Reason};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
 use super::reload::State;
 use crate::inspection::{Inspection, changed};
 use crate::metrics::Metrics;
-use crate::settings::Settings;
-use crate::source::objects::{Kind, ObjectKey};
-use crate::translate::problem::{Problem, Problems, Reason};
 
 /// How often the certificates are looked at while nothing changes.
 const LOOK: Duration = Duration::from_secs(3600);
@@ -35,7 +35,7 @@ pub(super) async fn watch(
     let mut certificates = Certificates::default();
     let mut warned = BTreeSet::new();
     loop {
-        let set = settings.borrow_and_update().resolved.settings.clone();
+        let set = settings.borrow_and_update().resolved.settings.route.clone();
         certificates.follow(&inspected.borrow_and_update().clone(), &set);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let now = i64::try_from(now).unwrap_or(i64::MAX);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use lockgate_route::objects::Kind;
+use lockgate_route::translate::problem::Problems;
 use lockgate_xds::snapshot::Snapshot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -15,11 +17,9 @@ use crate::controller::{Controller, Served, View, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::Source;
-use crate::source::objects::Kind;
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;
 use crate::telemetry::LogControl;
-use crate::translate::problem::Problems;
 
 /// Events that the loop has not taken yet; a source that is faster waits.
 const EVENTS: usize = 4096;
@@ -71,7 +71,7 @@ impl Pipeline {
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
         let (status, settings_status) = watch::channel(Chosen::of(&first));
-        let controller = Controller::new(first, views, readiness.clone(), metrics.clone(), inspection)
+        let controller = Controller::new(first.route, views, readiness.clone(), metrics.clone(), inspection)
             .with_objects_from_operator(matches!(source, Source::Manifests(_)))
             .with_replicas(asks_replicas && !matches!(source, Source::Resources(_)));
         let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);

@@ -87,9 +87,9 @@ impl Told {
                     *status = now;
                     changed
                 });
-                let news = self.translated && !settings.same_for_envoy(&old.resolved.settings);
+                let news = self.translated && settings.route != old.resolved.settings.route;
                 self.state.send_replace(Arc::new(State { resolved, file: file.to_owned(), fault: None }));
-                let news = news.then(|| Event::Settings(Box::new(settings)));
+                let news = news.then(|| Event::Settings(Box::new(settings.route)));
                 std::iter::once(Event::Healed(origin)).chain(news).collect()
             }
             Err(faults) => {

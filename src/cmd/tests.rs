@@ -72,17 +72,18 @@ fn every_flag_arrives() {
     let context = Some("staging".into());
     assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context, namespaces: namespaces.clone() });
     let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true, ..Ingress::default() };
-    let mut expected = Settings { ingress, ..Settings::default() };
-    expected.external_names.allow = true;
-    expected.listeners.http.port = 80;
-    expected.listeners.https.port = 443;
-    expected.listeners.stats.port = 0;
-    expected.listeners.ipv6 = false;
-    expected.http.trusted_hops = 2;
-    expected.tls.default_secret = Some(("ingress".into(), "wild".into()));
-    expected.timeouts.response = None;
-    expected.timeouts.connect = Duration::from_millis(500);
-    expected.access_log.format = AccessLogFormat::Json;
+    let mut expected = Settings::default();
+    expected.route.ingress = ingress;
+    expected.route.external_names.allow = true;
+    expected.route.listeners.http.port = 80;
+    expected.route.listeners.https.port = 443;
+    expected.route.listeners.stats.port = 0;
+    expected.route.listeners.ipv6 = false;
+    expected.route.http.trusted_hops = 2;
+    expected.route.tls.default_secret = Some(("ingress".into(), "wild".into()));
+    expected.route.timeouts.response = None;
+    expected.route.timeouts.connect = Duration::from_millis(500);
+    expected.route.access_log.format = AccessLogFormat::Json;
     expected.status.addresses = vec!["192.0.2.1".into(), "lb.example.com".into()];
     let process = &mut expected.process;
     process.watch.namespaces = namespaces;
@@ -402,7 +403,7 @@ fn the_cluster_role_grants_what_is_watched_and_no_more() {
     let rules = rules.split("- apiGroups").skip(1).map(|rule| (list(rule, "resources"), list(rule, "verbs")));
     let (read, written): (Vec<_>, Vec<_>) = rules.partition(|(_, verbs)| verbs == &["list", "watch"]);
     let mut granted: Vec<_> = read.into_iter().flat_map(|(resources, _)| resources).collect();
-    let mut watched: Vec<_> = crate::source::objects::Kind::ALL
+    let mut watched: Vec<_> = lockgate_route::objects::Kind::ALL
         .iter()
         .map(|kind| kind.as_str().to_lowercase() + if kind.as_str().ends_with("ss") { "es" } else { "s" })
         .collect();

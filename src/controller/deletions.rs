@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::source::objects::{Kind, ObjectKey};
+use lockgate_route::objects::{Kind, ObjectKey};
 
 /// How long a deletion waits. `kubectl replace --force` takes 20 to 500 ms between the two, depending on how busy and how far
 /// away the API server is.

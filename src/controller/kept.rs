@@ -1,7 +1,8 @@
 //! Last good content of Secrets from other replicas: taken over as it comes, and waited for at the start.
 
+use lockgate_route::objects::{Kept, Kind, ObjectKey};
+
 use super::{Controller, Pass};
-use crate::source::objects::{Kept, Kind, ObjectKey};
 
 /// Whether other replicas are asked for the last good content of Secrets.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use imbl::ordset::DiffItem;
 
 pub(super) use quota::Quota;
 
+use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Changes, Resource};
 
 use super::{Changed, View};
 use crate::metrics::Metrics;
-use crate::translate::problem::{Problem, Problems};
 
 /// More objects or resources than this in one pass are counted, not named.
 const NAMED: usize = 10;
@@ -141,7 +141,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::translate::problem::Reason;
+    use lockgate_route::translate::problem::Reason;
 
     fn problem(generation: i64, message: &str) -> Arc<Problem> {
         Arc::new(Problem {

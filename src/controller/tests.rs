@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_route::objects::{AddressType, Meta, Object, SECRET_DELETED};
+use lockgate_route::settings::ExternalNames;
+use lockgate_route::testing::objects::{class, ingress, objects, secret, service, slice};
+use lockgate_route::translate::problem::Reason;
+use lockgate_route::translate::{Translation, translate};
 use lockgate_xds::snapshot::{ApiVersion, Snapshot};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::settings::ExternalNames;
-use crate::source::objects::{AddressType, Meta, Object, SECRET_DELETED};
-use crate::translate::problem::Reason;
-use crate::translate::tests::fixtures::{class, ingress, objects, secret, service, slice};
-use crate::translate::{Translation, translate};
 
 fn controller(settings: &Settings) -> Controller {
     let kinds = Kind::ALL.map(Kind::as_str);

@@ -14,13 +14,13 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_route::envoy::api_listener;
+use lockgate_route::envoy::{Builder, Built, Forms};
+use lockgate_route::model::{ClusterName, Model, Touched};
+use lockgate_route::settings::{Discovery, Settings};
 use lockgate_xds::snapshot::{Changes, Key, Resource, ResourceType, Snapshot, Update};
 
 use super::report::{self, Quota};
-use crate::envoy::api_listener;
-use crate::envoy::{Builder, Built, Forms};
-use crate::model::{ClusterName, Model, Touched};
-use crate::settings::{Discovery, Settings};
 
 use pace::Pace;
 pub use served::{Served, View, Wake};

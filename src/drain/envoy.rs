@@ -9,10 +9,9 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::rt::TokioIo;
+use lockgate_route::envoy::names;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-
-use crate::envoy::names;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);

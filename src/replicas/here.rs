@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use lockgate_route::objects::{Kept, Kind, ObjectKey};
 use lockgate_xds::server::{Acceptance, Node, Registry};
 use lockgate_xds::snapshot::Resource;
 use tokio::sync::watch;
 
 use super::{Reached, Wanted};
 use crate::inspection::{Inspection, Published};
-use crate::source::objects::{Kept, Kind, ObjectKey};
 
 /// What the Envoys of this replica have accepted.
 #[derive(Debug, Clone)]

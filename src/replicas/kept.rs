@@ -8,13 +8,13 @@ use std::time::{Duration, SystemTime};
 use axum::extract::State;
 use axum::{Json, Router, routing::get};
 use http::{Method, Request};
+use lockgate_route::objects::Kept;
 use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 
 use super::{Connector, Here, Others};
 use crate::source::Event;
 use crate::source::kept::LastGood;
-use crate::source::objects::Kept;
 
 /// Where the question is put.
 const PATH: &str = "/lockgate/v1/last-good";

@@ -8,6 +8,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
+use lockgate_route::objects::ObjectKey;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
@@ -17,7 +18,6 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{Connector, Here, Others};
 use super::{Reached, Wanted, answer, routes};
 use crate::inspection::{Inspection, Published};
-use crate::source::objects::ObjectKey;
 
 /// A replica with one Ingress, shop/cart, that is served by the cluster `c`.
 struct Replica {

@@ -2,14 +2,16 @@
 
 mod process;
 
+use lockgate_route::model::TlsVersion;
+use lockgate_route::settings::Settings;
+
 use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
-use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, Settings, StatsTls, TlsParameters};
-use crate::model::TlsVersion;
+use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, StatsTls, TlsParameters};
 
 /// All that is wrong with settings whose values are right.
 pub fn all(resolved: &Resolved) -> Vec<Fault> {
-    let Settings { listeners, http, compression, headers, tls, access_log, upstream, .. } = &resolved.settings;
+    let Settings { listeners, http, compression, headers, tls, access_log, upstream, .. } = &resolved.settings.route;
     let mut checks = Checks { resolved, faults: Vec::new() };
     checks.ports();
     checks.families();
@@ -84,7 +86,7 @@ impl Checks<'_> {
 
     /// No two listeners have one port, unless each has an address of its own.
     fn ports(&mut self) {
-        let listeners = &self.resolved.settings.listeners;
+        let listeners = &self.resolved.settings.route.listeners;
         let all: [(&str, &str, &Listener); 6] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
@@ -115,7 +117,7 @@ impl Checks<'_> {
 
     /// Addresses and marks are those of families that listeners have.
     fn families(&mut self) {
-        let listeners = &self.resolved.settings.listeners;
+        let listeners = &self.resolved.settings.route.listeners;
         let options = listeners.socket_options;
         let all = [
             ("listeners.http.address", &listeners.http),
@@ -147,7 +149,7 @@ impl Checks<'_> {
     fn stats_by_tls(&mut self) {
         const PORT: &str = "listeners.stats.tls.port";
         const SECRET: &str = "listeners.stats.tls.secret";
-        let StatsTls { at, secret, client_ca } = &self.resolved.settings.listeners.stats_tls;
+        let StatsTls { at, secret, client_ca } = &self.resolved.settings.route.listeners.stats_tls;
         if at.port != 0 && secret.is_none() {
             self.fault(&[PORT], format!("nothing could be served: {SECRET} says with which key pair, and is not set"));
         }
@@ -180,7 +182,7 @@ impl Checks<'_> {
         const MAX_AGE: &str = "tls.hsts.maxAge";
         const SUBDOMAINS: &str = "tls.hsts.includeSubdomains";
         const PRELOAD: &str = "tls.hsts.preload";
-        let hsts = &self.resolved.settings.tls.hsts;
+        let hsts = &self.resolved.settings.route.tls.hsts;
         let used = [(SUBDOMAINS, hsts.include_subdomains), (PRELOAD, hsts.preload)];
         match hsts.max_age {
             None => {
@@ -197,7 +199,7 @@ impl Checks<'_> {
 
     /// How requests are tried again is said only if they are.
     fn retries(&mut self) {
-        let retries = &self.resolved.settings.retries;
+        let retries = &self.resolved.settings.route.retries;
         let unused = super::Retries { conditions: Vec::new(), ..super::Retries::default() };
         if retries.conditions.is_empty() && *retries != unused {
             let message = "no request is tried again: retries.conditions is empty";
@@ -208,7 +210,7 @@ impl Checks<'_> {
     /// What is said of one protocol is said only where that is the protocol.
     fn external_authorization(&mut self) {
         const PROTOCOL: &str = "externalAuthorization.protocol";
-        let settings = &self.resolved.settings.external_authorization;
+        let settings = &self.resolved.settings.route.external_authorization;
         let (body, http) = (settings.request_body, &settings.http);
         let over_http = [
             ("externalAuthorization.http.pathPrefix", http.path_prefix.is_some()),
@@ -239,7 +241,7 @@ impl Checks<'_> {
     fn rate_limit(&mut self) {
         const ENDPOINT: &str = "rateLimit.endpoint";
         const DESCRIPTORS: &str = "rateLimit.descriptors";
-        let settings = &self.resolved.settings.rate_limit;
+        let settings = &self.resolved.settings.route.rate_limit;
         match (&settings.endpoint, settings.descriptors.is_empty()) {
             (Some(_), true) => {
                 let message =

@@ -93,14 +93,6 @@ impl Resolved {
     }
 }
 
-impl Settings {
-    /// Whether Envoy is told the same by both.
-    pub fn same_for_envoy(&self, other: &Self) -> bool {
-        let process = other.process.clone();
-        Self { process, ..self.clone() } == *other
-    }
-}
-
 /// What is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {

@@ -6,6 +6,8 @@ mod reference;
 
 use std::time::Duration;
 
+use lockgate_route::settings as route;
+
 use super::keys::{GROUPS, KEYS};
 use super::*;
 
@@ -63,12 +65,11 @@ fn every_field_has_a_key() {
     let written = print(&read(EVERY_KEY), "");
     assert_eq!(read(&written).settings, read(EVERY_KEY).settings);
     // Takes the structs apart, so that a new field does not compile until it has a key.
-    let Settings {
+    let route::Settings {
         ingress:
             Ingress { controller: _, class_names: _, classless: _, restricting_annotations: _, ignored_annotations: _ },
         namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
-        status: Status { addresses: _, envoy_service: _ },
         listeners:
             Listeners {
                 http: Listener { address: _, port: _ },
@@ -171,9 +172,13 @@ fn every_field_has_a_key() {
                 tls: _,
                 client_certificate: _,
             },
-        overload: Overload { max_heap_bytes: _, max_connections: _ },
         routes: Routes { discovery: _ },
         runtime: _,
+    } = route::Settings::default();
+    let Settings {
+        route: _,
+        status: Status { addresses: _, envoy_service: _ },
+        overload: Overload { max_heap_bytes: _, max_connections: _ },
         process:
             Process {
                 xds:
@@ -256,8 +261,8 @@ fn what_is_printed_gives_the_same_settings_again() {
 fn a_flag_wins_over_the_file_and_each_value_tells_where_it_comes_from() {
     let text = "timeouts:\n  connect: 5s\n  drain: 6s\n";
     let resolved = resolve("lockgate.yaml", text, &[flag("timeouts.connect", "7s")]).unwrap();
-    assert_eq!(resolved.settings.timeouts.connect, Duration::from_secs(7));
-    assert_eq!(resolved.settings.timeouts.drain, Duration::from_secs(6));
+    assert_eq!(resolved.settings.route.timeouts.connect, Duration::from_secs(7));
+    assert_eq!(resolved.settings.route.timeouts.drain, Duration::from_secs(6));
     let printed = print(&resolved, "lockgate.yaml");
     let line = |part: &str| printed.lines().find(|line| line.trim().starts_with(part)).unwrap().to_owned();
     assert!(line("connect: 7s").ends_with(" # --flag; lockgate.yaml:2 says 5s"), "{printed}");
@@ -280,7 +285,7 @@ fn what_needs_a_restart_waits_and_everything_else_holds() {
     let running = resolve("f", "xds: {gateTimeout: 5s}", &[]).unwrap();
     let text = "timeouts: {connect: 3s}\nadmin: {address: '127.0.0.1:1'}\noverload: {maxHeap: 1GiB}\n";
     let held = resolve("f", text, &[]).unwrap().in_place_of(&running);
-    assert_eq!(held.settings.timeouts.connect, Duration::from_secs(3));
+    assert_eq!(held.settings.route.timeouts.connect, Duration::from_secs(3));
     assert_eq!(held.settings.overload.max_heap_bytes, Some(1 << 30), "it is for the next Envoy that starts");
     assert_eq!(held.settings.process, running.settings.process);
     let waiting: Vec<_> = held.waiting.iter().map(|(key, waiting)| (*key, waiting.written())).collect();
@@ -297,7 +302,7 @@ fn what_needs_a_restart_waits_and_everything_else_holds() {
     let back = resolve("f", "\nxds: {gateTimeout: 5s}", &[]).unwrap().in_place_of(&held);
     assert!(back.waiting.is_empty());
     assert_eq!(back.origins["xds.gateTimeout"], Origin::File(Place { line: 2, column: 7 }));
-    assert!(back.settings.same_for_envoy(&Settings::default()) && !held.settings.same_for_envoy(&back.settings));
+    assert!(back.settings.route == Settings::default().route && held.settings.route != back.settings.route);
 }
 
 /// Nothing that the process has read once, at its start, is taken to hold when it changes.
@@ -319,7 +324,7 @@ fn what_holds_only_from_a_start_on_says_so() {
 fn off_is_off_whoever_has_written_the_file_before() {
     // A chart that reads YAML 1.1 turns `off` into `false`, and 1.2 into a number.
     let text = "timeouts: {response: false}\nlisteners: {proxyProtocol: false}\naccessLog: {format: false}\n";
-    let Settings { timeouts, listeners, access_log, .. } = read(text).settings;
+    let route::Settings { timeouts, listeners, access_log, .. } = read(text).settings.route;
     assert_eq!((timeouts.response, listeners.proxy_protocol), (None, ProxyProtocol::Off));
     assert_eq!(access_log.format, AccessLogFormat::Off);
     assert_eq!(read("tls: {maximumVersion: '1.2'}").settings, read("tls: {maximumVersion: 1.2}").settings);
@@ -332,7 +337,7 @@ fn the_line_of_the_access_log_ends_in_a_line_feed() {
         "accessLog: {text: \"%PROTOCOL%\\n\"}",
         "accessLog:\n  text: |\n    %PROTOCOL%\n",
     ] {
-        assert_eq!(read(text).settings.access_log.text, "%PROTOCOL%\n", "{text}");
+        assert_eq!(read(text).settings.route.access_log.text, "%PROTOCOL%\n", "{text}");
     }
 }
 

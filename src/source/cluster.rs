@@ -24,13 +24,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Resource;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
+use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
-use super::objects::Kind;
 use super::{Event, SourceError};
 use crate::metrics::Metrics;
+
 use form::Form;
 use freshness::Freshness;
 use merge::Merge;

@@ -10,15 +10,15 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
+use lockgate_route::objects::foreign::controller_of;
+use lockgate_route::objects::{
+    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
+    ServicePort, SliceEndpoint,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::names::shared;
-use super::objects::foreign::controller_of;
-use super::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
-    ServicePort, SliceEndpoint,
-};
 use super::secret::{Unusable, authorities, key_pair};
 
 /// Prefixes of the annotations that translation reads.

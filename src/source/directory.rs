@@ -13,14 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender as StdSender, channel};
 use std::time::{Duration, Instant};
 
+use lockgate_route::objects::Object;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Resource;
 use notify::EventKind;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind, RenameMode};
 use tokio::sync::mpsc::Sender;
 
-use super::objects::Object;
 use super::{Event, SourceError, resources::FILE};
+
 use disk::{Content as Bytes, Disk};
 use tree::{Content, Difference, Parsed, Tree};
 

@@ -4,9 +4,9 @@
 
 use std::time::SystemTime;
 
+use lockgate_route::objects::{Kept, ObjectKey};
 use serde::{Deserialize, Serialize};
 
-use super::objects::{Kept, ObjectKey};
 use super::secret::{Unusable, authorities, key_pair};
 
 /// The last good content of one Secret, as JSON. It has private keys, so it has no `Debug`.

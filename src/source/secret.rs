@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use lockgate_route::model::KeyPair;
+use lockgate_route::objects::EarlyPair;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject, SectionKind};
 use x509_parser::certificate::X509Certificate;
@@ -21,8 +23,6 @@ use x509_parser::public_key::PublicKey;
 
 use self::certificate::Certificate;
 use self::key::PrivateKey;
-use super::objects::EarlyPair;
-use crate::model::KeyPair;
 
 /// The shortest RSA key that Envoy takes, in bits. Source: Envoy `ContextImpl`, tried with Envoy 1.40.
 const MIN_RSA_BITS: usize = 2048;

@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::Service;
 use kube::api::Api;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{DefaultBackoff, watch_object};
+use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
 use super::Chosen;
 use super::ingress::desk::Address;
 use crate::source::cluster::describe;
-use crate::source::objects::Kind;
 
 /// Keeps `addresses` as `settings` say, for ever. While a Service has no address, or is not there, the addresses stay as
 /// they were: clients that still know an old address are not helped by a status without any.

@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lockgate_route::objects::ObjectKey;
 use tokio::time::{Instant, sleep};
 
 use crate::inspection::Published;
 use crate::replicas::{Here, Others, Reached, Wanted};
-use crate::source::objects::ObjectKey;
 use crate::status::waiting::{Place, Waiting};
 
 /// Ingresses that all Envoys have accepted in this generation, and how many Envoys that is.

@@ -16,6 +16,8 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
+use lockgate_route::objects::{Kind, ObjectKey};
+use lockgate_route::translate::problem::Problems;
 use lockgate_xds::provenance::ObjectRef;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -26,8 +28,7 @@ use super::{Chosen, Failure, PATIENCE, Trouble};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
-use crate::source::objects::{Kind, ObjectKey};
-use crate::translate::problem::Problems;
+
 use ledger::Ledger;
 use notice::{HEALED, Notice, PROGRAMMED};
 use outbox::{Outbox, Telling};

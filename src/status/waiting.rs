@@ -3,9 +3,9 @@
 use std::ops::Bound;
 
 use imbl::OrdMap;
+use lockgate_route::objects::ObjectKey;
 
 use crate::inspection::Published;
-use crate::source::objects::ObjectKey;
 
 /// A place in the order: the publication, then the Ingress.
 pub(super) type Place = (u64, ObjectKey);

@@ -10,7 +10,7 @@ use super::{assert_none, root, sources};
 type Arrows = &'static [(&'static str, &'static [&'static str])];
 
 /// The modules by crate.
-const ARROWS: &[(&str, Arrows)] = &[("src", PROGRAM), ("crates/xds/src", XDS)];
+const ARROWS: &[(&str, Arrows)] = &[("src", PROGRAM), ("crates/route/src", ROUTE), ("crates/xds/src", XDS)];
 
 /// The modules of `lockgate-xds`.
 const XDS: Arrows = &[
@@ -23,45 +23,50 @@ const XDS: Arrows = &[
     ("server", &["identity", "listening", "protobuf", "snapshot", "tls"]),
 ];
 
+/// The modules of `lockgate-route`.
+const ROUTE: Arrows = &[
+    ("duration", &[]),
+    ("model", &[]),
+    ("parallel", &[]),
+    ("re2", &[]),
+    ("objects", &["model"]),
+    ("settings", &["model"]),
+    ("translate", &["duration", "model", "objects", "parallel", "re2", "settings"]),
+    ("envoy", &["model", "parallel", "settings"]),
+    ("testing", &["envoy", "model", "objects", "settings", "translate"]),
+];
+
 /// The modules of the program.
 const PROGRAM: Arrows = &[
     ("metrics", &[]),
-    ("parallel", &[]),
-    ("re2", &[]),
     ("telemetry", &[]),
-    ("model", &[]),
-    ("settings", &["model", "re2", "telemetry"]),
-    ("source", &["metrics", "model", "settings"]),
+    ("settings", &["telemetry"]),
+    ("source", &["metrics"]),
     ("leader", &["metrics", "source"]),
     ("pki", &["leader", "metrics", "source::cluster"]),
-    ("translate", &["model", "parallel", "re2", "settings", "source::objects"]),
-    ("envoy", &["model", "parallel", "settings"]),
     ("export", &[]),
-    ("inspection", &["source::objects", "translate::problem"]),
+    ("inspection", &[]),
     ("replicas", &["inspection", "source"]),
-    ("status", &["inspection", "leader", "metrics", "replicas", "settings", "source", "translate::problem"]),
-    ("drain", &["envoy::names"]),
-    ("admin", &["inspection", "metrics", "source::objects", "telemetry", "translate::problem"]),
-    ("controller", &["admin", "envoy", "inspection", "metrics", "model", "settings", "source", "translate"]),
+    ("status", &["inspection", "leader", "metrics", "replicas", "settings", "source"]),
+    ("drain", &[]),
+    ("admin", &["inspection", "metrics", "telemetry"]),
+    ("controller", &["admin", "inspection", "metrics", "source"]),
     (
         "cmd",
         &[
             "admin",
             "controller",
             "drain",
-            "envoy",
             "export",
             "inspection",
             "leader",
             "metrics",
-            "model",
             "pki",
             "replicas",
             "settings",
             "source",
             "status",
             "telemetry",
-            "translate",
         ],
     ),
     ("main", &["cmd"]),
@@ -75,8 +80,8 @@ const FOREIGN: &[(&str, &[&str])] = &[
     ("clap", &["cmd"]),
     ("clap_complete", &["cmd"]),
     ("der", &["source"]),
-    ("envoy_types", &["cmd", "envoy", "export", "source"]),
-    ("k8s_openapi", &["leader", "pki", "source", "status", "translate"]),
+    ("envoy_types", &["cmd", "export", "source"]),
+    ("k8s_openapi", &["leader", "pki", "source", "status"]),
     ("kube", &["cmd", "leader", "pki", "source", "status"]),
     ("prometheus_client", &["metrics"]),
     ("rcgen", &["pki"]),

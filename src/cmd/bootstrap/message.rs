@@ -10,11 +10,11 @@ use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
 use envoy_types::pb::envoy::extensions::resource_monitors::downstream_connections::v3 as connections_v3;
 use envoy_types::pb::envoy::extensions::resource_monitors::fixed_heap::v3 as fixed_heap_v3;
 use envoy_types::pb::google::protobuf as google;
+use lockgate_route::envoy::cluster::{http2_options, one_endpoint, strict_dns};
+use lockgate_route::envoy::{names, wire};
 use lockgate_xds::snapshot::ResourceType;
 
 use super::{Address, Mode, Options, tls};
-use crate::envoy::cluster::{http2_options, one_endpoint, strict_dns};
-use crate::envoy::{names, wire};
 use crate::settings::Overload;
 
 /// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.

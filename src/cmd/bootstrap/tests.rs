@@ -68,7 +68,7 @@ fn v4_every_source_of_resources_says_version_3() {
         let message = bootstrap(&options(arguments));
         let descriptor = lockgate_xds::protobuf::pool().get_message_by_name(&full_name(&message)).unwrap();
         let dynamic = prost_reflect::DynamicMessage::decode(descriptor, &*message.encode_to_vec()).unwrap();
-        let sources = crate::golden::sources(&dynamic);
+        let sources = lockgate_route::testing::envoy::config_sources(&dynamic);
         assert!(sources.len() >= 3 && sources.iter().all(|right| *right), "{sources:?}");
     }
 

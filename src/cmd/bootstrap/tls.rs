@@ -7,9 +7,9 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use lockgate_route::envoy::wire;
 
 use super::Address;
-use crate::envoy::wire;
 
 /// Name and file of the SDS resource that is Envoy's own key pair.
 const CERTIFICATE: (&str, &str) = ("lockgate-xds-certificate", "xds-certificate.yaml");

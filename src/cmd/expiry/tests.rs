@@ -1,13 +1,13 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use lockgate_route::model::KeyPair;
+use lockgate_route::objects::{Object, Secret};
+use lockgate_route::testing::objects::{ingress, objects, secret};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::inspection::Published;
-use crate::model::KeyPair;
-use crate::source::objects::{Object, Secret};
-use crate::translate::tests::fixtures::{ingress, objects, secret};
 
 const END: i64 = 2_000_000_000;
 

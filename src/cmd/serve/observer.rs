@@ -5,11 +5,12 @@ mod rejections;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockgate_route::translate::problem::Problems;
 use lockgate_xds::server::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
-use crate::translate::problem::Problems;
+
 use rejections::Rejections;
 
 /// With more streams than this, single messages are logged at debug level: a fleet would drown the log.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use futures::future::select_all;
+use lockgate_route::translate::problem::Problems;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -13,7 +14,6 @@ use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
 use crate::status::{self, Chosen, Fleet, Writer};
-use crate::translate::problem::Problems;
 
 /// The tasks of the election and of the writer, if there are any.
 pub(super) struct Writing {

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lockgate_route::model::KeyPair;
+use lockgate_route::objects::{Object, Secret};
+use lockgate_route::settings::Settings;
+use lockgate_route::testing::objects::{class, ingress, secret, service};
 use lockgate_xds::snapshot::ResourceType;
 use tokio::sync::watch;
 
@@ -11,11 +15,7 @@ use crate::admin::Readiness;
 use crate::controller::{View, Views};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
-use crate::model::KeyPair;
-use crate::settings::Settings;
 use crate::source::Event;
-use crate::source::objects::{Object, Secret};
-use crate::translate::tests::fixtures::{class, ingress, secret, service};
 
 /// A replica and what it tells others.
 struct Replica {

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use lockgate_route::envoy::api_listener::{self, Audience};
 use lockgate_xds::snapshot::{Changes, Key, Resource, Update};
 
 use super::{View, Views, key};
-use crate::envoy::api_listener::{self, Audience};
 
 impl Views {
     /// Publishes resources that were not made here as all there are.

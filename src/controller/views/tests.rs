@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use lockgate_route::model::Host;
+use lockgate_route::settings::{Discovery, Routes};
+use lockgate_route::testing::model::model;
 use lockgate_xds::snapshot::{Snapshot, Store};
 
 use super::*;
-use crate::envoy::tests::fixture::model;
-use crate::model::Host;
-use crate::settings::{Discovery, Routes};
 
 /// Views that somebody wants, all of them.
 fn wanted() -> Views {

@@ -1,13 +1,16 @@
 //! What the file may hold, judged by a real Envoy: nothing that is taken here may be refused there.
 
+use lockgate_route::envoy::build;
+use lockgate_route::settings::Settings;
+use lockgate_route::testing::envoy::{standalone, validate};
+use lockgate_route::testing::model::model;
+
 use super::format_string::{OPERATORS_WITH_PARAMETER, PLAIN_OPERATORS, check};
 use super::*;
-use crate::envoy::build;
-use crate::envoy::tests::{fixture, standalone, validate};
 
 #[track_caller]
 fn assert_taken(settings: &Settings) {
-    validate(&standalone(&build(&fixture::model(), settings), settings)).unwrap();
+    validate(&standalone(&build(&model(), settings), settings)).unwrap();
 }
 
 fn with_line(text: &str) -> Settings {
@@ -18,9 +21,9 @@ fn with_line(text: &str) -> Settings {
 
 #[test]
 fn every_key_makes_what_a_real_envoy_takes_without_a_warning() {
-    assert_taken(&read(EVERY_KEY).settings);
+    assert_taken(&read(EVERY_KEY).settings.route);
     for (_, text) in ELSEWHERE {
-        assert_taken(&read(text).settings);
+        assert_taken(&read(text).settings.route);
     }
 }
 
@@ -67,7 +70,7 @@ fn what_is_refused_here_a_real_envoy_refuses_too() {
     for line in ["100%", "%PROTOKOL%", "%REQ%", "%REQ(a b)%", "%REQ(a?b?c)%", "%PROTOCOL:5%", "%START_TIME(%n)%"] {
         assert!(check(line).is_err(), "{line}");
         let settings = with_line(line);
-        assert!(validate(&standalone(&build(&fixture::model(), &settings), &settings)).is_err(), "{line}");
+        assert!(validate(&standalone(&build(&model(), &settings), &settings)).is_err(), "{line}");
     }
 }
 

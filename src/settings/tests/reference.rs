@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn the_example_is_one() {
-    assert_eq!(read(super::super::reference::DESCRIPTORS_EXAMPLE).settings.rate_limit.descriptors.len(), 2);
+    assert_eq!(read(super::super::reference::DESCRIPTORS_EXAMPLE).settings.route.rate_limit.descriptors.len(), 2);
 }
 
 #[test]

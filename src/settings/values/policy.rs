@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value as Json, json};
 
 use super::{Format, Scalar, found, quoted};
-use crate::settings::access_log::{JsonField, field_of};
-use crate::settings::format_string;
-use crate::settings::tracing::TagValue;
+use crate::settings::access_log::field_of;
 use crate::settings::yaml::{Content, Field, Node, Wrong};
+use crate::settings::{JsonField, TagValue, format_string};
 
 /// Headers that say how a message is framed or where it goes: Envoy sets them itself.
 const NOT_OURS: [&str; 7] =

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use lockgate_route::re2;
 use serde_json::{Value as Json, json};
 
 use super::policy::{is_token, object, text};
 use super::{Bool, Format, Scalar, found, quoted};
-use crate::re2;
-use crate::settings::services::{Entry, HeaderCondition, HeaderMatch};
 use crate::settings::yaml::{Content, Field, Node, Wrong};
+use crate::settings::{Entry, HeaderCondition, HeaderMatch};
 
 /// Texts by their keys.
 pub struct Texts;

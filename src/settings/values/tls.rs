@@ -1,9 +1,9 @@
 //! TLS: versions, cipher suites, curves. Names are those of BoringSSL, which Envoy is built with.
 
+use lockgate_route::model::TlsVersion;
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
-use crate::model::TlsVersion;
 
 /// A version.
 pub struct Version;

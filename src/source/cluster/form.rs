@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use lockgate_route::objects::{Kind, Misencoded, Object, ObjectKey};
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +16,6 @@ use serde_json::value::RawValue;
 use super::proto::{self, Proto};
 use super::read::{LARGEST, ListMeta};
 use crate::source::decode::{Decode, meta};
-use crate::source::objects::{Kind, Misencoded, Object, ObjectKey};
 
 /// An object, reduced to what is read of it.
 #[derive(Debug, PartialEq)]

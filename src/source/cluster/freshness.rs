@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use lockgate_route::objects::Kind;
+
 use super::plural;
 use crate::metrics::Metrics;
-use crate::source::objects::Kind;
 
 /// How often the age is checked.
 pub const PERIOD: Duration = Duration::from_secs(30);

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockgate_route::objects::{Kind, Object, ObjectKey};
+
 use super::watch::Arrival;
 use super::{Told, describe, is_expired, origin};
 use crate::source::Event;
-use crate::source::objects::{Kind, Object, ObjectKey};
 
 /// Makes one list of the lists of several watches of a kind.
 pub struct Merge {

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
 use kube::client::Body;
+use lockgate_route::objects::{Meta, Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::service_fn;
 
 use super::*;
-use crate::source::objects::{Meta, Object, ObjectKey};
 
 /// An object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
 fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arrival {

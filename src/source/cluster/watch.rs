@@ -22,6 +22,7 @@ use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusSummary;
 use kube::runtime::watcher;
+use lockgate_route::objects::{Object, ObjectKey};
 use prost::Message;
 use prost::bytes::{Bytes, BytesMut};
 use serde::Deserialize;
@@ -30,7 +31,6 @@ use serde_json::value::RawValue;
 use super::form::{self, Form, Item};
 use super::proto::{self, lossy};
 use super::read::{self, LARGEST, ListReader, Malformed, Next};
-use crate::source::objects::{Object, ObjectKey};
 
 /// What a watch reports. Objects are reduced to what is read of them; `None` if nothing is.
 #[derive(Debug)]

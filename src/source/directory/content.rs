@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use lockgate_route::objects::{Kind, Object, ObjectKey};
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use serde_json::Value;
 
 use super::tree::{Content, Parsed};
 use crate::source::decode::{flatten, from_value, join};
-use crate::source::objects::{Kind, Object, ObjectKey};
 use crate::source::yaml::documents;
 use crate::source::{Event, resources};
 

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use lockgate_route::objects::{Kind, Objects};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::super::objects::{Kind, Objects};
 use super::*;
 
 /// A watched directory and what its events add up to.

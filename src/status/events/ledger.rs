@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::ordset::DiffItem;
+use lockgate_route::objects::{Kind, ObjectKey, Objects};
+use lockgate_route::translate::problem::{Problem, Problems, Reason};
 use lockgate_xds::provenance::ObjectRef;
 
 use super::notice::{HEALED, Notice, healed, note};
 use crate::inspection::{Inspection, changed_objects};
-use crate::source::objects::{Kind, ObjectKey, Objects};
-use crate::translate::problem::{Problem, Problems, Reason};
 
 /// What is wrong, by object and reason.
 #[derive(Debug, Default)]

@@ -6,10 +6,9 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
+use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::source::objects::Kind;
 
 /// The longest note, name and instance that the API server takes, in bytes. Source: validation of events.k8s.io/v1.
 const NOTE: usize = 1024;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::networking::v1::IngressSpec;
+use lockgate_route::objects::{Ingress, IngressStatus, Meta, Object};
+use lockgate_route::translate::problem::{Problem, Reason};
 
 use super::*;
 use crate::inspection::Published;
-use crate::source::objects::{Ingress, IngressStatus, Meta, Object};
-use crate::translate::problem::{Problem, Reason};
 
 fn problem(name: &str, field: &str, reason: Reason) -> Problem {
     Problem {

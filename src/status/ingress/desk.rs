@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
+use lockgate_route::objects::{Ingress, ObjectKey};
 use tokio::time::Instant;
 
 use crate::inspection::{Inspection, Published, changed};
-use crate::source::objects::{Ingress, ObjectKey};
 use crate::status::waiting::Waiting;
 
 /// An address in the status of an Ingress.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lockgate_route::translate::problem::{Problem, Problems, Reason};
 use lockgate_xds::snapshot::{Key, Resource, ResourceType};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
-use crate::translate::problem::{Problem, Problems, Reason};
 
 /// Characters of a client's message that are told.
 const MOST_CHARACTERS: usize = 300;

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::networking::v1::Ingress;
+use lockgate_route::objects::Kind;
 use serde_json::json;
 use tower::service_fn;
 
 use super::*;
 use crate::source::cluster::{origin, plural};
-use crate::source::objects::Kind;
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";

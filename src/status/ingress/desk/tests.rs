@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use k8s_openapi::api::networking::v1::IngressSpec;
+use lockgate_route::objects::{IngressStatus, Meta, Object};
 
 use super::*;
-use crate::source::objects::{IngressStatus, Meta, Object};
 
 const US: &str = "lockgate/ingress/lockgate";
 

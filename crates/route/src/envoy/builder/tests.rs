@@ -1,0 +1,267 @@
+//! Any way to a model gives the resources of that model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::provenance::ObjectRef;
+use lockgate_xds::snapshot::Version;
+use prost::Message;
+
+use super::*;
+use crate::envoy::build;
+use crate::model::{Action, ClusterName, Endpoints, Host, PathMatch, Route, TlsHost, VirtualHost};
+use crate::settings::{AuthorizationProtocol, Endpoint};
+use crate::testing::model::{cluster_name, forward};
+
+/// What a client has, by type and name.
+type World = BTreeMap<Key, Arc<Resource>>;
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+fn apply(world: &mut World, update: &Update<Arc<Resource>>) {
+    for key in &update.remove {
+        world.remove(key);
+    }
+    for resource in &update.set {
+        world.insert((resource.kind(), resource.name().clone()), resource.clone());
+    }
+}
+
+fn fingerprint(world: &World) -> Vec<(Key, Version, Vec<ObjectRef>)> {
+    world.iter().map(|(key, one)| (key.clone(), one.version(), one.origins().to_vec())).collect()
+}
+
+fn domains(world: &World) -> Vec<String> {
+    let hosts = world.values().filter(|one| one.kind() == ResourceType::VIRTUAL_HOST);
+    hosts.flat_map(|one| route_v3::VirtualHost::decode(one.message()).unwrap().domains).collect()
+}
+
+/// One of a few hosts with subdomains, wildcards among them, or of many that often have equal routes.
+fn host(dice: &mut Dice) -> Host {
+    match dice.below(10) {
+        0 => Host::Any,
+        1 => Host::Wildcard(["example.com", "a.example.com", "com"][dice.below(3)].into()),
+        2 => Host::Exact(["example.com", "a.example.com", "b.a.example.com"][dice.below(3)].into()),
+        _ => Host::Exact(format!("{}.example.com", dice.below(200)).into()),
+    }
+}
+
+fn routes(dice: &mut Dice) -> VirtualHost {
+    let action = match dice.below(4) {
+        0 => Action::RedirectToHttps { status: 301, port: None },
+        1 => Action::Respond { status: 503 },
+        kind => forward(["shop/cart/http", "shop/tls/443"][kind - 2]),
+    };
+    let origin = ObjectRef::new("Ingress", "shop", ["cart", "cart", "pay"][dice.below(3)]).at(dice.below(2) as i64);
+    let one = Route { path: PathMatch::Prefix("/".into()), one_label_host: dice.below(2) == 0, action, origin };
+    VirtualHost { routes: vec![one; [0, 0, 0, 1, 2][dice.below(5)]] }
+}
+
+/// Changes some of `model`, and says what.
+fn change(model: &mut Model, dice: &mut Dice) -> Touched {
+    let mut touched = Touched::default();
+    let full = crate::testing::model::model();
+    for _ in 0..[1, 1, 2, 30][dice.below(4)] {
+        match dice.below(13) {
+            0 => {
+                let (name, cluster) = full.clusters.iter().nth(dice.below(full.clusters.len())).unwrap();
+                touched.clusters.insert(name.clone());
+                if model.clusters.remove(name).is_none() {
+                    model.clusters.insert(name.clone(), cluster.clone());
+                }
+            }
+            1 => {
+                let name: ClusterName = cluster_name("shop/cart/http");
+                touched.endpoints.insert(name.clone());
+                if model.endpoints.remove(&name).is_none() {
+                    model.endpoints.insert(name, Endpoints::default());
+                }
+            }
+            2 => {
+                let (name, secret) = full.secrets.first_key_value().unwrap();
+                touched.secrets.insert(name.clone());
+                if model.secrets.remove(name).is_none() {
+                    model.secrets.insert(name.clone(), secret.clone());
+                }
+            }
+            12 => {
+                touched.stats_tls = true;
+                model.stats_tls = [None, full.stats_tls.clone()][dice.below(2)].clone();
+            }
+            3 => {
+                let host = host(dice);
+                let any = full.https[&Host::Any].clone();
+                if model.https.remove(&host).is_none() {
+                    model.https.insert(host.clone(), TlsHost { virtual_host: routes(dice), ..any });
+                }
+                touched.https.insert(host);
+            }
+            4 | 5 => {
+                let host = host(dice);
+                model.http.remove(&host);
+                touched.http.insert(host);
+            }
+            _ => {
+                let host = host(dice);
+                model.http.insert(host.clone(), routes(dice));
+                touched.http.insert(host);
+            }
+        }
+    }
+    touched
+}
+
+#[test]
+fn every_way_to_a_model_gives_its_resources() {
+    let (mut largest, mut buckets) = (0, 0);
+    for seed in 0..4 {
+        let mut dice = Dice(seed);
+        let (mut model, mut builder, mut settings) = (Model::default(), Builder::default(), Settings::default());
+        let (mut shared, mut vhds, mut rds) = (World::new(), World::new(), World::new());
+        let mut wanted = Forms::default();
+        let mut before = false;
+        for step in 0..50 {
+            let touched = change(&mut model, &mut dice);
+            let settings_changed = dice.below(8) == 0;
+            if settings_changed {
+                settings.listeners.stats.port = [0, 8081][dice.below(2)];
+                settings.listeners.stats_tls.at.port = [0, 8083, 8083][dice.below(3)];
+                settings.http.http3.enabled = dice.below(2) == 0;
+                settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
+                // With the objects in the routes' metadata, or without.
+                settings.access_log.text =
+                    ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
+                settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
+                let somebody = |port| Endpoint { host: "somebody".to_owned(), port };
+                let asked = &mut settings.external_authorization;
+                asked.endpoint = [None, Some(somebody(1)), Some(somebody(2))][dice.below(3)].clone();
+                asked.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
+                asked.context = (0..dice.below(2)).map(|_| ("site".to_owned(), "eu-1".to_owned())).collect();
+                settings.rate_limit.endpoint = [None, Some(somebody(3))][dice.below(2)].clone();
+            }
+            if dice.below(4) == 0 {
+                wanted = Forms { vhds: dice.below(3) > 0, rds: dice.below(3) > 0 };
+            }
+            if !wanted.vhds {
+                vhds.clear();
+            }
+            let built = builder.update(&model, &touched, &settings, settings_changed, wanted);
+            before |= !built.vhds.remove.is_empty() && !built.vhds.set.is_empty();
+            apply(&mut shared, &built.shared);
+            apply(&mut vhds, &built.vhds);
+            apply(&mut rds, &built.rds);
+
+            let at = format!("seed {seed}, step {step}");
+            let all = Forms { vhds: true, rds: true };
+            let anew = Builder::default().update(&model, &Touched::default(), &settings, false, all);
+            let [mut new_shared, mut new_vhds, mut new_rds] = [World::new(), World::new(), World::new()];
+            apply(&mut new_shared, &anew.shared);
+            apply(&mut new_vhds, &anew.vhds);
+            apply(&mut new_rds, &anew.rds);
+            assert_eq!(fingerprint(&shared), fingerprint(&new_shared), "{at}");
+            let mut whole = shared.clone();
+            if wanted.rds {
+                assert_eq!(fingerprint(&rds), fingerprint(&new_rds), "{at}");
+                whole.extend(rds.clone());
+                let mut built = World::new();
+                apply(&mut built, &Update::setting(build(&model, &settings).into_iter().map(Arc::new).collect()));
+                assert_eq!(fingerprint(&whole), fingerprint(&built), "{at}");
+            }
+            if settings.routes.discovery == Discovery::Buckets {
+                assert!(vhds.is_empty() && rds.is_empty(), "{at}");
+                buckets += 1;
+            } else if wanted.vhds {
+                assert_eq!(fingerprint(&vhds), fingerprint(&new_vhds), "{at}");
+                let domains = domains(&vhds);
+                let once: BTreeSet<String> = domains.iter().cloned().collect();
+                assert_eq!(once.len(), domains.len(), "{at}: a domain is in two virtual hosts");
+                let hosts = model.http.keys().chain([&Host::Any]).map(Host::to_string).collect();
+                assert_eq!(once, hosts, "{at}");
+                largest = largest.max(model.http.len());
+            }
+        }
+        assert!(before, "no domain ever moved");
+    }
+    assert!(largest > 80 && buckets > 20, "only {largest} hosts, and {buckets} steps in buckets");
+}
+
+#[test]
+fn both_forms_have_the_same_virtual_hosts() {
+    let model = crate::testing::model::model();
+    let forms = Forms { vhds: true, rds: true };
+    let built = Builder::default().update(&model, &Touched::all(&model), &Settings::default(), true, forms);
+    let inline = route_v3::RouteConfiguration::decode(built.rds.set[0].message()).unwrap();
+    assert!(inline.vhds.is_none() && inline.ignore_port_in_host_matching);
+    let (routes, hosts): (Vec<_>, Vec<_>) = built.vhds.set.iter().partition(|one| one.kind() == ResourceType::ROUTES);
+    let routes = route_v3::RouteConfiguration::decode(routes[0].message()).unwrap();
+    assert!(routes.vhds.is_some() && routes.virtual_hosts.is_empty() && routes.ignore_port_in_host_matching);
+    let decoded = hosts.iter().map(|one| route_v3::VirtualHost::decode(one.message()).unwrap());
+    assert!(decoded.eq(inline.virtual_hosts));
+    // Envoy removes by the name in the message.
+    assert!(hosts.iter().all(|one| route_v3::VirtualHost::decode(one.message()).unwrap().name == **one.name()));
+}
+
+#[test]
+fn a_change_is_as_large_as_what_it_changes() {
+    let mut model = Model::default();
+    let forms = Forms { vhds: true, rds: false };
+    let redirect = Action::RedirectToHttps { status: 301, port: None };
+    for number in 0..3000 {
+        let origin = ObjectRef::new("Ingress", "shop", &format!("ingress-{number}"));
+        let action = if number % 2 == 0 { redirect.clone() } else { forward("shop/cart/http") };
+        let one = Route { path: PathMatch::Prefix("/".into()), one_label_host: false, action, origin };
+        model.http.insert(Host::Exact(format!("{number}.test").into()), VirtualHost { routes: vec![one] });
+    }
+    let mut builder = Builder::default();
+    builder.update(&model, &Touched::default(), &Settings::default(), false, forms);
+    for host in ["4.test", "5.test", "new.test"] {
+        let host = Host::Exact(host.into());
+        model
+            .http
+            .insert(host.clone(), crate::testing::model::model().http[&Host::Exact("shop.example.com".into())].clone());
+        let touched = Touched { http: BTreeSet::from([host]), ..Touched::default() };
+        let built = builder.update(&model, &touched, &Settings::default(), false, forms);
+        assert!(built.shared.set.is_empty() && built.rds.set.is_empty());
+        let size: usize = built.vhds.set.iter().map(|one| one.size()).sum();
+        assert!(built.vhds.set.len() <= 3 && size < 4000, "{} resources, {size} bytes", built.vhds.set.len());
+    }
+}
+
+/// By a host's domains in the route configuration of its bucket, in the order in which Envoy looks.
+fn found(world: &World, host: &str, key: &str) -> String {
+    let routes = &world[&(ResourceType::ROUTES, key.into())];
+    let hosts = route_v3::RouteConfiguration::decode(routes.message()).unwrap().virtual_hosts;
+    let domains: BTreeSet<String> = hosts.into_iter().flat_map(|one| one.domains).collect();
+    let wildcards = host.match_indices('.').map(|(at, _)| format!("*{}", &host[at..]));
+    let candidates = [host.to_owned()].into_iter().chain(wildcards).chain(["*".to_owned()]);
+    candidates.into_iter().find(|domain| domains.contains(domain)).unwrap()
+}
+
+#[test]
+fn a_bucket_has_its_hosts_and_the_rest_of_the_world() {
+    let mut settings = Settings::default();
+    settings.routes.discovery = Discovery::Buckets;
+    let model = crate::testing::model::model();
+    let mut world = World::new();
+    let resources = build(&model, &settings).into_iter().map(Arc::new).collect();
+    apply(&mut world, &Update::setting(resources));
+    let of_plain_text = |(kind, name): &&Key| *kind == ResourceType::SCOPED_ROUTES && name.starts_with("http/");
+    assert_eq!(world.keys().filter(of_plain_text).count(), route::buckets::COUNT);
+    for number in 0..route::buckets::COUNT {
+        let key = names::bucket(number);
+        assert_eq!(found(&world, "other.test", &key), "*");
+        assert_eq!(found(&world, "www.example.com", &key), "*.example.com");
+    }
+    let hosts = (0..route::buckets::COUNT)
+        .filter(|number| found(&world, "shop.example.com", &names::bucket(number)) == "shop.example.com");
+    assert_eq!(hosts.count(), 1);
+}

@@ -1,0 +1,241 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+
+use lockgate_xds::provenance::ObjectRef;
+use prost::Message;
+
+use super::*;
+use crate::model::{Action, PathMatch, VirtualHost};
+use crate::testing::model;
+
+fn exact(name: &str) -> Host {
+    Host::Exact(name.into())
+}
+
+fn wildcard(suffix: &str) -> Host {
+    Host::Wildcard(suffix.into())
+}
+
+fn tls(secret: &str) -> TlsHost {
+    TlsHost {
+        secret: SecretName(secret.into()),
+        minimum: TlsVersion::V1_2,
+        maximum: TlsVersion::V1_3,
+        virtual_host: VirtualHost::default(),
+        origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
+    }
+}
+
+fn model(hosts: &[Host]) -> Model {
+    Model { https: hosts.iter().map(|host| (host.clone(), tls("shop/cert"))).collect(), ..Model::default() }
+}
+
+fn touching<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> Touched {
+    Touched { https: hosts.into_iter().cloned().collect(), ..Touched::default() }
+}
+
+fn scope_of(resource: &Resource) -> route_v3::ScopedRouteConfiguration {
+    assert_eq!(resource.kind(), ResourceType::SCOPED_ROUTES);
+    route_v3::ScopedRouteConfiguration::decode(resource.message()).unwrap()
+}
+
+fn configuration(resource: &Resource) -> route_v3::RouteConfiguration {
+    match resource.kind() {
+        ResourceType::ROUTES => route_v3::RouteConfiguration::decode(resource.message()).unwrap(),
+        _ => scope_of(resource).route_configuration.unwrap(),
+    }
+}
+
+fn domains(resource: &Resource) -> Vec<String> {
+    configuration(resource).virtual_hosts.into_iter().flat_map(|host| host.domains).collect()
+}
+
+fn named<'a>(resources: &'a [Arc<Resource>], name: &str) -> &'a Resource {
+    resources.iter().find(|resource| &**resource.name() == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// What an update sets and removes, by name.
+fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
+    let set = update.set.iter().map(|resource| &**resource.name()).collect();
+    (set, update.remove.iter().map(|(_, name)| &**name).collect())
+}
+
+#[test]
+fn an_exact_host_is_the_scope_of_its_server_name() {
+    let resource = routes(&exact("shop.example.com"), &tls("shop/cert"), &Model::default(), &Settings::default());
+    let scope = scope_of(&resource);
+    assert_eq!((&*scope.name, &**resource.name()), ("https/shop.example.com", "https/shop.example.com"));
+    let fragments = scope.key.unwrap().fragments;
+    let key = route_v3::scoped_route_configuration::key::fragment::Type::StringKey("shop.example.com".into());
+    assert_eq!(fragments.into_iter().map(|fragment| fragment.r#type.unwrap()).collect::<Vec<_>>(), [key]);
+    assert_eq!(configuration(&resource).request_headers_to_remove, ["x-lockgate-server-name"]);
+    assert_eq!(resource.origins().len(), 1);
+}
+
+#[test]
+fn another_host_on_a_tls_connection_is_misdirected() {
+    let of = |host: &Host| routes(host, &tls("shop/cert"), &Model::default(), &Settings::default());
+    let resource = of(&exact("shop.example.com"));
+    assert_eq!(domains(&resource), ["shop.example.com", "*"]);
+    let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
+    assert_eq!(rest.action, Some(route_v3::route::Action::DirectResponse(route::direct_response(421))));
+    assert_eq!(domains(&of(&Host::Any)), ["*"]);
+}
+
+#[test]
+fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
+    let hosts = [
+        exact("shop.example.com"),
+        exact("example.com"),
+        exact("notexample.com"),
+        exact("a.deep.example.com"),
+        wildcard("example.com"),
+        wildcard("deep.example.com"),
+        Host::Any,
+    ];
+    let made = Chains::default().update(&model(&hosts), &Touched::default(), &Settings::default(), true).set;
+    let of = |name: &str| domains(named(&made, name));
+    assert_eq!(of("https/*.example.com"), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
+    assert_eq!(of("https/*.deep.example.com"), ["*.deep.example.com", "*", "a.deep.example.com"]);
+    assert_eq!(of("https/shop.example.com"), ["shop.example.com", "*"]);
+}
+
+#[test]
+fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
+    let hosts = [exact("a.test"), exact("b.test")];
+    let mut model = model(&hosts);
+    let (mut chains, settings) = (Chains::default(), Settings::default());
+    chains.update(&model, &touching(&hosts), &settings, true);
+    for generation in 1..4 {
+        model.https.get_mut(&hosts[0]).unwrap().origins =
+            vec![ObjectRef::new("Ingress", "shop", "cart").at(generation)];
+        let update = chains.update(&model, &touching(&hosts[..1]), &settings, false);
+        assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
+        assert_eq!(update.set[0].origins()[0].generation, generation);
+    }
+    // Another object behind the host is another origin of the listener.
+    model.https.get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
+    assert!(said(&chains.update(&model, &touching(&hosts[..1]), &settings, false)).0.contains(&"https"));
+}
+
+#[test]
+fn new_routes_of_a_host_are_its_scope_alone() {
+    let hosts = [exact("a.test"), exact("b.test"), wildcard("test"), Host::Any];
+    let mut model = model(&hosts);
+    let (mut chains, settings) = (Chains::default(), Settings::default());
+    chains.update(&model, &touching(&hosts), &settings, false);
+    let route = model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    for (host, name) in hosts.iter().zip(["https/a.test", "https/b.test", "https/*.test", "https/*"]) {
+        model.https.get_mut(host).unwrap().virtual_host.routes.push(route.clone());
+        let update = chains.update(&model, &touching([host]), &settings, false);
+        assert_eq!(said(&update), (vec![name], vec![]));
+    }
+    assert_eq!(said(&chains.update(&model, &Touched::default(), &settings, false)), (vec![], vec![]));
+}
+
+#[test]
+fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
+    let hosts = [wildcard("test"), wildcard("deep.test")];
+    let mut model = model(&hosts);
+    let (mut chains, settings) = (Chains::default(), Settings::default());
+    chains.update(&model, &touching(&hosts), &settings, false);
+    let host = exact("a.deep.test");
+    model.https.insert(host.clone(), tls("shop/other"));
+    let update = chains.update(&model, &touching([&host]), &settings, false);
+    assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
+    model.https.get_mut(&host).unwrap().secret = SecretName("shop/cert".into());
+    let update = chains.update(&model, &touching([&host]), &settings, false);
+    assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
+    model.https.remove(&host);
+    let update = chains.update(&model, &touching([&host]), &settings, false);
+    assert_eq!(said(&update), (vec!["https/*.deep.test", "https"], vec!["https/a.deep.test"]));
+}
+
+#[test]
+fn the_listeners_go_with_the_last_host_and_with_the_setting() {
+    let (mut chains, mut settings) = (Chains::default(), Settings::default());
+    settings.http.http3.enabled = true;
+    let host = exact("a.test");
+    let mut model = model(std::slice::from_ref(&host));
+    let update = chains.update(&model, &touching([&host]), &settings, false);
+    assert_eq!(said(&update).0, ["https/a.test", "https", "http3"]);
+    settings.http.http3.enabled = false;
+    assert_eq!(said(&chains.update(&model, &Touched::default(), &settings, true)).1, ["http3"]);
+    model.https.clear();
+    let update = chains.update(&model, &touching([&host]), &settings, false);
+    assert_eq!(said(&update), (vec![], vec!["https/a.test", "https"]));
+    let kinds: Vec<_> = update.remove.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER]);
+}
+
+/// Numbers that look random, the same ones each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+/// All that there is: type, name, origins, bytes.
+type World = BTreeMap<Key, (Vec<ObjectRef>, Vec<u8>)>;
+
+fn apply(world: &mut World, update: Update<Arc<Resource>>) {
+    update.remove.iter().for_each(|key| assert!(world.remove(key).is_some(), "{key:?} was never there"));
+    for one in update.set {
+        world.insert((one.kind(), one.name().clone()), (one.origins().to_vec(), one.message().to_vec()));
+    }
+}
+
+#[test]
+fn any_sequence_of_changes_ends_where_a_new_start_would() {
+    let hosts = [
+        exact("test"),
+        exact("a.test"),
+        exact("b.test"),
+        exact("a.deep.test"),
+        exact("a.b.deep.test"),
+        wildcard("test"),
+        wildcard("deep.test"),
+        wildcard("b.deep.test"),
+        Host::Any,
+    ];
+    for seed in 0..60 {
+        let mut numbers = Numbers(seed);
+        let (mut model, mut chains, mut world) = (Model::default(), Chains::default(), World::new());
+        let mut settings = Settings::default();
+        for _ in 0..20 {
+            let mut touched = Touched::default();
+            for _ in 0..1 + numbers.below(3) {
+                let host = hosts[numbers.below(hosts.len())].clone();
+                let mut presented = tls(["shop/one", "shop/other"][numbers.below(2)]);
+                match numbers.below(6) {
+                    0 | 1 => {
+                        model.https.remove(&host);
+                    }
+                    2 => presented.minimum = TlsVersion::V1_3,
+                    3 => presented.maximum = TlsVersion::V1_2,
+                    4 => presented.origins.clear(),
+                    _ => {
+                        presented.virtual_host.routes =
+                            vec![model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })]
+                    }
+                }
+                if model.https.contains_key(&host) || numbers.below(2) == 0 {
+                    model.https.insert(host.clone(), presented);
+                }
+                touched.https.insert(host);
+            }
+            let everything = numbers.below(8) == 0;
+            if everything {
+                settings.http.http3.enabled = !settings.http.http3.enabled;
+            }
+            apply(&mut world, chains.update(&model, &touched, &settings, everything));
+            let mut anew = World::new();
+            apply(&mut anew, Chains::default().update(&model, &Touched::default(), &settings, true));
+            assert_eq!(world, anew, "seed {seed}");
+        }
+    }
+}

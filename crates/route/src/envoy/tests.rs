@@ -1,0 +1,61 @@
+//! Everything that the builders can make, judged by a real Envoy.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod settings;
+
+use lockgate_xds::snapshot::ResourceType;
+
+use super::*;
+use crate::settings::{AccessLog, AccessLogFormat, Settings};
+use crate::testing::envoy::{standalone, validate};
+use crate::testing::model::model;
+
+#[test]
+fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
+    for format in [AccessLogFormat::Text, AccessLogFormat::Json] {
+        let settings = Settings { access_log: AccessLog { format, ..Default::default() }, ..Settings::default() };
+        let resources = build(&model(), &settings);
+        validate(&standalone(&resources, &settings)).unwrap();
+    }
+}
+
+#[test]
+fn a_real_envoy_refuses_what_is_wrong() {
+    let settings = Settings::default();
+    let mut bootstrap = standalone(&build(&Model::default(), &settings), &settings);
+    bootstrap.static_resources.as_mut().unwrap().clusters[0].name.clear();
+    assert!(validate(&bootstrap).is_err());
+}
+
+#[test]
+fn nothing_to_serve_is_two_listeners_and_404() {
+    let resources = build(&Model::default(), &Settings::default());
+    let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
+    assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats", "Runtime lockgate"]);
+    let mut without_stats = Settings::default();
+    without_stats.listeners.stats.port = 0;
+    assert_eq!(build(&Model::default(), &without_stats).len(), 3);
+}
+
+#[test]
+fn resources_name_what_they_need_and_where_they_come_from() {
+    let resources = build(&model(), &Settings::default());
+    let find = |kind, name: &str| resources.iter().find(|one| one.kind() == kind && &**one.name() == name).unwrap();
+    let listener = find(ResourceType::LISTENER, "https");
+    assert_eq!(listener.references().secrets.len(), 1);
+    let names: Vec<_> = listener.references().routes.iter().map(|name| name.to_string()).collect();
+    assert_eq!(names, ["https/*", "https/*.example.com"]);
+    assert!(find(ResourceType::SCOPED_ROUTES, "https/shop.example.com").references().names_cluster("shop/cart/http"));
+    let cluster = find(ResourceType::CLUSTER, "shop/cart/http");
+    assert_eq!(&*cluster.references().endpoints[0], "shop/cart/http");
+    assert_eq!(cluster.origins()[0].to_string(), "Service shop/cart");
+    assert!(find(ResourceType::ROUTES, "http").references().names_cluster("shop/cart/http"));
+    assert!(find(ResourceType::ROUTES, "https/*").origins().iter().any(|origin| origin.kind == "Ingress"));
+}
+
+#[test]
+fn equal_models_make_equal_bytes() {
+    let (one, other) = (build(&model(), &Settings::default()), build(&model(), &Settings::default()));
+    let versions = |resources: &[Resource]| resources.iter().map(Resource::version).collect::<Vec<_>>();
+    assert_eq!(versions(&one), versions(&other));
+}

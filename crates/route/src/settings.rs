@@ -1,0 +1,128 @@
+//! The settings that the translation and the Envoy resources depend on, as data.
+
+mod access_log;
+mod downstream;
+mod names;
+mod regexes;
+mod retries;
+mod routes;
+mod services;
+mod tracing;
+mod upstream;
+
+use std::collections::BTreeMap;
+
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JSON_FIELDS, JsonField, STDERR, STDOUT};
+pub use downstream::{
+    Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Hsts, Http,
+    Http3, HttpVersion, Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls,
+    TlsParameters, Underscores,
+};
+pub use names::{is_label, is_subdomain};
+pub use regexes::Regexes;
+pub use retries::{RETRY_CONDITIONS, Retries};
+pub use routes::{Discovery, Routes};
+pub use services::{
+    AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization, HeaderCondition, HeaderMatch,
+    RateLimit, RequestBody,
+};
+pub use tracing::{Sampling, TagValue, Tracing};
+pub use upstream::{DnsLookupFamily, Upstream};
+
+/// The settings of the translation and of the Envoy resources.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Which Ingresses are served.
+    pub ingress: Ingress,
+    /// Whether several namespaces may share a host.
+    pub namespace_ownership: NamespaceOwnership,
+    /// Services of type ExternalName.
+    pub external_names: ExternalNames,
+    /// Envoy's listeners.
+    pub listeners: Listeners,
+    /// HTTP towards clients.
+    pub http: Http,
+    /// Compression of responses.
+    pub compression: Compression,
+    /// Headers set and removed on all routes.
+    pub headers: HeaderPolicies,
+    /// How Envoys get their routes.
+    pub routes: Routes,
+    /// Limits of regular expressions in paths.
+    pub regexes: Regexes,
+    /// Time limits.
+    pub timeouts: Timeouts,
+    /// Retries of requests to backends.
+    pub retries: Retries,
+    /// TLS towards clients.
+    pub tls: Tls,
+    /// Envoy's access log.
+    pub access_log: AccessLog,
+    /// Spans for a collector.
+    pub tracing: Tracing,
+    /// Who is asked whether a request may pass.
+    pub external_authorization: ExternalAuthorization,
+    /// Who is asked whether there have been too many requests.
+    pub rate_limit: RateLimit,
+    /// Connections to backends.
+    pub upstream: Upstream,
+    /// Envoy's runtime flags, by their keys; values in JSON. What other settings decide is not among them.
+    pub runtime: BTreeMap<String, serde_json::Value>,
+}
+
+/// Which Ingresses are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ingress {
+    /// What `spec.controller` of an IngressClass of ours says.
+    pub controller: String,
+    /// Names of ingress classes that are ours even without an IngressClass object.
+    pub class_names: Vec<String>,
+    /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
+    pub classless: bool,
+    /// What happens to paths with an annotation of another controller that restricts access.
+    pub restricting_annotations: RestrictingAnnotations,
+    /// Annotations of other controllers that are neither enforced nor reported.
+    pub ignored_annotations: Vec<String>,
+}
+
+/// What happens to paths with an annotation of another ingress controller that restricts access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RestrictingAnnotations {
+    /// Answered 403.
+    #[default]
+    Deny,
+    /// Served without the restriction.
+    Ignore,
+}
+
+impl Default for Ingress {
+    fn default() -> Self {
+        Self {
+            controller: "lockgate.dev/ingress-controller".to_owned(),
+            class_names: Vec::new(),
+            classless: false,
+            restricting_annotations: RestrictingAnnotations::default(),
+            ignored_annotations: Vec::new(),
+        }
+    }
+}
+
+/// Whether several namespaces may share a host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NamespaceOwnership {
+    /// The namespace with the oldest rule for a host owns it, and the names below it if it is a wildcard. Rules of other
+    /// namespaces count only if an Ingress of the owner delegates the host to them.
+    #[default]
+    Strict,
+    /// Every namespace may add paths to every host.
+    InterNamespaceAllowed,
+}
+
+/// Services of type ExternalName.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExternalNames {
+    /// Whether they may be backends (GHSA-5ph6-qq5x-7jwc).
+    pub allow: bool,
+    /// Whether one may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
+    pub cluster_local: bool,
+}

@@ -1,0 +1,117 @@
+//! Settings of Envoy's access log, and what its lines hold by default.
+
+/// Envoy's access log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLog {
+    /// How a line is written.
+    pub format: AccessLogFormat,
+    /// Which requests are logged.
+    pub level: AccessLogLevel,
+    /// The line of [`AccessLogFormat::Text`], with the line feed at its end: Envoy's format string, checked.
+    pub text: String,
+    /// The fields of [`AccessLogFormat::Json`]; those without a value are left out of a line.
+    pub json_fields: Vec<JsonField>,
+    /// Where requests over plain HTTP are logged: a path in Envoy's file system.
+    pub http_file: String,
+    /// The same of those over HTTPS and HTTP/3.
+    pub https_file: String,
+}
+
+/// Envoy's standard output, where the log goes unless the settings say otherwise.
+pub const STDOUT: &str = "/dev/stdout";
+/// Envoy's standard error.
+pub const STDERR: &str = "/dev/stderr";
+
+/// How a line of the access log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogFormat {
+    /// One line of text a request.
+    Text,
+    /// One JSON object a request.
+    Json,
+    /// There is no log.
+    Off,
+}
+
+/// Which requests are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLogLevel {
+    /// All.
+    Info,
+    /// Those with a status of 300 and more.
+    Error,
+    /// Those with a status of 500 and more.
+    Critical,
+}
+
+/// A field of a JSON line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonField {
+    /// Its name.
+    pub name: String,
+    /// Envoy's format string, checked.
+    pub format: String,
+}
+
+/// Envoy's own line, then the cluster, why the answer is what it is, and the Kubernetes object behind the route.
+const TEXT: &str = concat!(
+    r#"[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" "#,
+    r#"%RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% "#,
+    r#"%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "#,
+    r#""%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %RESPONSE_CODE_DETAILS% "#,
+    // What `%METADATA(ROUTE:dev.lockgate:kind)%` and so on say too, but at a price: see `envoy::route`.
+    "%ROUTE_NAME%\n",
+);
+
+/// The fields of a JSON line that have a name, under those that Contour's users have in their dashboards. The last
+/// column: whether it is among the default ones.
+pub const JSON_FIELDS: &[(&str, &str, bool)] = &[
+    ("@timestamp", "%START_TIME%", true),
+    ("authority", "%REQ(:AUTHORITY)%", true),
+    ("bytes_received", "%BYTES_RECEIVED%", true),
+    ("bytes_sent", "%BYTES_SENT%", true),
+    ("contour_config_kind", "%METADATA(ROUTE:dev.lockgate:kind)%", false),
+    ("contour_config_name", "%METADATA(ROUTE:dev.lockgate:name)%", false),
+    ("contour_config_namespace", "%METADATA(ROUTE:dev.lockgate:namespace)%", false),
+    ("downstream_local_address", "%DOWNSTREAM_LOCAL_ADDRESS%", true),
+    ("downstream_remote_address", "%DOWNSTREAM_REMOTE_ADDRESS%", true),
+    ("duration", "%DURATION%", true),
+    ("grpc_status", "%GRPC_STATUS%", false),
+    ("grpc_status_number", "%GRPC_STATUS_NUMBER%", false),
+    ("method", "%REQ(:METHOD)%", true),
+    ("object_kind", "%METADATA(ROUTE:dev.lockgate:kind)%", true),
+    ("object_name", "%METADATA(ROUTE:dev.lockgate:name)%", true),
+    ("object_namespace", "%METADATA(ROUTE:dev.lockgate:namespace)%", true),
+    ("path", "%REQ(X-ENVOY-ORIGINAL-PATH?:PATH)%", true),
+    ("protocol", "%PROTOCOL%", true),
+    ("request_id", "%REQ(X-REQUEST-ID)%", true),
+    ("requested_server_name", "%REQUESTED_SERVER_NAME%", true),
+    ("response_code", "%RESPONSE_CODE%", true),
+    ("response_code_details", "%RESPONSE_CODE_DETAILS%", true),
+    ("response_flags", "%RESPONSE_FLAGS%", true),
+    ("tls_ja3_fingerprint", "%TLS_JA3_FINGERPRINT%", false),
+    ("tls_ja4_fingerprint", "%TLS_JA4_FINGERPRINT%", false),
+    ("uber_trace_id", "%REQ(UBER-TRACE-ID)%", false),
+    ("upstream_cluster", "%UPSTREAM_CLUSTER_RAW%", true),
+    ("upstream_host", "%UPSTREAM_HOST%", true),
+    ("upstream_local_address", "%UPSTREAM_LOCAL_ADDRESS%", true),
+    ("upstream_service_time", "%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)%", true),
+    ("user_agent", "%REQ(USER-AGENT)%", true),
+    ("x_forwarded_for", "%REQ(X-FORWARDED-FOR)%", true),
+];
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        let field = |(name, format, default): &(&str, &str, bool)| {
+            default.then(|| JsonField { name: (*name).to_owned(), format: (*format).to_owned() })
+        };
+        Self {
+            format: AccessLogFormat::Text,
+            level: AccessLogLevel::Info,
+            text: TEXT.to_owned(),
+            json_fields: JSON_FIELDS.iter().filter_map(field).collect(),
+            http_file: STDOUT.to_owned(),
+            https_file: STDOUT.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Builders of objects and models, and a real Envoy's verdict, for tests of this crate and of its users.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+pub mod envoy;
+pub mod model;
+pub mod objects;

@@ -1,0 +1,133 @@
+//! A real Envoy's verdict on resources.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
+use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::{Resource, ResourceType};
+use prost::Message;
+use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
+
+use crate::envoy::{cluster, hcm, names, wire};
+use crate::settings::Settings;
+
+/// A real Envoy: `$ENVOY`, else what `make envoy` left.
+fn real_envoy() -> PathBuf {
+    let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.venv/bin/envoy-bin");
+    let path = std::env::var_os("ENVOY").map_or_else(|| PathBuf::from(made), PathBuf::from);
+    assert!(path.is_file(), "{} is not there: run `make envoy`, or set ENVOY to an Envoy 1.40", path.display());
+    path
+}
+
+/// What Envoy says about a bootstrap.
+pub fn validate(bootstrap: &bootstrap_v3::Bootstrap) -> Result<(), String> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bootstrap.pb");
+    std::fs::write(&file, bootstrap.encode_to_vec()).unwrap();
+    let output = Command::new(real_envoy()).args(["--mode", "validate", "-l", "warning", "-c"]).arg(&file).output();
+    let output = output.unwrap();
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Runtime layers are told on every start; anything else is a warning or worse.
+    let complaint =
+        log.lines().find(|line| ["[warning]", "[error]", "[critical]"].iter().any(|level| line.contains(level)));
+    match (output.status.success(), complaint) {
+        (true, None) => Ok(()),
+        _ => Err(log),
+    }
+}
+
+fn decoded<M: Message + Default>(resources: &[Resource], kind: ResourceType) -> Vec<M> {
+    let messages = resources.iter().filter(|resource| resource.kind() == kind).map(Resource::message);
+    messages.map(|bytes| M::decode(bytes).unwrap()).collect()
+}
+
+/// An Envoy that waits for ADS, with `resources` built in, route configurations as listeners of their own.
+pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::Bootstrap {
+    use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
+    let xds = EnvoyGrpc { cluster_name: names::XDS_CLUSTER.to_owned(), ..Default::default() };
+    let service =
+        core_v3::GrpcService { target_specifier: Some(TargetSpecifier::EnvoyGrpc(xds)), ..Default::default() };
+    let ads = core_v3::ApiConfigSource {
+        api_type: core_v3::api_config_source::ApiType::DeltaGrpc as i32,
+        transport_api_version: core_v3::ApiVersion::V3 as i32,
+        grpc_services: vec![service],
+        ..Default::default()
+    };
+    let fixed = |name: &str| cluster_v3::Cluster {
+        name: name.to_owned(),
+        load_assignment: Some(cluster::one_endpoint(name, wire::socket_address("127.0.0.1", 1))),
+        ..Default::default()
+    };
+    let mut bootstrap = bootstrap_v3::Bootstrap {
+        node: Some(core_v3::Node { id: "envoy-0".into(), cluster: "lockgate".into(), ..Default::default() }),
+        dynamic_resources: Some(bootstrap_v3::bootstrap::DynamicResources {
+            ads_config: Some(ads),
+            ..Default::default()
+        }),
+        static_resources: Some(bootstrap_v3::bootstrap::StaticResources {
+            clusters: vec![fixed(names::XDS_CLUSTER), fixed(names::ADMIN_CLUSTER)],
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let layer = |runtime: runtime_v3::Runtime| bootstrap_v3::RuntimeLayer {
+        name: runtime.name,
+        layer_specifier: runtime.layer.map(bootstrap_v3::runtime_layer::LayerSpecifier::StaticLayer),
+    };
+    let layers = decoded::<runtime_v3::Runtime>(resources, ResourceType::RUNTIME).into_iter().map(layer).collect();
+    bootstrap.layered_runtime = Some(bootstrap_v3::LayeredRuntime { layers });
+    let parts = bootstrap.static_resources.as_mut().unwrap();
+    parts.clusters.extend(decoded::<cluster_v3::Cluster>(resources, ResourceType::CLUSTER));
+    parts.secrets.extend(decoded::<tls_v3::Secret>(resources, ResourceType::SECRET));
+    parts.listeners.extend(decoded::<listener_v3::Listener>(resources, ResourceType::LISTENER));
+    let scopes = decoded::<route_v3::ScopedRouteConfiguration>(resources, ResourceType::SCOPED_ROUTES).into_iter();
+    let of_scopes = scopes.filter_map(|scope| scope.route_configuration);
+    let routes = decoded::<route_v3::RouteConfiguration>(resources, ResourceType::ROUTES).into_iter().chain(of_scopes);
+    for (port, routes) in (2..).zip(routes) {
+        let name = format!("routes of {}", routes.name);
+        let routes = hcm::Routes::Inline(Box::new(routes));
+        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], settings);
+        parts.listeners.push(listener_v3::Listener {
+            name,
+            address: Some(wire::socket_address("127.0.0.1", port)),
+            filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
+            ..Default::default()
+        });
+    }
+    bootstrap
+}
+
+/// For each `ConfigSource` and `ApiConfigSource` in `message`, at any depth, whether it says version 3 of the API.
+pub fn config_sources(message: &DynamicMessage) -> Vec<bool> {
+    let mut found = match message.descriptor().full_name() {
+        "envoy.config.core.v3.ConfigSource" => vec![says_version_3(message, "resource_api_version")],
+        "envoy.config.core.v3.ApiConfigSource" => vec![says_version_3(message, "transport_api_version")],
+        "google.protobuf.Any" => {
+            let any: prost_types::Any = message.transcode_to().unwrap();
+            let inner = protobuf::pool().get_message_by_name(any.type_url.rsplit('/').next().unwrap()).unwrap();
+            return config_sources(&DynamicMessage::decode(inner, &*any.value).unwrap());
+        }
+        _ => Vec::new(),
+    };
+    for (_, value) in message.fields() {
+        let inner = match value {
+            Reflected::Message(one) => vec![one],
+            Reflected::List(items) => items.iter().filter_map(Reflected::as_message).collect(),
+            Reflected::Map(entries) => entries.values().filter_map(Reflected::as_message).collect(),
+            _ => Vec::new(),
+        };
+        inner.into_iter().for_each(|one| found.extend(config_sources(one)));
+    }
+    found
+}
+
+fn says_version_3(message: &DynamicMessage, field: &str) -> bool {
+    message.get_field_by_name(field).unwrap().as_enum_number() == Some(2)
+}

@@ -1,0 +1,422 @@
+//! Builders of objects, and what is asked of a translation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::TypedLocalObjectReference;
+use k8s_openapi::api::networking::v1::{
+    HTTPIngressPath, HTTPIngressRuleValue, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec, IngressTLS,
+    ServiceBackendPort,
+};
+
+use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
+use crate::objects::{
+    AddressType, EndpointSlice, Ingress, IngressClass, Meta, Object, ObjectKey, Objects, Secret, Service, ServicePort,
+    SliceEndpoint,
+};
+use crate::settings::{NamespaceOwnership, Settings};
+use crate::translate::{Translation, host, translate};
+
+/// Metadata of `shop/name`, created at `0`.
+pub fn meta(name: &str) -> Meta {
+    let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
+    Meta {
+        key: ObjectKey::new(namespace, name),
+        uid: "".into(),
+        generation: 1,
+        created: 0,
+        terminating: false,
+        annotations: BTreeMap::new(),
+    }
+}
+
+/// Adds what every builder can do to one of them.
+macro_rules! with_meta {
+    ($builder:ty) => {
+        impl $builder {
+            /// With an annotation.
+            pub fn annotation(mut self, key: &str, value: &str) -> Self {
+                self.0.meta.annotations.insert(key.to_owned(), value.to_owned());
+                self
+            }
+
+            /// Created at this second.
+            #[allow(dead_code)]
+            pub fn created(mut self, created: i64) -> Self {
+                self.0.meta.created = created;
+                self
+            }
+
+            /// Being deleted.
+            #[allow(dead_code)]
+            pub fn terminating(mut self) -> Self {
+                self.0.meta.terminating = true;
+                self
+            }
+        }
+    };
+}
+
+/// An Ingress of class `ours`.
+#[derive(Clone)]
+pub struct IngressBuilder(Ingress);
+with_meta!(IngressBuilder);
+
+/// The Ingress `shop/name` of class `ours`, or `name` if that has a namespace.
+pub fn ingress(name: &str) -> IngressBuilder {
+    let spec = IngressSpec { ingress_class_name: Some("ours".to_owned()), ..IngressSpec::default() };
+    IngressBuilder(Ingress { meta: meta(name), spec, status: Default::default() })
+}
+
+impl IngressBuilder {
+    /// In another namespace.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.0.meta.key.namespace = namespace.into();
+        self
+    }
+
+    pub fn class(mut self, class: Option<&str>) -> Self {
+        self.0.spec.ingress_class_name = class.map(str::to_owned);
+        self
+    }
+
+    /// A rule; the paths that follow are its. An empty host is none.
+    pub fn host(mut self, host: &str) -> Self {
+        let host = Some(host.to_owned()).filter(|host| !host.is_empty());
+        self.0.spec.rules.get_or_insert_default().push(IngressRule { host, http: None });
+        self
+    }
+
+    /// A path of the last rule, to `service:port` or `service:portname`, or to a resource `kind/name`.
+    pub fn path(mut self, path_type: &str, path: &str, to: &str) -> Self {
+        let rule = self.0.spec.rules.get_or_insert_default().last_mut().expect("a rule");
+        rule.http.get_or_insert(HTTPIngressRuleValue { paths: Vec::new() }).paths.push(HTTPIngressPath {
+            path: Some(path.to_owned()),
+            path_type: path_type.to_owned(),
+            backend: backend(to),
+        });
+        self
+    }
+
+    pub fn default_backend(mut self, to: &str) -> Self {
+        self.0.spec.default_backend = Some(backend(to));
+        self
+    }
+
+    /// A TLS entry; an empty secret is none.
+    pub fn tls(mut self, hosts: &[&str], secret: &str) -> Self {
+        self.0.spec.tls.get_or_insert_default().push(IngressTLS {
+            hosts: Some(hosts.iter().map(|host| (*host).to_owned()).collect()),
+            secret_name: Some(secret.to_owned()).filter(|name| !name.is_empty()),
+        });
+        self
+    }
+}
+
+/// A backend: `service:8080`, `service:name`, `kind/name` for a resource, `` for nothing.
+pub fn backend(to: &str) -> IngressBackend {
+    if let Some((kind, name)) = to.split_once('/') {
+        let resource = TypedLocalObjectReference { api_group: None, kind: kind.to_owned(), name: name.to_owned() };
+        return IngressBackend { resource: Some(resource), service: None };
+    }
+    let Some((name, port)) = to.split_once(':') else { return IngressBackend::default() };
+    let port = match port.parse() {
+        Ok(number) => ServiceBackendPort { number: Some(number), name: None },
+        Err(_) => ServiceBackendPort { number: None, name: Some(port.to_owned()) },
+    };
+    IngressBackend { resource: None, service: Some(IngressServiceBackend { name: name.to_owned(), port: Some(port) }) }
+}
+
+/// A Namespace, being deleted or not.
+pub fn namespace(name: &str, terminating: bool) -> Object {
+    let key = ObjectKey::new("", name);
+    Object::Namespace(Arc::new(Meta { key, terminating, ..meta(name) }))
+}
+
+/// A Service.
+pub struct ServiceBuilder(Service);
+with_meta!(ServiceBuilder);
+
+/// The Service `shop/name` without ports.
+pub fn service(name: &str) -> ServiceBuilder {
+    ServiceBuilder(Service { meta: meta(name), external_name: None, ports: Vec::new(), ipv6_families: Vec::new() })
+}
+
+impl ServiceBuilder {
+    /// A TCP port.
+    pub fn port(self, name: &str, number: u16) -> Self {
+        self.port_of("TCP", name, number)
+    }
+
+    pub fn port_of(mut self, protocol: &str, name: &str, port: u16) -> Self {
+        self.0.ports.push(ServicePort { name: name.into(), port, protocol: protocol.into(), app_protocol: None });
+        self
+    }
+
+    /// The last port's `appProtocol`.
+    pub fn app_protocol(mut self, protocol: &str) -> Self {
+        self.0.ports.last_mut().expect("a port").app_protocol = Some(protocol.into());
+        self
+    }
+
+    pub fn external(mut self, name: &str) -> Self {
+        self.0.external_name = Some(name.to_owned());
+        self
+    }
+
+    pub fn ipv6_families(mut self, families: &[bool]) -> Self {
+        self.0.ipv6_families = families.to_vec();
+        self
+    }
+}
+
+/// An EndpointSlice.
+pub struct SliceBuilder(EndpointSlice);
+
+/// The IPv4 EndpointSlice `name` of the Service `shop/service`.
+pub fn slice(name: &str, service: &str) -> SliceBuilder {
+    SliceBuilder(EndpointSlice {
+        meta: meta(name),
+        service: service.into(),
+        address_type: AddressType::Ipv4,
+        ports: Vec::new(),
+        endpoints: Vec::new(),
+    })
+}
+
+impl SliceBuilder {
+    pub fn address_type(mut self, address_type: AddressType) -> Self {
+        self.0.address_type = address_type;
+        self
+    }
+
+    pub fn port(mut self, name: &str, number: u16) -> Self {
+        self.0.ports.push((name.into(), Some(number)));
+        self
+    }
+
+    /// A ready endpoint.
+    pub fn ready(self, address: &str) -> Self {
+        self.endpoint(address, [true, true, false])
+    }
+
+    /// An endpoint with these values of `ready`, `serving`, `terminating`.
+    pub fn endpoint(mut self, address: &str, [ready, serving, terminating]: [bool; 3]) -> Self {
+        let (address, zone) = (address.into(), "".into());
+        self.0.endpoints.push(SliceEndpoint { address, ready, serving, terminating, zone, pod: None });
+        self
+    }
+
+    /// The last endpoint's zone.
+    pub fn zone(mut self, zone: &str) -> Self {
+        self.0.endpoints.last_mut().expect("an endpoint").zone = zone.into();
+        self
+    }
+
+    /// The last endpoint's pod.
+    pub fn pod(mut self, pod: &str) -> Self {
+        self.0.endpoints.last_mut().expect("an endpoint").pod = Some(pod.into());
+        self
+    }
+}
+
+/// An IngressClass.
+pub struct ClassBuilder(IngressClass);
+with_meta!(ClassBuilder);
+
+/// An IngressClass of ours.
+pub fn class(name: &str) -> ClassBuilder {
+    let mut meta = meta(name);
+    meta.key.namespace = "".into();
+    ClassBuilder(IngressClass { meta, controller: Settings::default().ingress.controller })
+}
+
+impl ClassBuilder {
+    pub fn controller(mut self, controller: &str) -> Self {
+        self.0.controller = controller.to_owned();
+        self
+    }
+
+    pub fn default_class(self) -> Self {
+        self.annotation("ingressclass.kubernetes.io/is-default-class", "true")
+    }
+}
+
+/// A Secret.
+pub struct SecretBuilder(Secret);
+
+/// The Secret `shop/name` with a good certificate for these names.
+pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
+    let pair = KeyPair {
+        certificate_chain: name.as_bytes().to_vec(),
+        private_key: Vec::new(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        not_after: i64::MAX,
+        is_ed25519: false,
+    };
+    let (pair, authorities_fault) = (Some(Arc::new(pair)), Some("data[\"ca.crt\"] is missing".into()));
+    SecretBuilder(Secret {
+        meta: meta(name),
+        pair,
+        early: None,
+        expired: None,
+        fault: None,
+        authorities: None,
+        authorities_fault,
+    })
+}
+
+impl SecretBuilder {
+    /// Now faulty, the last good pair known.
+    pub fn fault(mut self, fault: &str) -> Self {
+        self.0.fault = Some(fault.to_owned());
+        self
+    }
+
+    /// With an Ed25519 key.
+    pub fn ed25519(mut self) -> Self {
+        self.0.pair.iter_mut().for_each(|pair| Arc::make_mut(pair).is_ed25519 = true);
+        self
+    }
+
+    /// With these authorities.
+    pub fn authorities(mut self, authorities: &str) -> Self {
+        (self.0.authorities, self.0.authorities_fault) = (Some(authorities.into()), None);
+        self
+    }
+
+    /// Never good.
+    pub fn without_pair(mut self) -> Self {
+        self.0.pair = None;
+        self
+    }
+}
+
+impl From<IngressBuilder> for Object {
+    fn from(builder: IngressBuilder) -> Self {
+        Object::Ingress(Arc::new(builder.0))
+    }
+}
+
+impl From<ServiceBuilder> for Object {
+    fn from(builder: ServiceBuilder) -> Self {
+        Object::Service(Arc::new(builder.0))
+    }
+}
+
+impl From<SliceBuilder> for Object {
+    fn from(builder: SliceBuilder) -> Self {
+        Object::EndpointSlice(Arc::new(builder.0))
+    }
+}
+
+impl From<ClassBuilder> for Object {
+    fn from(builder: ClassBuilder) -> Self {
+        Object::IngressClass(Arc::new(builder.0))
+    }
+}
+
+impl From<SecretBuilder> for Object {
+    fn from(builder: SecretBuilder) -> Self {
+        Object::Secret(Arc::new(builder.0))
+    }
+}
+
+/// A cluster of objects: what is added, and the class `ours` and the Services `a`, `b`, `c`, each with port `http`, 80.
+pub struct World {
+    pub objects: Vec<Object>,
+    pub settings: Settings,
+}
+
+/// The objects that most tests need.
+pub fn world() -> World {
+    let services = ["a", "b", "c"].map(|name| service(name).port("http", 80).into());
+    let mut objects = vec![class("ours").into()];
+    objects.extend(services);
+    World { objects, settings: Settings::default() }
+}
+
+impl World {
+    pub fn with(mut self, object: impl Into<Object>) -> Self {
+        self.objects.push(object.into());
+        self
+    }
+
+    /// The default TLS Secret is `shop/name`.
+    pub fn default_secret(mut self, name: &str) -> Self {
+        self.settings.tls.default_secret = Some(("shop".to_owned(), name.to_owned()));
+        self
+    }
+
+    /// Namespaces may share hosts.
+    pub fn shared(mut self) -> Self {
+        self.settings.namespace_ownership = NamespaceOwnership::InterNamespaceAllowed;
+        self
+    }
+
+    pub fn translate(&self) -> Translation {
+        translate(&objects(&self.objects), &self.settings)
+    }
+
+    pub fn model(&self) -> Model {
+        self.translate().model
+    }
+
+    /// The problems, as the log writes them.
+    pub fn problems(&self) -> Vec<String> {
+        self.translate().problems.iter().map(|problem| problem.to_string()).collect()
+    }
+
+    /// The routes of a host in plain text.
+    pub fn http(&self, host: &str) -> Vec<String> {
+        self.model().http.get(&host_of(host)).map(routes).unwrap_or_else(|| panic!("no virtual host {host:?}"))
+    }
+
+    /// The routes of a host behind TLS.
+    pub fn https(&self, host: &str) -> Vec<String> {
+        let model = self.model();
+        let host = model.https.get(&host_of(host)).unwrap_or_else(|| panic!("no TLS host {host:?}"));
+        routes(&host.virtual_host)
+    }
+
+    /// The names behind TLS, each with its Secret.
+    pub fn chains(&self) -> Vec<String> {
+        self.model().https.iter().map(|(host, tls)| format!("{host} {}", tls.secret)).collect()
+    }
+}
+
+/// Everything of `list`, in its order.
+pub fn objects(list: &[Object]) -> Objects {
+    let mut objects = Objects::default();
+    for object in list {
+        objects.apply(object.clone());
+    }
+    objects
+}
+
+fn host_of(text: &str) -> Host {
+    host::parse(text).expect("a host")
+}
+
+/// `= /exact a`, `~ /regex a`, `/separated/ a`, `/string* 503`: a route a line, `1:` before those for one label.
+pub fn routes(host: &VirtualHost) -> Vec<String> {
+    host.routes.iter().map(route).collect()
+}
+
+fn route(route: &Route) -> String {
+    let path = match &route.path {
+        PathMatch::Exact(path) => format!("= {path}"),
+        PathMatch::Regex(path) => format!("~ {path}"),
+        PathMatch::SeparatedPrefix(path) => format!("{path}/"),
+        PathMatch::Prefix(path) => format!("{path}*"),
+    };
+    let action = match &route.action {
+        Action::Forward(forward) => {
+            forward.clusters.iter().map(|c| c.cluster.to_string()).collect::<Vec<_>>().join("+")
+        }
+        Action::RedirectToHttps { status, .. } => format!("{status}"),
+        Action::Deny { .. } => "403".to_owned(),
+        Action::Respond { status } => format!("{status}"),
+    };
+    format!("{}{path} {action}", if route.one_label_host { "1: " } else { "" })
+}

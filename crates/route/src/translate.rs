@@ -1,0 +1,50 @@
+//! Objects to model, as a pure function: no I/O, no clock, no randomness, no logging. The order of objects never shows.
+
+mod address;
+mod annotations;
+mod backend;
+mod class;
+mod endpoints;
+mod external_name;
+mod few;
+mod foreign;
+pub mod host;
+mod ingress;
+mod path;
+pub mod problem;
+mod regexes;
+mod tls;
+mod translator;
+mod virtual_host;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+pub use endpoints::endpoints_of;
+pub use problem::{Problem, Reason};
+pub use translator::{Dirty, Translator, Update};
+
+use crate::model::Model;
+use crate::objects::{ObjectKey, Objects};
+use crate::settings::Settings;
+
+/// What the objects ask for, and what is wrong with them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Translation {
+    /// What is to be served.
+    pub model: Model,
+    /// What is wrong, sorted, each once.
+    pub problems: Vec<Problem>,
+    /// The Ingresses that are ours, by class.
+    pub ingresses: BTreeSet<ObjectKey>,
+}
+
+/// What `objects` ask for. Whatever they hold, something is served: a fault costs only itself.
+pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
+    let mut translator = Translator::default();
+    translator.update(objects, settings, &Dirty::everything());
+    let (model, problems, ingresses) = translator.into_parts();
+    Translation { model, problems: problems.into_iter().map(|problem| (*problem).clone()).collect(), ingresses }
+}

@@ -1,0 +1,323 @@
+//! Annotations: which are known, and what those of an Ingress say. Those of a Service are read in `backend`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::duration::{self, Limit};
+use crate::model::{Retry, TlsVersion};
+use crate::objects::{Ingress, Kind, Meta};
+use crate::settings::{RETRY_CONDITIONS, Retries, Settings, is_label};
+
+use super::few::set_of;
+use super::foreign;
+use super::problem::{Problem, Reason};
+
+/// Prefixes whose every key is ours to know: an unknown one is a slip.
+const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
+
+/// Keys under [`PREFIXES`] that an Ingress may have.
+const INGRESS_KEYS: [&str; 11] = [
+    DELEGATE_TO,
+    "projectcontour.io/ingress.class",
+    NUM_RETRIES,
+    PER_TRY_TIMEOUT,
+    REQUEST_TIMEOUT,
+    RESPONSE_TIMEOUT,
+    RETRY_ON,
+    TLS_CERT_NAMESPACE,
+    TLS_MAXIMUM,
+    TLS_MINIMUM,
+    // Accepted without effect: websockets are passed on everywhere.
+    "projectcontour.io/websocket-routes",
+];
+
+/// Keys under [`PREFIXES`] that a Service may have.
+const SERVICE_KEYS: [&str; 9] = [
+    "lockgate.dev/connect-timeout",
+    "projectcontour.io/max-connections",
+    "projectcontour.io/max-pending-requests",
+    "projectcontour.io/max-requests",
+    "projectcontour.io/max-retries",
+    "projectcontour.io/per-host-max-connections",
+    "projectcontour.io/upstream-protocol.h2",
+    "projectcontour.io/upstream-protocol.h2c",
+    "projectcontour.io/upstream-protocol.tls",
+];
+
+const ALLOW_HTTP: &str = "kubernetes.io/ingress.allow-http";
+const DELEGATE_TO: &str = "lockgate.dev/delegate-to";
+const FORCE_SSL_REDIRECT: &str = "ingress.kubernetes.io/force-ssl-redirect";
+const NUM_RETRIES: &str = "projectcontour.io/num-retries";
+const PER_TRY_TIMEOUT: &str = "projectcontour.io/per-try-timeout";
+const REQUEST_TIMEOUT: &str = "projectcontour.io/request-timeout";
+const RESPONSE_TIMEOUT: &str = "projectcontour.io/response-timeout";
+const RETRY_ON: &str = "projectcontour.io/retry-on";
+const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
+const TLS_MAXIMUM: &str = "projectcontour.io/tls-maximum-protocol-version";
+const TLS_MINIMUM: &str = "projectcontour.io/tls-minimum-protocol-version";
+
+/// What happens to the requests of an Ingress on the plain-text port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainText {
+    /// Served as behind TLS.
+    Serve,
+    /// Answered with a redirect to `https` of this status.
+    Redirect(u16),
+    /// The same for hosts that are served behind TLS; served for others.
+    RedirectBehindTls(u16),
+    /// Not served.
+    Closed,
+}
+
+/// What the annotations of an Ingress say, defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Annotations {
+    /// What happens on the plain-text port.
+    pub plain_text: PlainText,
+    /// Time limit of a response.
+    pub timeout: Option<Duration>,
+    /// When a request is tried again.
+    pub retry: Option<Box<Retry>>,
+    /// Lowest TLS version, within the settings' bounds.
+    pub tls_minimum: TlsVersion,
+    /// Highest TLS version, within the settings' bounds.
+    pub tls_maximum: TlsVersion,
+    /// Whether the Secrets are said to be in another namespace, which nothing permits yet.
+    pub foreign_secrets: bool,
+    /// The namespaces that may add paths to the hosts of the Ingress, sorted.
+    pub delegates: Box<[Arc<str>]>,
+    /// The body of a 403 for all paths, if an annotation of another controller restricts access.
+    pub denied: Option<Arc<str>>,
+}
+
+/// What the annotations of an Ingress say, and what is wrong with them. A wrong one counts as absent.
+pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
+    let mut reader = Reader::new(&ingress.meta, Kind::Ingress);
+    reader.unknown(&INGRESS_KEYS, &SERVICE_KEYS, "a Service");
+    let redirect = reader.boolean(FORCE_SSL_REDIRECT);
+    let allowed = reader.boolean(ALLOW_HTTP).unwrap_or(true);
+    let timeout = reader.limit(RESPONSE_TIMEOUT);
+    let old_timeout = reader.limit(REQUEST_TIMEOUT);
+    let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
+    let foreign = foreign::of(&ingress.meta, Kind::Ingress, settings);
+    reader.problems.extend(foreign.problems);
+    let annotations = Annotations {
+        plain_text: match (redirect, allowed) {
+            (Some(true), _) => PlainText::Redirect(settings.tls.redirect_status),
+            (_, false) => PlainText::Closed,
+            (None, true) if settings.tls.redirect => PlainText::RedirectBehindTls(settings.tls.redirect_status),
+            (_, true) => PlainText::Serve,
+        },
+        timeout: match timeout.or(old_timeout) {
+            None | Some(Limit::Default) => settings.timeouts.response,
+            Some(Limit::Infinite) => None,
+            Some(Limit::After(limit)) => Some(limit),
+        },
+        retry: retry(&mut reader, &settings.retries).map(Box::new),
+        tls_minimum,
+        tls_maximum,
+        foreign_secrets: foreign_secrets(&mut reader, &ingress.meta),
+        delegates: delegates(&mut reader),
+        denied: foreign.denied,
+    };
+    (annotations, reader.problems)
+}
+
+/// The namespaces that may add paths to the hosts of the Ingress.
+fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
+    let mut names = Vec::new();
+    for name in reader.get(DELEGATE_TO).into_iter().flat_map(|list| list.split(',')).map(str::trim) {
+        match is_label(name) {
+            true => names.push(Arc::from(name)),
+            // A comma at the end.
+            false if name.is_empty() => {}
+            false => reader.wrong(
+                DELEGATE_TO,
+                format!("{name:?} is not the name of a namespace"),
+                "the hosts are not delegated to it",
+            ),
+        }
+    }
+    set_of(names)
+}
+
+/// Reports annotations of a Service that are unknown, misplaced, or restrict access for another controller.
+pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
+    let mut reader = Reader::new(meta, Kind::Service);
+    reader.unknown(&SERVICE_KEYS, &INGRESS_KEYS, "an Ingress");
+    reader.problems.extend(foreign::of(meta, Kind::Service, settings).problems);
+    reader.problems
+}
+
+/// The retry policy: that of the settings without `retry-on`, and none if that is empty.
+fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
+    let text = reader.get(RETRY_ON);
+    let mut conditions = Vec::new();
+    for word in text.unwrap_or_default().split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match RETRY_CONDITIONS.contains(&word) {
+            true => conditions.push(word),
+            false => {
+                reader.wrong(RETRY_ON, format!("{word:?} is not a retry condition of Envoy"), "condition left out")
+            }
+        }
+    }
+    // A value without a valid condition counts as absent; an empty one means no retries.
+    let by_settings = conditions.is_empty() && text.is_none_or(|text| !text.is_empty());
+    if by_settings {
+        conditions.extend(settings.conditions.iter().map(String::as_str));
+    }
+    if text.is_none() && conditions.is_empty() {
+        for key in [NUM_RETRIES, PER_TRY_TIMEOUT] {
+            if let Some(value) = reader.get(key) {
+                reader.wrong(key, format!("value {value:?} has no effect without {RETRY_ON:?}"), "left out");
+            }
+        }
+        return None;
+    }
+    let default = if by_settings { settings.count } else { 1 };
+    let retries = match reader.get(NUM_RETRIES) {
+        None => Some(default),
+        Some(text) => match text.parse::<i64>() {
+            Ok(-1) => None,
+            Ok(0) => Some(default),
+            Ok(count) if u32::try_from(count).is_ok() => u32::try_from(count).ok(),
+            _ => {
+                let consequence = if default == 1 { "1 retry".to_owned() } else { format!("{default} retries") };
+                reader.wrong(NUM_RETRIES, format!("value {text:?} is not a number of retries"), &consequence);
+                Some(default)
+            }
+        },
+    };
+    let per_try_timeout = match reader.limit(PER_TRY_TIMEOUT) {
+        Some(Limit::After(limit)) => Some(limit),
+        Some(Limit::Infinite) => None,
+        Some(Limit::Default) | None => settings.per_try_timeout.filter(|_| by_settings),
+    };
+    if conditions.is_empty() {
+        return None;
+    }
+    Some(Retry { on: conditions.join(","), retries: retries?, per_try_timeout })
+}
+
+/// The TLS versions: the object's within the settings' bounds; the settings' if the object's contradict each other.
+fn tls_versions(reader: &mut Reader, settings: &Settings) -> (TlsVersion, TlsVersion) {
+    let bounds = &settings.tls.parameters;
+    let asked_minimum = reader.tls_version(TLS_MINIMUM);
+    let asked_maximum = reader.tls_version(TLS_MAXIMUM);
+    let minimum = asked_minimum.map_or(bounds.minimum, |asked| asked.max(bounds.minimum));
+    let maximum = asked_maximum.map_or(bounds.maximum, |asked| asked.min(bounds.maximum));
+    if minimum <= maximum {
+        return (minimum, maximum);
+    }
+    // The settings alone may be at odds only if nobody validated them; then the object is not to blame.
+    if bounds.minimum <= bounds.maximum {
+        let key = if asked_minimum.is_some() { TLS_MINIMUM } else { TLS_MAXIMUM };
+        reader.problem(
+            key,
+            Reason::TLSConfigNotValid,
+            format!("lowest TLS version {} is above the highest, {}", text_of(minimum), text_of(maximum)),
+            format!("{} to {} are offered", text_of(bounds.minimum), text_of(bounds.maximum)),
+        );
+    }
+    (bounds.minimum, bounds.maximum)
+}
+
+fn text_of(version: TlsVersion) -> &'static str {
+    match version {
+        TlsVersion::V1_2 => "\"1.2\"",
+        TlsVersion::V1_3 => "\"1.3\"",
+    }
+}
+
+/// Whether the Secrets are said to be in another namespace. That needs a TLSCertificateDelegation, which is not read.
+fn foreign_secrets(reader: &mut Reader, meta: &Meta) -> bool {
+    let Some(namespace) = reader.get(TLS_CERT_NAMESPACE) else { return false };
+    if namespace.is_empty() || *namespace == *meta.key.namespace {
+        return false;
+    }
+    let message = format!("Secrets of namespace {namespace:?} are not delegated to {:?}", &*meta.key.namespace);
+    reader.wrong(TLS_CERT_NAMESPACE, message, "its Secrets are not used");
+    true
+}
+
+/// Reads the annotations of one object and notes what is wrong with them.
+pub struct Reader<'a> {
+    object: ObjectRef,
+    annotations: &'a BTreeMap<String, String>,
+    /// What is wrong so far.
+    pub problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of the annotations of the object of `kind`.
+    pub fn new(meta: &'a Meta, kind: Kind) -> Self {
+        Self { object: meta.object_ref(kind), annotations: &meta.annotations, problems: Vec::new() }
+    }
+
+    /// The value, spaces around it left out.
+    pub fn get(&self, key: &str) -> Option<&'a str> {
+        self.annotations.get(key).map(|value| value.trim())
+    }
+
+    /// Notes that the value of `key` is wrong.
+    pub fn wrong(&mut self, key: &str, message: String, consequence: &str) {
+        self.problem(key, Reason::InvalidAnnotation, message, consequence.to_owned());
+    }
+
+    fn problem(&mut self, key: &str, reason: Reason, message: String, consequence: String) {
+        let (object, field) = (self.object.clone(), format!("metadata.annotations[{key:?}]"));
+        self.problems.push(Problem { object, field, reason, message, consequence });
+    }
+
+    /// Notes keys under our prefixes that are not in `known`; those in `foreign` belong on `owner`.
+    fn unknown(&mut self, known: &[&str], foreign: &[&str], owner: &str) {
+        for key in self.annotations.keys() {
+            let ours = PREFIXES.iter().any(|prefix| key.starts_with(prefix));
+            if !ours || known.contains(&key.as_str()) {
+                continue;
+            }
+            let message = match foreign.contains(&key.as_str()) {
+                true => format!("annotation {key:?} belongs on {owner}"),
+                false => format!("annotation {key:?} is not known"),
+            };
+            self.wrong(key, message, "left out");
+        }
+    }
+
+    fn boolean(&mut self, key: &str) -> Option<bool> {
+        let value = self.get(key)?;
+        match value {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                self.wrong(key, format!("value {value:?} is neither \"true\" nor \"false\""), "left out");
+                None
+            }
+        }
+    }
+
+    /// A time limit.
+    pub fn limit(&mut self, key: &str) -> Option<Limit> {
+        let value = self.get(key)?;
+        let limit = duration::limit(value);
+        if limit.is_none() {
+            self.wrong(key, format!("value {value:?} is not a duration such as \"1500ms\" or \"2s\""), "left out");
+        }
+        limit
+    }
+
+    fn tls_version(&mut self, key: &str) -> Option<TlsVersion> {
+        let value = self.get(key)?;
+        match value {
+            "1.2" => Some(TlsVersion::V1_2),
+            "1.3" => Some(TlsVersion::V1_3),
+            _ => {
+                self.wrong(key, format!("value {value:?} is neither \"1.2\" nor \"1.3\""), "left out");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Backends of Ingresses to clusters: one cluster for a Service port, however a path writes it.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
+
+use crate::duration::Limit;
+use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, SecretName, UpstreamProtocol};
+use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
+use crate::settings::Settings;
+
+use super::annotations::{self, Reader};
+use super::external_name::{self, Target};
+use super::foreign;
+use super::problem::{Problem, Reason};
+
+/// Annotations of a Service that say what its ports speak; of two on one port, the later here holds, as in Contour.
+const PROTOCOLS: [(&str, UpstreamProtocol); 3] = [
+    ("projectcontour.io/upstream-protocol.h2", UpstreamProtocol::H2),
+    ("projectcontour.io/upstream-protocol.h2c", UpstreamProtocol::H2c),
+    ("projectcontour.io/upstream-protocol.tls", UpstreamProtocol::Tls),
+];
+
+/// Time limit of a connection attempt to the Service's endpoints.
+const CONNECT_TIMEOUT: &str = "lockgate.dev/connect-timeout";
+
+/// Why a backend cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The stable reason.
+    pub reason: Reason,
+    /// The field below the backend: `.service.port`, or empty.
+    pub field: &'static str,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What clusters are made of beside their Service.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Read: Services, and Namespaces for external names.
+    pub objects: &'a Objects,
+    /// The settings.
+    pub settings: &'a Settings,
+    /// As [`super::tls::client_certificate`] gives it.
+    pub client_certificate: Option<&'a Option<SecretName>>,
+}
+
+/// A cluster, made of a port of a Service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The cluster, or why backends that name it cannot be built.
+    pub cluster: Result<Arc<Cluster>, Box<Fault>>,
+    /// What is wrong with the Service's annotations.
+    pub problems: Vec<Arc<Problem>>,
+    /// The body of a 403 for its requests, if an annotation of another controller restricts access to the Service.
+    pub denied: Option<Arc<str>>,
+    /// Whether Namespaces were read for it.
+    pub reads_namespaces: bool,
+}
+
+/// A port of a Service that exists.
+pub struct Located<'a> {
+    /// The name of its cluster.
+    pub name: ClusterName,
+    service: &'a Service,
+    number: u16,
+}
+
+/// The port that a backend names which stands in an object of `namespace`. `read` is told of the Service looked for.
+pub fn locate<'a>(
+    objects: &'a Objects,
+    namespace: &str,
+    backend: &IngressBackend,
+    read: impl FnOnce(ObjectKey),
+) -> Result<Located<'a>, Fault> {
+    let fault = |reason, field, message| Fault { reason, field, message };
+    let service = match (&backend.service, &backend.resource) {
+        (Some(service), None) => service,
+        (None, Some(resource)) => {
+            let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
+            return Err(fault(Reason::UnsupportedBackend, ".resource", what));
+        }
+        (Some(_), Some(_)) => {
+            let what = "backend has both a Service and a resource".to_owned();
+            return Err(fault(Reason::UnsupportedBackend, "", what));
+        }
+        (None, None) => {
+            let what = "backend has neither a Service nor a resource".to_owned();
+            return Err(fault(Reason::UnsupportedBackend, "", what));
+        }
+    };
+    let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
+    let key = ObjectKey::new(namespace, &service.name);
+    let found = objects.services.get(&key);
+    // What stays for long is the object's own text.
+    read(found.map_or(key, |object| object.meta.key.clone()));
+    let id = format!("{namespace}/{}", service.name);
+    let Some(object) = found else {
+        return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));
+    };
+    let (port, number) = match find_port(object, service.port.as_ref()) {
+        Found::Port(port) => (canonical_name(port), port.port),
+        Found::Number(number) => (number.to_string(), number),
+        Found::Unspecified => {
+            return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
+        }
+        Found::Nothing(port) => {
+            return Err(unresolved(".service.port", format!("Service {id:?} has no port {port}")));
+        }
+        Found::OtherProtocol(port) => {
+            let what = format!("port {:?} of Service {id:?} has protocol {:?}", canonical_name(port), &*port.protocol);
+            return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
+        }
+    };
+    Ok(Located { name: ClusterName(format!("{id}/{port}").into()), service: object, number })
+}
+
+impl Located<'_> {
+    /// Its cluster.
+    pub fn make(&self, context: Context) -> Made {
+        let Self { service, number, .. } = *self;
+        let fault = |reason, message| Fault { reason, field: ".service.name", message };
+        let ObjectKey { namespace, name } = &service.meta.key;
+        let id = format!("{namespace}/{name}");
+        let discovery = match &service.external_name {
+            None => Discovery::Eds,
+            Some(external) => match external_name::target(external, context.objects, context.settings) {
+                Ok(Target::Name(hostname)) => Discovery::Dns { hostname, port: number },
+                Ok(Target::Address(address)) => Discovery::Static { address, port: number },
+                Err(why) => {
+                    let what = format!("external name {external:?} of Service {id:?} {why}");
+                    let cluster = Err(Box::new(fault(Reason::ExternalNameNotAllowed, what)));
+                    return Made { cluster, problems: Vec::new(), denied: None, reads_namespaces: true };
+                }
+            },
+        };
+        let (mut cluster, problems) = cluster(service, number, discovery, context.settings);
+        let mut made = Ok(());
+        if let (UpstreamProtocol::Tls | UpstreamProtocol::H2, Some(pair)) =
+            (cluster.protocol, context.client_certificate)
+        {
+            // Fails closed: a backend that wants no certificate might not be the right one.
+            if pair.is_none() {
+                let what = format!("Service {id:?} wants TLS, and there is no client certificate");
+                made = Err(Box::new(fault(Reason::SecretNotValid, what)));
+            }
+            cluster.client_certificate = pair.clone();
+        }
+        Made {
+            cluster: made.map(|()| Arc::new(cluster)),
+            problems: problems.into_iter().map(Arc::new).collect(),
+            denied: foreign::of(&service.meta, Kind::Service, context.settings).denied,
+            reads_namespaces: service.external_name.is_some(),
+        }
+    }
+}
+
+/// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
+fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Settings) -> (Cluster, Vec<Problem>) {
+    let mut reader = Reader::new(&service.meta, Kind::Service);
+    let protocol = protocol(&mut reader, service, number);
+    let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
+        Some(Limit::After(limit)) => limit,
+        None => settings.timeouts.connect,
+        Some(Limit::Default | Limit::Infinite) => {
+            let value = reader.get(CONNECT_TIMEOUT).unwrap_or_default();
+            reader.wrong(CONNECT_TIMEOUT, format!("value {value:?} is not a limit"), "left out");
+            settings.timeouts.connect
+        }
+    };
+    let default = settings.upstream.circuit_breakers;
+    let mut limit = |key: &str, default: Option<u32>| circuit_breaker(&mut reader, key).or(default);
+    let limits = CircuitBreakers {
+        max_connections: limit("max-connections", default.max_connections),
+        max_pending_requests: limit("max-pending-requests", default.max_pending_requests),
+        max_requests: limit("max-requests", default.max_requests),
+        max_retries: limit("max-retries", default.max_retries),
+        per_host_max_connections: limit("per-host-max-connections", default.per_host_max_connections),
+    };
+    let mut problems = reader.problems;
+    problems.extend(annotations::unknown_of_service(&service.meta, settings));
+    let cluster = Cluster {
+        discovery,
+        port: number,
+        protocol,
+        connect_timeout,
+        limits,
+        client_certificate: None,
+        origin: service.meta.object_ref(Kind::Service),
+    };
+    (cluster, problems)
+}
+
+/// What looking for a port found.
+enum Found<'a> {
+    /// A TCP port.
+    Port(&'a ServicePort),
+    /// A port of an ExternalName Service that lists none: it is taken at its number.
+    Number(u16),
+    /// A port of another protocol.
+    OtherProtocol(&'a ServicePort),
+    /// None of this name or number, here as a message quotes it.
+    Nothing(String),
+    /// No one port was asked for.
+    Unspecified,
+}
+
+/// The port of `service` that a backend names, by name or number.
+fn find_port<'a>(service: &'a Service, wanted: Option<&ServiceBackendPort>) -> Found<'a> {
+    let name = wanted.and_then(|port| port.name.as_deref()).filter(|name| !name.is_empty());
+    let number = wanted.and_then(|port| port.number).filter(|&number| number != 0);
+    let quoted = match (name, number) {
+        (Some(name), None) => format!("{name:?}"),
+        (None, Some(number)) => format!("\"{number}\""),
+        _ => return Found::Unspecified,
+    };
+    let matches = |port: &&ServicePort| match name {
+        Some(name) => *port.name == *name,
+        None => number == Some(i32::from(port.port)),
+    };
+    let mut found = service.ports.iter().filter(matches);
+    if let Some(port) = found.clone().find(|port| &*port.protocol == "TCP") {
+        return Found::Port(port);
+    }
+    if let Some(port) = found.next() {
+        return Found::OtherProtocol(port);
+    }
+    match number.map(u16::try_from) {
+        Some(Ok(number)) if service.external_name.is_some() && service.ports.is_empty() => Found::Number(number),
+        _ => Found::Nothing(quoted),
+    }
+}
+
+/// What a cluster's name calls a port: its name, or its number if it has none. A name that reads as a number is none.
+fn canonical_name(port: &ServicePort) -> String {
+    match port.name.is_empty() || port.name.bytes().all(|b| b.is_ascii_digit()) {
+        true => port.port.to_string(),
+        false => port.name.to_string(),
+    }
+}
+
+/// The port that [`canonical_name`] calls `name`.
+pub fn port_of_cluster<'a>(service: &'a Service, name: &str) -> Option<&'a ServicePort> {
+    service.ports.iter().find(|port| &*port.protocol == "TCP" && canonical_name(port) == name)
+}
+
+/// What is spoken to the port `number`: by its `appProtocol` if that is known, else by annotation, else HTTP/1.1.
+fn protocol(reader: &mut Reader, service: &Service, number: u16) -> UpstreamProtocol {
+    let by_annotation = annotated_protocol(reader, service, number);
+    let port = service.ports.iter().find(|port| port.port == number && &*port.protocol == "TCP");
+    match port.and_then(|port| port.app_protocol.as_deref()) {
+        Some("https" | "kubernetes.io/wss") => UpstreamProtocol::Tls,
+        Some("kubernetes.io/h2c") => UpstreamProtocol::H2c,
+        Some("http" | "kubernetes.io/ws") => UpstreamProtocol::Http1,
+        _ => by_annotation.unwrap_or(UpstreamProtocol::Http1),
+    }
+}
+
+/// What the annotations say that the port `number` speaks. Entries are names or numbers of ports.
+fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Option<UpstreamProtocol> {
+    let mut found = None;
+    for (key, protocol) in PROTOCOLS {
+        let entries = reader.get(key).unwrap_or_default().split(',').map(str::trim);
+        for entry in entries.filter(|entry| !entry.is_empty()) {
+            let is = |port: &&ServicePort| *port.name == *entry || port.port.to_string() == entry;
+            let listed = service.ports.iter().find(is).map(|port| port.port);
+            // An ExternalName Service may list no ports.
+            let unlisted = entry.parse().ok().filter(|_| service.ports.is_empty());
+            match listed.or(unlisted) {
+                None => reader.wrong(key, format!("{entry:?} is not a port of the Service"), "entry left out"),
+                Some(port) if port != number => {}
+                Some(_) => {
+                    if let Some((other, _)) = found.replace((key, protocol)).filter(|(other, _)| *other != key) {
+                        reader.wrong(other, format!("port {entry:?} is also in {key:?}"), "entry left out");
+                    }
+                }
+            }
+        }
+    }
+    found.map(|(_, protocol)| protocol)
+}
+
+/// A limit of the Service; 0 is unset.
+fn circuit_breaker(reader: &mut Reader, key: &str) -> Option<u32> {
+    let key = format!("projectcontour.io/{key}");
+    let value = reader.get(&key)?;
+    match value.parse::<u32>() {
+        Ok(limit) => Some(limit).filter(|&limit| limit > 0),
+        Err(_) => {
+            reader.wrong(&key, format!("value {value:?} is not a number from 0 to {}", u32::MAX), "left out");
+            None
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! EndpointSlices to endpoints. Stands alone, so that a change of endpoints never waits for routes.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::model::{ClusterName, Endpoint, Endpoints, Health};
+use crate::objects::{AddressType, EndpointSlice, Kind, ObjectKey, Objects, Service, SliceEndpoint};
+
+use super::problem::{Problem, Reason};
+use super::{address, backend};
+
+/// How fit an endpoint is, the fittest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fitness {
+    /// Takes requests.
+    Ready,
+    /// On its way out, and still answers: takes requests when nothing is ready.
+    Serving,
+    /// On its way out: streams that are open may finish.
+    Terminating,
+}
+
+/// An endpoint as one slice has it.
+struct Candidate<'a> {
+    fitness: Fitness,
+    zone: &'a Arc<str>,
+    pod: Option<&'a Arc<str>>,
+}
+
+/// The endpoints of the cluster `name` as `translate` names it; `None` if there is no such Service or port any more,
+/// or if it has no endpoints of its own (ExternalName).
+pub fn endpoints_of(objects: &Objects, name: &ClusterName) -> Option<(Endpoints, Vec<Problem>)> {
+    let mut parts = name.0.splitn(3, '/');
+    let key = ObjectKey::new(parts.next()?, parts.next()?);
+    let service = objects.services.get(&key)?;
+    let port = backend::port_of_cluster(service, parts.next()?)?;
+    service.external_name.is_none().then(|| endpoints(objects, service, &port.name))
+}
+
+/// The endpoints of the port of `service` whose name is `port` (empty if it has none).
+/// Source: EndpointSlice v1; kube-proxy's fallback to endpoints that serve while they terminate (KEP-1669).
+pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut origins = vec![service.meta.object_ref(Kind::Service)];
+    let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
+    for slice in objects.slices_of(&service.meta.key) {
+        if slice.address_type == AddressType::Fqdn {
+            problems.push(fqdn_problem(slice));
+            continue;
+        }
+        origins.push(slice.meta.object_ref(Kind::EndpointSlice));
+        for (i, endpoint) in slice.endpoints.iter().enumerate() {
+            let address = match address(slice, endpoint, objects.from_operator) {
+                Ok(address) => address,
+                Err(fault) => {
+                    problems.push(address_problem(slice, i, endpoint, fault));
+                    continue;
+                }
+            };
+            let Some(fitness) = fitness(endpoint) else { continue };
+            let candidate = || Candidate { fitness, zone: &endpoint.zone, pod: endpoint.pod.as_ref() };
+            for number in ports(slice, port) {
+                let known = found.entry((address, number)).or_insert_with(candidate);
+                // One slice may lag behind the other while an endpoint moves: the better news is the newer.
+                if fitness < known.fitness {
+                    *known = candidate();
+                }
+            }
+        }
+    }
+    drop_second_families(&mut found, prefers_ipv6(service));
+    let ready = found.values().any(|candidate| candidate.fitness == Fitness::Ready);
+    let mut zones: Vec<(Arc<str>, Vec<Endpoint>)> = Vec::new();
+    for ((address, port), candidate) in found {
+        let health = match candidate.fitness {
+            Fitness::Ready => Health::Healthy,
+            Fitness::Serving if !ready => Health::Healthy,
+            Fitness::Serving | Fitness::Terminating => Health::Draining,
+        };
+        let at = zones.binary_search_by(|(zone, _)| zone.cmp(candidate.zone)).unwrap_or_else(|at| {
+            zones.insert(at, (candidate.zone.clone(), Vec::new()));
+            at
+        });
+        zones[at].1.push(Endpoint { address, port, health });
+    }
+    // They stay for long, and are many.
+    zones.iter_mut().for_each(|(_, members)| members.shrink_to_fit());
+    zones.shrink_to_fit();
+    origins.sort();
+    origins.shrink_to_fit();
+    (Endpoints { zones, origins }, problems)
+}
+
+/// The numbers that `slice` gives for the port named `name`.
+fn ports<'a>(slice: &'a EndpointSlice, name: &'a str) -> impl Iterator<Item = u16> + 'a {
+    slice.ports.iter().filter(move |(port, _)| **port == *name).filter_map(|(_, number)| number.filter(|&n| n != 0))
+}
+
+/// How fit an endpoint is; `None` if it must not be used at all.
+fn fitness(endpoint: &SliceEndpoint) -> Option<Fitness> {
+    match (endpoint.ready, endpoint.serving, endpoint.terminating) {
+        (true, _, _) => Some(Fitness::Ready),
+        (false, true, true) => Some(Fitness::Serving),
+        (false, false, true) => Some(Fitness::Terminating),
+        (false, _, false) => None,
+    }
+}
+
+/// The address, if it is one of the slice's family that can be connected to. Only an operator may mean Envoy's own
+/// machine, as the examples do.
+fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint, from_operator: bool) -> Result<IpAddr, &'static str> {
+    let address: IpAddr = endpoint.address.parse().map_err(|_| "is not an IP address")?;
+    match slice.address_type {
+        AddressType::Ipv4 if !address.is_ipv4() => Err("is not an IPv4 address"),
+        AddressType::Ipv6 if !address.is_ipv6() => Err("is not an IPv6 address"),
+        _ if address.is_unspecified() => Err("is the unspecified address"),
+        _ if address.is_multicast() => Err("is a multicast address"),
+        _ if from_operator => Ok(address),
+        _ => address::check(address).map(|()| address),
+    }
+}
+
+/// A pod that is in slices of both families counts once: in the family where it is fitter, else in the preferred one.
+fn drop_second_families(found: &mut BTreeMap<(IpAddr, u16), Candidate>, prefers_ipv6: bool) {
+    let mut family_of: BTreeMap<Arc<str>, (Fitness, bool)> = BTreeMap::new();
+    for ((address, _), candidate) in found.iter() {
+        let Some(pod) = candidate.pod else { continue };
+        // `false` sorts first: the preferred family.
+        let claim = (candidate.fitness, address.is_ipv6() != prefers_ipv6);
+        let best = family_of.entry(pod.clone()).or_insert(claim);
+        *best = claim.min(*best);
+    }
+    found.retain(|(address, _), candidate| {
+        let best = candidate.pod.and_then(|pod| family_of.get(pod));
+        best.is_none_or(|(_, second)| (address.is_ipv6() != prefers_ipv6) == *second)
+    });
+}
+
+/// Whether the first of `spec.ipFamilies` is IPv6; IPv4 where the Service does not say.
+fn prefers_ipv6(service: &Service) -> bool {
+    service.ipv6_families.first().copied().unwrap_or(false)
+}
+
+fn fqdn_problem(slice: &EndpointSlice) -> Problem {
+    Problem {
+        object: slice.meta.object_ref(Kind::EndpointSlice),
+        field: "addressType".to_owned(),
+        reason: Reason::EndpointNotValid,
+        message: "address type \"FQDN\" is not served".to_owned(),
+        consequence: "EndpointSlice left out".to_owned(),
+    }
+}
+
+fn address_problem(slice: &EndpointSlice, i: usize, endpoint: &SliceEndpoint, fault: &str) -> Problem {
+    Problem {
+        object: slice.meta.object_ref(Kind::EndpointSlice),
+        field: format!("endpoints[{i}].addresses[0]"),
+        reason: Reason::EndpointNotValid,
+        message: format!("address {:?} {fault}", &*endpoint.address),
+        consequence: "endpoint left out".to_owned(),
+    }
+}

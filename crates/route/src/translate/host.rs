@@ -1,0 +1,94 @@
+//! Hosts of rules and TLS entries: what counts as a host name, and which certificate names cover it.
+
+use crate::model::Host;
+use crate::settings::is_label;
+
+/// The host that an Ingress rule or TLS entry means: an exact name, `*.name`, or every host if `text` is empty.
+/// Upper case is folded, for DNS and Envoy compare without it.
+/// Errors: what is wrong with `text`, for a message that quotes it. Source: Ingress v1 `IngressRule.host`; RFC 1123.
+pub fn parse(text: &str) -> Result<Host, &'static str> {
+    if text.is_empty() {
+        return Ok(Host::Any);
+    }
+    let text = text.to_ascii_lowercase();
+    match text.strip_prefix("*.") {
+        Some(suffix) => check_name(suffix).map(|()| Host::Wildcard(suffix.into())),
+        None => check_name(&text).map(|()| Host::Exact(text.as_str().into())),
+    }
+}
+
+/// Whether `name` is a DNS name of lower-case labels, not an IP address.
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.parse::<std::net::IpAddr>().is_ok() {
+        return Err("is an IP address");
+    }
+    if name.contains('*') {
+        return Err("has \"*\" elsewhere than as its whole first label");
+    }
+    if name.contains(':') {
+        return Err("has a port");
+    }
+    if name.len() > 253 {
+        return Err("is longer than 253 characters");
+    }
+    if !name.split('.').all(is_label) {
+        return Err("is not a DNS name");
+    }
+    Ok(())
+}
+
+/// The wildcard host that takes `host` if nothing more exact does: `*.example.com` for `shop.example.com`.
+pub fn parent(host: &Host) -> Option<Host> {
+    match host {
+        Host::Exact(name) => name.split_once('.').map(|(_, suffix)| Host::Wildcard(suffix.into())),
+        Host::Wildcard(_) | Host::Any => None,
+    }
+}
+
+/// Whether a certificate for `names` (lower case, perhaps `*.suffix`) covers every name that `host` stands for.
+/// Source: RFC 6125 6.4.3: a wildcard stands for exactly one label.
+pub fn covered(host: &Host, names: &[String]) -> bool {
+    let has = |wanted: String| names.contains(&wanted);
+    match host {
+        Host::Exact(name) => has(name.to_string()) || parent(host).is_some_and(|parent| has(parent.to_string())),
+        Host::Wildcard(_) => has(host.to_string()),
+        Host::Any => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_wildcards_and_none() {
+        assert_eq!(parse(""), Ok(Host::Any));
+        assert_eq!(parse("Shop.Example.COM"), Ok(Host::Exact("shop.example.com".into())));
+        assert_eq!(parse("*.Example.com"), Ok(Host::Wildcard("example.com".into())));
+        assert_eq!(parse("localhost"), Ok(Host::Exact("localhost".into())));
+        for bad in [
+            "*", "*.", "a.*.com", "*a.com", "a..com", "a.com.", "a.com:80", "10.0.0.1", "::1", "a_b.com", "-a.com",
+            "a b",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert!(parse(&"a".repeat(64)).is_err());
+        assert!(parse(&"a.".repeat(127)).is_err());
+    }
+
+    #[test]
+    fn a_wildcard_certificate_covers_one_label() {
+        let names = ["*.example.com".to_owned(), "b.org".to_owned()];
+        for (host, expected) in [
+            ("a.example.com", true),
+            ("example.com", false),
+            ("a.b.example.com", false),
+            ("*.example.com", true),
+            ("*.b.org", false),
+            ("b.org", true),
+            ("", false),
+        ] {
+            assert_eq!(parse(host).map(|host| covered(&host, &names)), Ok(expected), "{host}");
+        }
+    }
+}

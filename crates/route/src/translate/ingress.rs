@@ -1,0 +1,304 @@
+//! One Ingress by itself: its rules as routes and its TLS entries, before they meet those of other Ingresses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
+use crate::objects::{Ingress, Kind, ObjectKey, Precedence};
+use crate::re2::Cost;
+
+use super::annotations::{self, Annotations, PlainText};
+use super::backend::{self, Context, Fault, Located};
+use super::few::set_of;
+use super::problem::{Problem, Reason};
+use super::{host, path, tls};
+
+/// An Ingress, read.
+#[derive(Debug, PartialEq)]
+pub struct Parsed {
+    /// Its rank in every conflict.
+    pub precedence: Precedence,
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// Whether its spec has no rules, so that its default backend is meant for every host.
+    pub rule_less: bool,
+    /// What its annotations say.
+    pub annotations: Annotations,
+    /// Its rules with a valid host, in their order; a host may come twice.
+    pub rules: Box<[Rule]>,
+    /// Its TLS entries.
+    pub entries: Box<[tls::Entry]>,
+    /// Whether its spec has a path or a default backend, valid or not.
+    pub asks: bool,
+    /// Where requests go that no rule takes.
+    pub default_backend: Option<Box<Target>>,
+    /// Where each of its hosts occurs, sorted.
+    hosts: Box<[(Host, Places)]>,
+    /// What it was read from beside the Ingress.
+    pub reads: Reads,
+    /// What is wrong with it by itself.
+    pub problems: Box<[Arc<Problem>]>,
+}
+
+impl Parsed {
+    /// Its hosts, sorted.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().map(|(host, _)| host)
+    }
+
+    /// The rules for `host`.
+    pub fn rules_for(&self, host: &Host) -> impl Iterator<Item = &Rule> {
+        let places = self.places(host).into_iter().flat_map(|places| &places.rules);
+        places.filter_map(|at| self.rules.get(*at as usize))
+    }
+
+    /// Whether a rule names `host`.
+    pub fn rules_on(&self, host: &Host) -> bool {
+        self.places(host).is_some_and(|places| !places.rules.is_empty())
+    }
+
+    /// Whether its default backend is also the backend of a rule without `http`.
+    pub fn default_backend_in_rules(&self) -> bool {
+        self.rules.iter().flat_map(|rule| &rule.paths).any(|path| path.at.1.is_none())
+    }
+
+    /// Where `host` occurs, if it does.
+    pub fn places(&self, host: &Host) -> Option<&Places> {
+        let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
+        self.hosts.get(at).map(|(_, places)| places)
+    }
+}
+
+/// Where a host occurs in an Ingress.
+#[derive(Debug, Default, PartialEq)]
+pub struct Places {
+    /// In [`Parsed::rules`].
+    pub rules: Box<[u32]>,
+    /// In [`Parsed::entries`].
+    pub entries: Box<[u32]>,
+}
+
+/// What an Ingress was read from beside itself, each sorted.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reads {
+    /// Services, whether they exist or not.
+    pub services: Box<[ObjectKey]>,
+    /// Clusters that were looked at.
+    pub clusters: Box<[ClusterName]>,
+    /// Secrets, whether they exist or not.
+    pub secrets: Box<[ObjectKey]>,
+}
+
+/// A rule with a valid host.
+#[derive(Debug, PartialEq)]
+pub struct Rule {
+    /// The index in `spec.rules`.
+    pub at: usize,
+    /// The host.
+    pub host: Host,
+    /// The paths that can be served.
+    pub paths: Box<[PathRule]>,
+}
+
+impl Rule {
+    /// `spec.rules[0]`
+    pub fn field(&self) -> String {
+        field((self.at, None))
+    }
+}
+
+/// A path of a rule.
+#[derive(Debug, PartialEq)]
+pub struct PathRule {
+    /// The rule's index, and the path's; a rule without `http` has one path without an index.
+    pub at: (usize, Option<usize>),
+    /// What it matches.
+    pub path: PathMatch,
+    /// What comparing a request with it costs, if it is a regular expression.
+    pub cost: Cost,
+    /// Where its requests go.
+    pub target: Target,
+}
+
+impl PathRule {
+    /// `spec.rules[0].http.paths[2]`
+    pub fn field(&self) -> String {
+        field(self.at)
+    }
+}
+
+fn field((rule, path): (usize, Option<usize>)) -> String {
+    match path {
+        Some(path) => format!("spec.rules[{rule}].http.paths[{path}]"),
+        None => format!("spec.rules[{rule}]"),
+    }
+}
+
+/// Where requests go, on both ports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// What happens to a request behind TLS.
+    pub action: Action,
+    /// What happens to it in plain text.
+    pub plain_text: PlainText,
+    /// The object that asked for it.
+    pub origin: ObjectRef,
+}
+
+/// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
+pub type Judgment = Result<Option<Arc<str>>, Fault>;
+
+/// What reading an Ingress needs beside it.
+pub struct Reading<'a, F> {
+    /// The objects and settings.
+    pub context: Context<'a>,
+    /// The default certificate, if there is one.
+    pub default_secret: Option<&'a SecretName>,
+    /// What becomes of requests to a cluster.
+    pub judge: F,
+}
+
+/// Reads `ingress`. What is wrong with it costs only itself.
+pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
+    let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
+    let origin = ingress.meta.object_ref(Kind::Ingress);
+    let Reading { context, default_secret, judge } = reading;
+    let mut reader = Reader {
+        ingress,
+        origin: &origin,
+        annotations: &annotations,
+        context,
+        judge,
+        services: Vec::new(),
+        clusters: Vec::new(),
+        problems,
+    };
+    let default_backend = ingress.spec.default_backend.as_ref();
+    let default_backend = default_backend.map(|backend| Box::new(reader.target("spec.defaultBackend", backend)));
+    let mut rules = Vec::new();
+    for (i, rule) in ingress.spec.rules.iter().flatten().enumerate() {
+        let text = rule.host.as_deref().unwrap_or_default();
+        match host::parse(text) {
+            Ok(host) => {
+                let paths = match (&rule.http, default_backend.as_deref()) {
+                    // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
+                    (None, Some(target)) => {
+                        let path = PathMatch::Prefix("/".to_owned());
+                        [PathRule { at: (i, None), path, cost: Cost::default(), target: target.clone() }].into()
+                    }
+                    (http, _) => {
+                        let paths = http.iter().flat_map(|http| &http.paths).enumerate();
+                        paths.filter_map(|(j, path)| reader.path((i, Some(j)), path)).collect()
+                    }
+                };
+                rules.push(Rule { at: i, host, paths });
+            }
+            Err(fault) => {
+                let message = format!("host {text:?} {fault}");
+                reader.problem(format!("spec.rules[{i}].host"), Reason::HostNotValid, message, "rule left out");
+            }
+        }
+    }
+    let Reader { services, clusters, mut problems, .. } = reader;
+    let mut secrets = Vec::new();
+    let entries = tls::entries(ingress, &annotations, (context.objects, context.settings), &mut secrets, &mut problems);
+    let reads = Reads { services: set_of(services), clusters: set_of(clusters), secrets: set_of(secrets) };
+    let hosts = hosts(&rules, &entries);
+    let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, default_secret));
+    problems.extend(own);
+    let problems = problems.into_iter().map(Arc::new).collect();
+    let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
+    let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
+    let asks = default_backend.is_some() || paths.any(|paths| paths > 0);
+    let precedence = context.objects.precedence(&ingress.meta);
+    let (rules, entries) = (rules.into(), entries.into());
+    Parsed { precedence, origin, rule_less, annotations, rules, entries, asks, default_backend, hosts, reads, problems }
+}
+
+/// Where each host occurs.
+fn hosts(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
+    let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
+    for (at, rule) in (0..).zip(rules) {
+        hosts.entry(&rule.host).or_default().0.push(at);
+    }
+    for (at, entry) in (0..).zip(entries) {
+        for host in &entry.hosts {
+            hosts.entry(host).or_default().1.push(at);
+        }
+    }
+    let places = |(rules, entries): (Vec<_>, Vec<_>)| Places { rules: rules.into(), entries: entries.into() };
+    hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
+}
+
+struct Reader<'r, F> {
+    ingress: &'r Ingress,
+    origin: &'r ObjectRef,
+    annotations: &'r Annotations,
+    context: Context<'r>,
+    judge: F,
+    services: Vec<ObjectKey>,
+    clusters: Vec<ClusterName>,
+    problems: Vec<Problem>,
+}
+
+impl<F: FnMut(&Located) -> Judgment> Reader<'_, F> {
+    fn path(&mut self, at: (usize, Option<usize>), path: &HTTPIngressPath) -> Option<PathRule> {
+        let text = path.path.as_deref().unwrap_or_default();
+        let target = self.target(&format!("{}.backend", field(at)), &path.backend);
+        match path::parse(&path.path_type, text, &self.context.settings.regexes) {
+            Ok(parsed) => {
+                if let Some(doubt) = parsed.doubt {
+                    let message = format!("path {text:?} {doubt}");
+                    self.problem(format!("{}.path", field(at)), Reason::Ambiguous, message, "taken as a string prefix");
+                }
+                Some(PathRule { at, path: parsed.path, cost: parsed.cost, target })
+            }
+            Err(fault) => {
+                let message = format!("path {text:?} {}", fault.message);
+                self.problem(format!("{}.path", field(at)), fault.reason, message, "path left out");
+                None
+            }
+        }
+    }
+
+    /// Where a backend leads. One that cannot be built answers 503: its requests must not fall to a shorter path.
+    fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
+        let action = match self.cluster(backend) {
+            Ok((_, Some(reason))) => Action::Deny { reason },
+            Ok((cluster, None)) => Action::Forward(Forward {
+                clusters: vec![WeightedCluster { cluster, weight: 1 }],
+                timeout: self.annotations.timeout,
+                retry: self.annotations.retry.clone(),
+                websocket: true,
+            }),
+            Err(fault) => {
+                let consequence = if self.annotations.denied.is_some() { "answered 403" } else { "answered 503" };
+                self.problem(format!("{field}{}", fault.field), fault.reason, fault.message, consequence);
+                Action::Respond { status: 503 }
+            }
+        };
+        let action = match &self.annotations.denied {
+            Some(reason) => Action::Deny { reason: reason.clone() },
+            None => action,
+        };
+        Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
+    }
+
+    /// The cluster of a backend, and the body of a 403 if access to its Service is denied.
+    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterName, Option<Arc<str>>), Fault> {
+        let Self { ingress, context, services, .. } = self;
+        let read = |service| services.push(service);
+        let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
+        self.clusters.push(located.name.clone());
+        let denied = (self.judge)(&located)?;
+        Ok((located.name, denied))
+    }
+
+    fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+        let (object, consequence) = (self.origin.clone(), consequence.to_owned());
+        self.problems.push(Problem { object, field, reason, message, consequence });
+    }
+}

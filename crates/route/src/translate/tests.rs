@@ -1,0 +1,13 @@
+//! Tests of the translation as a whole, from objects made by builders.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod annotations;
+mod envoy;
+mod fuzz;
+mod incremental;
+mod ownership;
+mod rules;
+mod services;
+mod terminating;
+mod tls;

@@ -1,0 +1,132 @@
+//! What the checks of paths and regular expressions let through, a real Envoy takes.
+
+use std::collections::BTreeMap;
+
+use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
+use envoy_types::pb::google::protobuf as google;
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
+use crate::settings::Settings;
+use crate::testing::envoy::{standalone, validate};
+use crate::translate::path;
+
+/// What patterns are put together from: each construct of either grammar, and what stands around it.
+const TOKENS: &[&str] = &[
+    "a",
+    "b",
+    "0",
+    "/",
+    "-",
+    "_",
+    " ",
+    ".",
+    "*",
+    "+",
+    "?",
+    "*?",
+    "+?",
+    "??",
+    "|",
+    "(",
+    ")",
+    "(?:",
+    "(?i)",
+    "(?i:",
+    "(?s)",
+    "(?U)",
+    "(?m)",
+    "(?x)",
+    "(?u)",
+    "(?-u)",
+    "(?-i)",
+    "(?P<n>",
+    "(?<n>",
+    "(?=",
+    "(?!",
+    "[",
+    "]",
+    "[^",
+    "[a-z]",
+    "[^/]",
+    "[]a]",
+    "[[:alpha:]]",
+    "[[:^alpha:]]",
+    "[[:word:]]",
+    "[[:foo:]]",
+    "[a&&b]",
+    "[a--b]",
+    "[a-b-c]",
+    "[\\d-z]",
+    "&&",
+    "--",
+    "~~",
+    "^",
+    "$",
+    "\\A",
+    "\\z",
+    "\\b",
+    "\\B",
+    "\\<",
+    "\\d",
+    "\\W",
+    "\\s",
+    "\\pL",
+    "\\PN",
+    "\\p{Greek}",
+    "\\p{^Greek}",
+    "\\p{greek}",
+    "\\x41",
+    "\\x{1F600}",
+    "\\u0041",
+    "\\.",
+    "\\_",
+    "\\Q",
+    "{2}",
+    "{2,}",
+    "{0,1000}",
+];
+
+/// Paths of each type at random, the same in each run, that the checks take.
+fn accepted(count: usize) -> Vec<PathMatch> {
+    let mut random: u64 = 7;
+    let mut next = move |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let mut paths = Vec::new();
+    while paths.len() < count {
+        let mut text = "/".to_owned();
+        for _ in 0..=next(7) {
+            text.push_str(TOKENS[next(TOKENS.len())]);
+        }
+        let path_type = ["Exact", "Prefix", "ImplementationSpecific"][next(3)];
+        paths.extend(path::parse(path_type, &text, &Settings::default().regexes).map(|parsed| parsed.path));
+    }
+    paths
+}
+
+#[test]
+fn a_real_envoy_takes_what_the_checks_take() {
+    let paths = accepted(3000);
+    let route = |path: PathMatch| Route {
+        path,
+        one_label_host: false,
+        action: Action::Respond { status: 404 },
+        origin: ObjectRef::new("Ingress", "shop", "i"),
+    };
+    let host = VirtualHost { routes: paths.into_iter().map(route).collect() };
+    let routes = crate::envoy::route::http_routes(&BTreeMap::from([(Host::Any, host)]), &Settings::default());
+    let mut bootstrap = standalone(&[routes], &Settings::default());
+    // As `lockgate bootstrap` sets it: else Envoy refuses programs of more than 100 instructions.
+    let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
+    let layer =
+        google::Struct { fields: [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect() };
+    bootstrap.layered_runtime = Some(bootstrap_v3::LayeredRuntime {
+        layers: vec![bootstrap_v3::RuntimeLayer {
+            name: "static".to_owned(),
+            layer_specifier: Some(bootstrap_v3::runtime_layer::LayerSpecifier::StaticLayer(layer)),
+        }],
+    });
+    validate(&bootstrap).unwrap();
+}

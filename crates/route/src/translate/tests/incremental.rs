@@ -1,0 +1,228 @@
+//! Any sequence of changes, translated one by one, gives what one translation of its end gives, and says what it touched.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
+use crate::model::{Model, Touched};
+use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::settings::{ExternalNames, Settings, Tls};
+use crate::testing::objects::*;
+use crate::translate::{Dirty, Translator, translate};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Object),
+    Delete(Kind, ObjectKey),
+    Settings(Box<Settings>),
+}
+
+/// A Service or Secret that is there from the start, in another form, or one that is not there yet.
+fn any_service() -> impl Strategy<Value = Object> {
+    // The name of a port may be a number, as one is called that has no name.
+    let port = select(vec![("http", 80), ("web", 80), ("", 80), ("80", 80), ("http", 81), ("", 443)]);
+    let external =
+        select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
+    let protocol = select(vec![None, None, Some("https"), Some("kubernetes.io/h2c")]);
+    (select(vec!["a", "b", "e", "gone"]), port, external, protocol, annotations()).prop_map(
+        |(name, (port, number), external, protocol, annotations)| {
+            let builder = service(name).port(port, number);
+            let builder = external.into_iter().fold(builder, |builder, external| builder.external(external));
+            let builder = protocol.into_iter().fold(builder, |builder, protocol| builder.app_protocol(protocol));
+            annotations.into_iter().fold(builder, |builder, (key, value)| builder.annotation(key, value)).into()
+        },
+    )
+}
+
+fn any_secret() -> impl Strategy<Value = Object> {
+    let names = select(vec![vec!["x.com"], vec!["*.x.com"], vec!["a.x.com", "b.x.com"], vec![]]);
+    let authorities = select(vec![None, None, Some("one"), Some("other")]);
+    (select(vec!["good", "wild", "bad", "gone", "other/good", "third/wild"]), names, authorities, 0..4).prop_map(
+        |(name, names, authorities, form)| {
+            let builder = secret(name, &names);
+            let builder =
+                authorities.into_iter().fold(builder, |builder, authorities| builder.authorities(authorities));
+            match form {
+                0 => builder.fault("expired").into(),
+                1 => builder.fault("no key").without_pair().into(),
+                _ => builder.into(),
+            }
+        },
+    )
+}
+
+fn any_class() -> impl Strategy<Value = Object> {
+    (select(vec!["ours", "foreign", "third"]), any::<bool>(), any::<bool>()).prop_map(|(name, ours, default)| {
+        let builder = class(name);
+        let builder = if ours { builder } else { builder.controller("x") };
+        if default { builder.default_class().into() } else { builder.into() }
+    })
+}
+
+fn any_namespace() -> impl Strategy<Value = Object> {
+    (select(vec!["shop", "other", "new"]), any::<bool>()).prop_map(|(name, terminating)| namespace(name, terminating))
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let object = prop_oneof![
+        8 => any_ingress(),
+        4 => any_service(),
+        4 => any_slice(),
+        3 => any_secret(),
+        1 => any_class(),
+        2 => any_namespace(),
+    ];
+    (object, 1i64..3).prop_map(|(mut object, generation)| {
+        match &mut object {
+            Object::Ingress(object) => Arc::make_mut(object).meta.generation = generation,
+            Object::EndpointSlice(object) => Arc::make_mut(object).meta.generation = generation,
+            _ => {}
+        }
+        object
+    })
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let secret = || prop::option::of(select(&SECRETS[1..]).prop_map(|name| ("shop".to_owned(), name.to_owned())));
+    let stats = (prop::option::of(9000u16..9002), secret(), secret());
+    let of_clients = (secret(), secret(), any::<bool>());
+    (of_clients, secret(), any::<bool>(), any::<bool>(), stats, any_ownership()).prop_map(
+        |(of_clients, client_certificate, allow, classless, (port, stats_secret, client_ca), ownership)| {
+            let (default_secret, fallback_secret, redirect) = of_clients;
+            let mut settings = Settings {
+                tls: Tls { default_secret, fallback_secret, redirect, ..Tls::default() },
+                external_names: ExternalNames { allow, cluster_local: false },
+                ingress: crate::settings::Ingress { classless, ..Default::default() },
+                namespace_ownership: ownership,
+                ..Settings::default()
+            };
+            settings.upstream.client_certificate = client_certificate;
+            let stats = &mut settings.listeners.stats_tls;
+            (stats.at.port, stats.secret, stats.client_ca) = (port.unwrap_or(0), stats_secret, client_ca);
+            settings
+        },
+    )
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        24 => any_object().prop_map(Step::Apply),
+        8 => any_object().prop_map(|object| Step::Delete(object.kind(), object.meta().key.clone())),
+        1 => any_settings().prop_map(|settings| Step::Settings(Box::new(settings))),
+    ]
+}
+
+/// Notes what `step` changes in `objects`, as the loop does.
+fn take(step: Step, objects: &mut Objects, settings: &mut Settings, dirty: &mut Dirty) {
+    let (kind, key) = match &step {
+        Step::Apply(object) => (object.kind(), object.meta().key.clone()),
+        Step::Delete(kind, key) => (*kind, key.clone()),
+        Step::Settings(other) => {
+            *settings = Settings::clone(other);
+            *dirty = Dirty::everything();
+            return;
+        }
+    };
+    let mut keys = match kind {
+        Kind::EndpointSlice => objects.service_of(&key).into_iter().collect(),
+        _ => vec![key.clone()],
+    };
+    match step {
+        Step::Apply(object) => {
+            if let Object::EndpointSlice(slice) = &object {
+                keys.push(slice.service_key());
+            }
+            objects.apply(object);
+        }
+        Step::Delete(..) => drop(objects.delete(kind, &key)),
+        Step::Settings(_) => {}
+    }
+    keys.into_iter().for_each(|key| dirty.note(kind, key));
+}
+
+/// The keys whose entries differ.
+fn differing<K: Ord + Clone, V: PartialEq>(
+    before: &std::collections::BTreeMap<K, V>,
+    now: &std::collections::BTreeMap<K, V>,
+) -> BTreeSet<K> {
+    before.keys().chain(now.keys()).filter(|key| before.get(*key) != now.get(*key)).cloned().collect()
+}
+
+fn difference(before: &Model, now: &Model) -> Touched {
+    Touched {
+        http: differing(&before.http, &now.http),
+        https: &differing(&before.https, &now.https) | &(&before.refused ^ &now.refused),
+        clusters: differing(&before.clusters, &now.clusters),
+        endpoints: differing(&before.endpoints, &now.endpoints),
+        secrets: differing(&before.secrets, &now.secrets),
+        stats_tls: before.stats_tls != now.stats_tls,
+    }
+}
+
+/// The Ingresses that have lost all that they ask for.
+fn lost_of(translator: &Translator) -> BTreeSet<ObjectKey> {
+    translator.ingresses().filter(|key| translator.has_lost(key)).cloned().collect()
+}
+
+#[test]
+fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
+    let port = |name: &str| Object::from(service("a").port(name, 80));
+    let path = ingress("shop").host("x.com").path("Prefix", "/", "a:80");
+    let endpoint = slice("s", "a").port("", 8080).endpoint("10.0.0.1", [true, true, false]);
+    let mut objects = objects(&[class("ours").into(), path.into(), port(""), endpoint.into()]);
+    let (mut settings, mut dirty) = (Settings::default(), Dirty::default());
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &Dirty::everything());
+    let before = translator.model().clone();
+    take(Step::Apply(port("80")), &mut objects, &mut settings, &mut dirty);
+    translator.update(&objects, &settings, &dirty);
+    assert_ne!(translator.model().endpoints, before.endpoints);
+    assert_eq!(translator.model(), &translate(&objects, &settings).model);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn step_by_step_is_what_all_at_once_is(
+        settings in any_settings(),
+        first in prop::collection::vec(any_object(), 0..10),
+        passes in prop::collection::vec(prop::collection::vec(any_step(), 1..4), 1..20),
+    ) {
+        let mut settings = settings;
+        let mut objects = objects(&fixed(&[]));
+        for object in first {
+            objects.apply(object);
+        }
+        let mut translator = Translator::default();
+        translator.update(&objects, &settings, &Dirty::everything());
+        let mut lost = lost_of(&translator);
+        for steps in passes {
+            let (mut dirty, before) = (Dirty::default(), translator.model().clone());
+            for step in steps.clone() {
+                let mut one = Dirty::default();
+                take(step, &mut objects, &mut settings, &mut one);
+                dirty.extend(one);
+            }
+            let update = translator.update(&objects, &settings, &dirty);
+            let whole = translate(&objects, &settings);
+            prop_assert_eq!(translator.model(), &whole.model, "after {:?}", steps);
+            let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
+            prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
+            prop_assert!(translator.ingresses().eq(&whole.ingresses));
+            let mut anew = Translator::default();
+            anew.update(&objects, &settings, &Dirty::everything());
+            let lost_before = std::mem::replace(&mut lost, lost_of(&translator));
+            prop_assert_eq!(&lost, &lost_of(&anew), "after {:?}", steps);
+            let told = |key: &&ObjectKey| update.ingresses.contains(*key);
+            prop_assert!(lost_before.symmetric_difference(&lost).all(|key| told(&key)), "untold after {:?}", steps);
+            let changed = difference(&before, translator.model());
+            let mut both = update.touched.clone();
+            both.extend(changed);
+            prop_assert_eq!(&both, &update.touched, "something changed untold after {:?}", steps);
+        }
+    }
+}

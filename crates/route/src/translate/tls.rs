@@ -1,0 +1,507 @@
+//! TLS: which names are served behind it, with which Secret.
+
+mod chosen;
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
+use crate::objects::{self, Ingress, Kind, ObjectKey, Objects};
+use crate::settings::Settings;
+
+use super::annotations::Annotations;
+use super::few::set_of;
+use super::host;
+use super::ingress::{Parsed, Rule};
+use super::problem::{Problem, Reason};
+
+pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
+
+/// What a name is served with behind TLS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chain {
+    /// The Secret.
+    pub secret: SecretName,
+    /// Lowest TLS version.
+    pub minimum: TlsVersion,
+    /// Highest TLS version.
+    pub maximum: TlsVersion,
+    /// Whether the object whose Secret or setting this is is being deleted.
+    pub terminating: bool,
+    /// The objects that ask for it.
+    pub origins: Vec<ObjectRef>,
+}
+
+/// An element of `spec.tls`.
+#[derive(Debug, PartialEq)]
+pub struct Entry {
+    /// Which one.
+    at: usize,
+    /// The valid hosts that it lists.
+    pub hosts: Vec<Host>,
+    /// Whether it lists none at all, so that its certificate says what it is for.
+    hostless: bool,
+    material: Material,
+}
+
+/// What the Secret of an entry has.
+#[derive(Debug, PartialEq)]
+enum Material {
+    /// A usable key pair.
+    Pair(SecretName, Arc<KeyPair>),
+    /// No Secret is named: the default certificate is meant.
+    Default,
+    /// No usable key pair, and why.
+    Unusable(String),
+    /// A Secret of another namespace, which its annotation's problem has told.
+    Foreign,
+}
+
+impl Material {
+    fn pair(&self) -> Option<(&SecretName, &KeyPair)> {
+        match self {
+            Material::Pair(name, pair) => Some((name, pair)),
+            _ => None,
+        }
+    }
+}
+
+/// What became of a host whose entry has no usable key pair.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Instead {
+    /// The default certificate is presented.
+    Default,
+    /// Another Secret is presented.
+    Other(SecretName),
+    /// The name is not served behind TLS.
+    Nothing,
+}
+
+/// What the end of a message says of a Secret that is not among the objects.
+const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
+
+/// The Secret's name in the model.
+pub fn secret_name(namespace: &str, name: &str) -> SecretName {
+    SecretName(format!("{namespace}/{name}").into())
+}
+
+/// The name in the model of the authorities in a Secret. The name of an object has no slash.
+pub fn authorities_name(namespace: &str, name: &str) -> SecretName {
+    SecretName(format!("{namespace}/{name}/ca.crt").into())
+}
+
+/// The model's secret of this name.
+pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
+    let (namespace, name) = name.0.split_once('/')?;
+    let (name, of_authorities) = name.strip_suffix("/ca.crt").map_or((name, false), |name| (name, true));
+    let secret = objects.secrets.get(&ObjectKey::new(namespace, name))?;
+    let material = match of_authorities {
+        true => model::Material::Authorities(secret.authorities.clone()?),
+        false => model::Material::Pair(secret.pair.clone()?),
+    };
+    Some(Secret { material, origin: secret.meta.object_ref(Kind::Secret) })
+}
+
+/// The elements of `spec.tls`, and what is wrong with them. `secrets`: takes in those that were looked at.
+pub fn entries(
+    ingress: &Ingress,
+    annotations: &Annotations,
+    (objects, settings): (&Objects, &Settings),
+    secrets: &mut Vec<ObjectKey>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (at, tls) in ingress.spec.tls.iter().flatten().enumerate() {
+        let mut hosts = Vec::new();
+        let texts = tls.hosts.as_deref().unwrap_or_default();
+        for (j, text) in texts.iter().enumerate() {
+            let fault = match host::parse(text) {
+                Ok(Host::Any) => "is empty",
+                Ok(host) if hosts.contains(&host) => continue,
+                Ok(host) => {
+                    hosts.push(host);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            problems.push(Problem {
+                object: ingress.meta.object_ref(Kind::Ingress),
+                field: format!("spec.tls[{at}].hosts[{j}]"),
+                reason: Reason::HostNotValid,
+                message: format!("host {text:?} {fault}"),
+                consequence: "host left out".to_owned(),
+            });
+        }
+        let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
+            None => Material::Default,
+            Some(_) if annotations.foreign_secrets => Material::Foreign,
+            Some(name) => {
+                let key = ObjectKey::new(&ingress.meta.key.namespace, name);
+                let material = material(ingress, at, &key, (objects, settings), problems);
+                secrets.push(key);
+                material
+            }
+        };
+        entries.push(Entry { at, hosts, hostless: texts.is_empty(), material });
+    }
+    entries
+}
+
+/// The fault of a key pair that is not servable.
+const NOT_OVER_QUIC: &str = "the key is Ed25519, which Envoy does not serve while \"http.http3.enabled\" is on";
+
+/// Whether Envoy takes a key pair in all listeners of hosts. The one for HTTP/3 takes no Ed25519, and rejects all other key
+/// pairs of the same response with it. Source: Envoy `deduceSignatureAlgorithmFromPublicKey`, tried with Envoy 1.40.
+fn is_servable(pair: &KeyPair, settings: &Settings) -> bool {
+    !(pair.is_ed25519 && settings.http.http3.enabled)
+}
+
+/// Returns what is served instead of a usable key pair of `secret`.
+fn instead(secret: &objects::Secret) -> &'static str {
+    if secret.serves_expired() { "still served, and clients refuse it" } else { "last good key pair kept" }
+}
+
+/// What the Secret of an entry has; a problem if that is its last good pair, or has expired.
+fn material(
+    ingress: &Ingress,
+    at: usize,
+    key: &ObjectKey,
+    (objects, settings): (&Objects, &Settings),
+    problems: &mut Vec<Problem>,
+) -> Material {
+    let ObjectKey { namespace, name } = key;
+    let Some(secret) = objects.secrets.get(key) else {
+        return Material::Unusable(format!("Secret \"{namespace}/{name}\" {MISSING}"));
+    };
+    let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{namespace}/{name}\": {fault}"));
+    let Some(pair) = &secret.pair else {
+        let unknown = || format!("Secret \"{namespace}/{name}\" has no usable key pair");
+        return Material::Unusable(fault.unwrap_or_else(unknown));
+    };
+    if !is_servable(pair, settings) {
+        return Material::Unusable(format!("Secret \"{namespace}/{name}\": {NOT_OVER_QUIC}"));
+    }
+    if let Some(message) = fault {
+        problems.push(Problem {
+            object: ingress.meta.object_ref(Kind::Ingress),
+            field: format!("spec.tls[{at}].secretName"),
+            reason: Reason::SecretNotValid,
+            message,
+            consequence: instead(secret).to_owned(),
+        });
+    }
+    Material::Pair(secret_name(namespace, name), pair.clone())
+}
+
+/// An entry and its Ingress.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking<'a> {
+    /// The Ingress.
+    pub parsed: &'a Parsed,
+    /// The entry.
+    pub entry: &'a Entry,
+}
+
+/// What came of looking for what a host is served with.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What it is served with.
+    pub chain: Option<Chain>,
+    /// What is wrong with entries for it alone.
+    pub problems: Vec<Problem>,
+    /// The entries for it without a usable key pair.
+    pub missed: Vec<Missed>,
+    /// Whether an entry that names it counts.
+    pub counts: bool,
+}
+
+/// An entry without a usable key pair, and what a host of it is served with instead.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Missed {
+    /// The Ingress.
+    pub object: ObjectRef,
+    /// The field of the entry.
+    pub field: String,
+    /// What is wrong.
+    pub fault: String,
+    /// What became of the host.
+    pub instead: Instead,
+}
+
+/// The namespaces whose rules serve a host.
+#[derive(Debug, Default)]
+pub struct Routing {
+    /// Sorted; empty if no rule applies to the host.
+    namespaces: Box<[Arc<str>]>,
+    /// An Ingress of the first namespace: the host's owner, if it has one.
+    first: Option<ObjectRef>,
+}
+
+impl Routing {
+    /// The routing of a host that the rules of these Ingresses serve, those of the first namespace first. An owner without
+    /// a rule for the host has delegated it, and may present its certificate.
+    pub fn new(served: &[&Parsed], owner: Option<&ObjectRef>) -> Self {
+        let first = owner.or(served.first().map(|parsed| &parsed.origin));
+        let namespaces = served.iter().map(|parsed| &parsed.origin).chain(first).map(|origin| origin.namespace.clone());
+        Self { namespaces: set_of(namespaces.collect()), first: first.cloned() }
+    }
+
+    /// Whether TLS entries of `namespace` count: it has a rule for the host, or no namespace has one.
+    fn counts(&self, namespace: &Arc<str>) -> bool {
+        self.namespaces.is_empty() || self.namespaces.binary_search(namespace).is_ok()
+    }
+
+    /// Whether the certificate in `secret` may be presented: it is of a namespace whose entries count.
+    fn presents(&self, secret: &SecretName) -> bool {
+        self.namespaces.is_empty() || self.namespaces.iter().any(|namespace| is_of(secret, namespace))
+    }
+
+    /// Whether `namespace` is the first.
+    fn is_first(&self, namespace: &Arc<str>) -> bool {
+        self.first.as_ref().is_some_and(|first| first.namespace == *namespace)
+    }
+}
+
+/// Whether a Secret of an Ingress is in `namespace`.
+pub fn is_of(secret: &SecretName, namespace: &str) -> bool {
+    secret.0.split_once('/').is_some_and(|(of_secret, _)| of_secret == namespace)
+}
+
+/// What `host` is served with behind TLS.
+///
+/// In this order: an entry that names it, the oldest usable one whose certificate covers it; what the wildcard above it is
+/// served with; an entry of an Ingress that has the name in a rule, and whose certificate covers it; the default certificate.
+///
+/// Only entries of namespaces in `routing` count, and of these only the first namespace's if it asks for TLS. The wildcard's
+/// certificate is presented only if its namespace is in `routing`, too, and is the first if that asks for TLS.
+///
+/// Entries and wildcards of objects that are being deleted count only if no other object has an entry for the host.
+///
+/// `naming`: the entries that name the host. `beside`: all entries of those Ingresses that name it in a rule. Both are in
+/// the order of precedence. `above`: what the wildcard above is served with.
+pub fn chain(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
+    routing: &Routing,
+) -> Found {
+    let is_default = |chain: &Chain| Some(&chain.secret) == default;
+    let above = above.filter(|above| is_default(above) || routing.presents(&above.secret));
+    let of_first = |asking: &&Asking| routing.is_first(asking.namespace());
+    let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
+    let counting = |asking: &&Asking| routing.counts(asking.namespace());
+    let all: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(counting).copied().collect());
+    let is_of_first = |secret: &SecretName| routing.first.as_ref().is_some_and(|first| is_of(secret, &first.namespace));
+    let first_is_above = above.is_some_and(|above| !is_default(above) && is_of_first(&above.secret));
+    let first_asks = first_is_above || asks(host, &first[0], &first[1]);
+    let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
+    let [counted, beside] = if first_asks { first } else { all };
+    let mut found = choose(host, &counted, &beside, above, default);
+    found.counts = !counted.is_empty();
+    for ignored in naming.iter().filter(|asking| !counted.iter().any(|one| one.is(asking))) {
+        if let Some(first) = &routing.first {
+            found.problems.push(ignored.ignored(host, first));
+        }
+    }
+    found
+}
+
+/// Whether one of these entries asks for TLS on `host`.
+fn asks(host: &Host, naming: &[Asking], beside: &[Asking]) -> bool {
+    let covers = |asking: &Asking| asking.covering(host).is_some();
+    !naming.is_empty() || beside.iter().any(|asking| asking.is_blind() || covers(asking))
+}
+
+/// The same, of entries that all count.
+fn choose(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
+) -> Found {
+    let mut found = Found::default();
+    let blind = beside.iter().filter(|asking| asking.is_blind());
+    let asking: Vec<Asking> = naming.iter().chain(blind).copied().collect();
+    let mut chain = lasting(naming, beside, above)
+        .and_then(|(naming, beside, above)| first_of(host, &naming, &beside, above, default))
+        .or_else(|| first_of(host, naming, beside, above, default));
+    if let Some(chain) = &mut chain {
+        chain.origins.extend(asking.iter().map(|asking| asking.parsed.origin.clone()));
+        chain.origins.sort();
+        chain.origins.dedup();
+    }
+    for asking in asking {
+        asking.note(host, chain.as_ref(), default, &mut found);
+    }
+    found.chain = chain;
+    found
+}
+
+/// Entries that name a host, those beside it, and what the wildcard above it is served with.
+type Candidates<'a, 'c> = (Vec<Asking<'a>>, Vec<Asking<'a>>, Option<&'c Chain>);
+
+/// Returns the candidates of objects that are not being deleted, if these have an entry, and others compete with it.
+fn lasting<'a, 'c>(
+    naming: &[Asking<'a>],
+    beside: &[Asking<'a>],
+    above: Option<&'c Chain>,
+) -> Option<Candidates<'a, 'c>> {
+    let is_lasting = |asking: &&Asking| !asking.parsed.precedence.terminating;
+    let lasting = |entries: &[Asking<'a>]| -> Vec<_> { entries.iter().filter(is_lasting).copied().collect() };
+    let lasting_above = above.filter(|above| !above.terminating);
+    if naming.iter().chain(beside).all(|asking| is_lasting(&asking)) && lasting_above.is_some() == above.is_some() {
+        return None;
+    }
+    let (naming, beside) = (lasting(naming), lasting(beside));
+    (!naming.is_empty() || !beside.is_empty()).then_some((naming, beside, lasting_above))
+}
+
+/// Chooses what `host` is served with, by the order that [`chain`] describes.
+fn first_of(
+    host: &Host,
+    naming: &[Asking],
+    beside: &[Asking],
+    above: Option<&Chain>,
+    default: Option<&SecretName>,
+) -> Option<Chain> {
+    let covering = |asking: &[Asking]| asking.iter().find_map(|asking| Some(asking.chain(asking.covering(host)?)));
+    let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.is_blind()));
+    covering(naming)
+        .or_else(|| above.filter(|above| Some(&above.secret) != default).cloned())
+        .or_else(|| covering(beside))
+        .or_else(|| Some(asking?.chain(default?)))
+        .or_else(|| above.cloned())
+}
+
+impl Asking<'_> {
+    fn namespace(&self) -> &Arc<str> {
+        &self.parsed.origin.namespace
+    }
+
+    /// Whether both are the same entry.
+    fn is(&self, other: &Asking) -> bool {
+        std::ptr::eq(self.entry, other.entry)
+    }
+
+    /// The Secret, if its certificate covers `host`.
+    fn covering(&self, host: &Host) -> Option<&SecretName> {
+        let (secret, pair) = self.entry.material.pair()?;
+        host::covered(host, &pair.names).then_some(secret)
+    }
+
+    /// Whether it lists no hosts and has no certificate that could state them: it is for all hosts of its Ingress.
+    fn is_blind(&self) -> bool {
+        self.entry.hostless && self.entry.material.pair().is_none()
+    }
+
+    /// The chain that the entry gives with `secret`.
+    fn chain(&self, secret: &SecretName) -> Chain {
+        Chain {
+            secret: secret.clone(),
+            minimum: self.parsed.annotations.tls_minimum,
+            maximum: self.parsed.annotations.tls_maximum,
+            terminating: self.parsed.precedence.terminating,
+            origins: vec![self.parsed.origin.clone()],
+        }
+    }
+
+    /// Notes what became of the entry, which asks for `host`.
+    fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretName>, found: &mut Found) {
+        let secret = chain.map(|chain| &chain.secret);
+        let uncovered;
+        let fault = match &self.entry.material {
+            Material::Foreign => return,
+            Material::Pair(wanted, pair) if host::covered(host, &pair.names) => {
+                if let Some(other) = secret.filter(|other| *other != wanted) {
+                    found.problems.push(Problem {
+                        object: self.parsed.origin.clone(),
+                        field: format!("{}.secretName", self.entry.field()),
+                        reason: Reason::Conflicted,
+                        message: format!(
+                            "host \"{host}\" is served with Secret \"{other}\" of a TLS entry that takes precedence"
+                        ),
+                        consequence: format!("Secret \"{wanted}\" not used for \"{host}\""),
+                    });
+                }
+                return;
+            }
+            // Another entry, perhaps of the wildcard above, names the same Secret: what is presented is not for this host.
+            Material::Pair(wanted, _) => {
+                uncovered = format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry");
+                &uncovered
+            }
+            Material::Default if secret.is_some() => return,
+            Material::Default => NO_DEFAULT,
+            Material::Unusable(fault) => fault,
+        };
+        let instead = match secret {
+            None => Instead::Nothing,
+            Some(name) if Some(name) == default => Instead::Default,
+            Some(name) => Instead::Other(name.clone()),
+        };
+        let (object, field) = (self.parsed.origin.clone(), self.entry.field());
+        found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
+    }
+
+    /// States that the entry does not count for `host`, whose routes are those of other namespaces.
+    fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
+        let namespace = &first.namespace;
+        Problem {
+            object: self.parsed.origin.clone(),
+            field: self.entry.field(),
+            reason: Reason::Conflicted,
+            message: format!(
+                "the routes and the certificate of host \"{host}\" are those of namespace \"{namespace}\" ({first})"
+            ),
+            consequence: format!("TLS entry not used for \"{host}\""),
+        }
+    }
+}
+
+impl Entry {
+    /// `spec.tls[1]`
+    fn field(&self) -> String {
+        format!("spec.tls[{}]", self.at)
+    }
+
+    /// That an entry without hosts is good for nothing, whatever other Ingresses say.
+    pub fn problem_of_its_own(
+        &self,
+        object: &ObjectRef,
+        rules: &[Rule],
+        default: Option<&SecretName>,
+    ) -> Option<Problem> {
+        let mut hosts = rules.iter().map(|rule| &rule.host).filter(|host| **host != Host::Any);
+        let fault = match &self.material {
+            _ if !self.hostless => return None,
+            Material::Pair(secret, pair) => {
+                return (!hosts.any(|host| host::covered(host, &pair.names))).then(|| Problem {
+                    object: object.clone(),
+                    field: self.field(),
+                    reason: Reason::TLSConfigNotValid,
+                    message: format!(
+                        "lists no hosts, and the certificate of Secret \"{secret}\" covers no host of the rules"
+                    ),
+                    consequence: "left out".to_owned(),
+                });
+            }
+            Material::Unusable(fault) => fault,
+            Material::Default if default.is_none() => NO_DEFAULT,
+            Material::Default | Material::Foreign => return None,
+        };
+        hosts.next().is_none().then(|| Problem {
+            object: object.clone(),
+            field: format!("{}.secretName", self.field()),
+            reason: Reason::SecretNotValid,
+            message: fault.to_owned(),
+            consequence: "left out".to_owned(),
+        })
+    }
+}
+
+/// What is wrong with an entry that means a default certificate which there is not.
+const NO_DEFAULT: &str = "no Secret is named, and there is no default certificate";

@@ -1,0 +1,129 @@
+//! Secrets that the settings name.
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{SecretName, StatsTls};
+use crate::objects::{Kind, ObjectKey, Objects};
+use crate::settings::{self, Settings};
+use crate::translate::problem::{Problem, Reason};
+
+use super::{NOT_OVER_QUIC, authorities_name, is_servable, secret_name};
+
+/// What the end of a message says of a Secret that is not among the objects.
+const MISSING: &str =
+    "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
+
+/// The pair of the default Secret; a problem if the one that the settings name has none.
+pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+    let secret = settings.tls.default_secret.as_ref()?;
+    presented(secret, objects, settings, ("default TLS Secret", "no default certificate"), problems)
+}
+
+/// The pair of the fallback Secret; a problem if the one that the settings name has none.
+pub fn fallback_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+    let secret = settings.tls.fallback_secret.as_ref()?;
+    presented(secret, objects, settings, ("fallback TLS Secret", "no fallback certificate"), problems)
+}
+
+/// The pair of a Secret that clients are presented.
+fn presented(
+    secret: &(String, String),
+    objects: &Objects,
+    settings: &Settings,
+    (what, without): (&str, &str),
+    problems: &mut Vec<Problem>,
+) -> Option<SecretName> {
+    let (namespace, name) = secret;
+    let found = objects.secrets.get(&ObjectKey::new(namespace, name));
+    if let Some(found) = found.filter(|found| found.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings))) {
+        problems.push(Problem {
+            object: found.meta.object_ref(Kind::Secret),
+            field: String::new(),
+            reason: Reason::SecretNotValid,
+            message: format!("{what} \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
+            consequence: without.to_owned(),
+        });
+        return None;
+    }
+    chosen(Part::Pair, secret, objects, what, without, problems)
+}
+
+/// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.
+pub fn client_certificate(
+    objects: &Objects,
+    settings: &Settings,
+    problems: &mut Vec<Problem>,
+) -> Option<Option<SecretName>> {
+    let secret = settings.upstream.client_certificate.as_ref()?;
+    let consequence = "paths to backends with TLS answer 503";
+    Some(chosen(Part::Pair, secret, objects, "Secret of the client certificate", consequence, problems))
+}
+
+/// What statistics are served by TLS with, if the settings ask for it and all of it is there; else they are not served.
+pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<StatsTls> {
+    let settings::StatsTls { at, secret, client_ca } = &settings.listeners.stats_tls;
+    let pair = secret.as_ref().filter(|_| at.port != 0)?;
+    let mut chosen = |part, secret, what| chosen(part, secret, objects, what, "no statistics are served", problems);
+    let pair = chosen(Part::Pair, pair, "Secret of the statistics' certificate");
+    let authorities = "Secret of the authorities of scrapers";
+    let clients = client_ca.as_ref().map(|secret| chosen(Part::Authorities, secret, authorities));
+    Some(StatsTls {
+        secret: pair?,
+        clients: match clients {
+            None => None,
+            Some(found) => Some(found?),
+        },
+    })
+}
+
+/// What a Secret is named for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Its key pair.
+    Pair,
+    /// Its certificate authorities.
+    Authorities,
+}
+
+/// The part of a Secret that the settings name for `what`; a problem if it has none.
+fn chosen(
+    part: Part,
+    (namespace, name): &(String, String),
+    objects: &Objects,
+    what: &str,
+    without: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<SecretName> {
+    let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
+    let object = match secret {
+        Some(secret) => secret.meta.object_ref(Kind::Secret),
+        None => ObjectRef::new(Kind::Secret.as_str(), namespace, name),
+    };
+    let (usable, fault, kept) = match part {
+        Part::Pair => {
+            let fault = secret.and_then(|secret| secret.fault.as_deref());
+            (secret.is_some_and(|secret| secret.pair.is_some()), fault, "last good key pair kept")
+        }
+        Part::Authorities => {
+            let fault = secret.and_then(|secret| secret.authorities_fault.as_deref());
+            (secret.is_some_and(|secret| secret.authorities.is_some()), fault, "last good authorities kept")
+        }
+    };
+    let fault = match secret {
+        None => Some(format!("\"{namespace}/{name}\" {MISSING}")),
+        Some(_) => fault.map(|fault| format!("\"{namespace}/{name}\": {fault}")),
+    };
+    if let Some(fault) = fault {
+        problems.push(Problem {
+            object,
+            field: String::new(),
+            reason: Reason::SecretNotValid,
+            message: format!("{what} {fault}"),
+            consequence: if usable { kept } else { without }.to_owned(),
+        });
+    }
+    usable.then(|| match part {
+        Part::Pair => secret_name(namespace, name),
+        Part::Authorities => authorities_name(namespace, name),
+    })
+}

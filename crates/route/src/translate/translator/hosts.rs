@@ -1,0 +1,179 @@
+//! What is made of a host: its virtual hosts on both sides, and what it is served with.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::clusters::led_to;
+use super::ownership::{Claim, Standing};
+use super::{Translator, set};
+use crate::model::{Host, TlsHost, Touched, VirtualHost};
+use crate::objects::{Kind, Objects};
+use crate::settings::Settings;
+use crate::translate::host::parent;
+use crate::translate::ingress::{Parsed, Target};
+use crate::translate::problem::Problem;
+use crate::translate::tls::{self, Asking, Chain, Routing, is_of};
+use crate::translate::virtual_host::{Around, HostRules, Side};
+
+/// All that is made of a host.
+#[derive(Default)]
+pub struct Made {
+    http: Option<VirtualHost>,
+    https: Option<TlsHost>,
+    chain: Option<Chain>,
+    problems: Vec<Arc<Problem>>,
+    missed: Vec<tls::Missed>,
+    in_rules: bool,
+    /// Whether TLS connections for the host are refused.
+    refused: bool,
+    claim: Option<Claim>,
+}
+
+impl Translator {
+    /// The Ingresses that name a host, in the order of precedence.
+    pub(super) fn naming(&self, host: &Host) -> Vec<&Parsed> {
+        let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
+        ingresses.filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed).collect()
+    }
+
+    /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
+    pub(super) fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
+        let made = self.make(host, objects, settings);
+        self.exchange_host(host, made, touched);
+    }
+
+    /// Puts `made` in the place of what there was of a host.
+    pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
+        let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
+        if let Some(site) = self.sites.forget_unnamed(host) {
+            self.ledger.remove(&site.problems);
+            self.outcomes.replace(host, &site.missed, &[]);
+        } else if let Some(site) = self.sites.get_mut(host) {
+            self.ledger.replace(&site.problems, &problems);
+            self.outcomes.replace(host, &site.missed, &missed);
+            (site.problems, site.missed, site.chain, site.claim) = (problems, missed, chain, claim);
+            self.sites.set_in_rules(host, in_rules);
+        }
+        let changed = match refused {
+            true => self.model.refused.insert(host.clone()),
+            false => self.model.refused.remove(host),
+        };
+        if changed {
+            touched.https.insert(host.clone());
+        }
+        if self.model.http.get(host) != http.as_ref() {
+            self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
+            self.served.replace(self.model.http.get(host), http.as_ref());
+            set(&mut self.model.http, host, http);
+            touched.http.insert(host.clone());
+        }
+        if self.model.https.get(host) != https.as_ref() {
+            let before = self.model.https.get(host);
+            let routes = [before, https.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
+            self.clusters.lead(&led_to(routes[0]), &led_to(routes[1]));
+            self.served.replace(routes[0], routes[1]);
+            let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
+            self.use_secret(secrets.0, secrets.1, touched);
+            set(&mut self.model.https, host, https);
+            touched.https.insert(host.clone());
+        }
+    }
+
+    /// What is to be of a host.
+    pub(super) fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
+        let naming = self.naming(host);
+        if naming.is_empty() && *host != Host::Any {
+            return Made::default();
+        }
+        let mut problems = Vec::new();
+        let standing = self.standing(host, settings);
+        standing.report(host, &mut problems);
+        let in_rules = !standing.served.is_empty();
+        let wildcard = matches!(host, Host::Wildcard(_));
+        let above = parent(host).filter(|_| !in_rules).map(|parent| (self.standing(&parent, settings), parent));
+        let nameless = (*host != Host::Any && (wildcard || !in_rules)).then(|| self.standing(&Host::Any, settings));
+        let mut around = Around {
+            own: HostRules::merge(host, &standing.served, &settings.regexes, &mut problems),
+            parent: above.as_ref().map(|(standing, parent)| rules(standing, parent, settings)),
+            nameless: nameless.as_ref().map(|standing| rules(standing, &Host::Any, settings)),
+            catch_all: self.nameless.catch_all.as_ref(),
+        };
+        let everywhere = *host == Host::Any && around.catch_all.is_some();
+        let plain = |around: &Around, behind_tls| {
+            (in_rules || everywhere).then(|| around.virtual_host(host, Side::PlainText { behind_tls }, &nobody()))
+        };
+        if *host == Host::Any {
+            let http = plain(&around, false);
+            let https = self.default_host(&around, objects, settings);
+            let problems = problems.into_iter().map(Arc::new).collect();
+            return Made { http, https, problems, in_rules, ..Made::default() };
+        }
+        let levels = [Some(&standing), above.as_ref().map(|(above, _)| above), nameless.as_ref()];
+        let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
+        let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
+        let default = self.general.ground.default_secret.as_ref();
+        let parent = parent(host).and_then(|parent| self.sites.get(&parent));
+        let (naming, beside) = asking(host, &naming);
+        let found = tls::chain(host, &naming, &beside, parent.and_then(|site| site.chain.as_ref()), default, &routing);
+        problems.extend(found.problems);
+        // A host that only rejected rules and entries name is left to the wildcard above it. With a chain of its own, it would
+        // be answered 421 on the connections that were opened for the wildcard.
+        let named = in_rules || found.counts;
+        let chain = found.chain.filter(|_| named);
+        let http = plain(&around, chain.is_some());
+        let https = chain.as_ref().map(|chain| {
+            // The default backend of one namespace is not served with the certificate of another.
+            let trusted =
+                |target: &&Target| Some(&chain.secret) == default || is_of(&chain.secret, &target.origin.namespace);
+            around.catch_all = around.catch_all.filter(trusted);
+            let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
+            let virtual_host = around.virtual_host(host, Side::Tls, &origin);
+            let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
+            TlsHost { secret, minimum, maximum, virtual_host, origins }
+        });
+        // Without this, clients would get the certificate and the routes of the wildcard above.
+        let refused = named && https.is_none() && parent.is_some_and(|site| site.chain.is_some());
+        let problems = problems.into_iter().map(Arc::new).collect();
+        let claim = standing.claim.filter(|_| wildcard);
+        Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }
+    }
+
+    /// What clients without a known server name are served, if there is a certificate for them. Behind the fallback
+    /// certificate, that is nothing: a virtual host without routes.
+    fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
+        let ground = &self.general.ground;
+        let name = ground.presented_to_all()?.clone();
+        let secret = tls::secret(objects, &name)?;
+        let virtual_host = match &ground.default_secret {
+            Some(_) => around.virtual_host(&Host::Any, Side::Tls, &secret.origin),
+            None => VirtualHost::default(),
+        };
+        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
+    }
+}
+
+/// Stands where an origin is asked for and never needed: what has no object behind it is not served.
+fn nobody() -> ObjectRef {
+    ObjectRef::new(Kind::Ingress.as_str(), "", "")
+}
+
+/// The rules of a host, conflicts decided; their problems are reported where the host itself is made.
+fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostRules<'a> {
+    HostRules::merge(host, &standing.served, &settings.regexes, &mut Vec::new())
+}
+
+/// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
+fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
+    let (mut naming, mut beside) = (Vec::new(), Vec::new());
+    for &parsed in ingresses {
+        let Some(places) = parsed.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at as usize));
+        naming.extend(named.map(|entry| Asking { parsed, entry }));
+        if !places.rules.is_empty() {
+            beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
+        }
+    }
+    (naming, beside)
+}

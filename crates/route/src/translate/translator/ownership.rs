@@ -1,0 +1,211 @@
+//! Which namespaces may define routes for a host: owners, delegation, and the hosts that no rule names.
+//!
+//! There is one order of precedence for everything ([`Precedence`]): the same order decides who owns a host and which of two
+//! equal paths is served. A host's owner depends on the Ingresses with a rule for it and on the owner of the wildcard above
+//! it, so a change of an owner touches the host and the names below it.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::Translator;
+use crate::model::Host;
+use crate::objects::Precedence;
+use crate::settings::{NamespaceOwnership, Settings};
+use crate::translate::few::set_of;
+use crate::translate::host::parent;
+use crate::translate::ingress::{Parsed, Target};
+use crate::translate::problem::{Problem, Reason};
+
+/// The right of a namespace to a host, and of those that it delegates the host to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    since: Precedence,
+    /// The Ingress through which the namespace owns the host.
+    pub ingress: ObjectRef,
+    /// The host of that Ingress: the host itself, or the wildcard above it.
+    host: Host,
+    /// The namespaces that the owner delegates the host to, sorted.
+    delegates: Box<[Arc<str>]>,
+}
+
+impl Claim {
+    /// The namespace that owns the host.
+    fn owner(&self) -> &Arc<str> {
+        &self.ingress.namespace
+    }
+
+    /// Whether Ingresses of `namespace` may define routes for the host.
+    fn permits(&self, namespace: &Arc<str>) -> bool {
+        self.owner() == namespace || self.delegates.contains(namespace)
+    }
+
+    /// States who owns `host`, for a message.
+    fn states(&self, host: &Host) -> String {
+        let through = match self.host == *host {
+            true => String::new(),
+            false => format!(" through \"{}\"", self.host),
+        };
+        let host = match host {
+            Host::Any => "the hosts that no rule names are".to_owned(),
+            host => format!("host \"{host}\" is"),
+        };
+        let (owner, ingress) = (self.owner(), &self.ingress);
+        format!("{host} owned by namespace \"{owner}\" ({ingress}{through}), and \"namespaceOwnership\" is \"Strict\"")
+    }
+}
+
+/// The Ingresses with a rule for a host, by what their rules count for.
+#[derive(Debug, Default)]
+pub struct Standing<'a> {
+    /// Those whose rules are served: the first namespace's before the others', each in the order of precedence. The first
+    /// namespace is the owner if it has a rule for the host, else the one with the oldest rule.
+    pub served: Vec<&'a Parsed>,
+    /// Those whose rules are rejected.
+    rejected: Vec<&'a Parsed>,
+    /// The claim of the host's owner, with [`NamespaceOwnership::Strict`].
+    pub claim: Option<Claim>,
+}
+
+impl Standing<'_> {
+    /// The Ingress through which the host is owned.
+    pub fn owner(&self) -> Option<&ObjectRef> {
+        self.claim.as_ref().map(|claim| &claim.ingress)
+    }
+
+    /// Adds a problem for every rejected rule for `host`.
+    pub fn report(&self, host: &Host, problems: &mut Vec<Problem>) {
+        let Some(claim) = &self.claim else { return };
+        for parsed in &self.rejected {
+            problems.extend(parsed.rules_for(host).map(|rule| Problem {
+                object: parsed.origin.clone(),
+                field: rule.field(),
+                reason: Reason::Conflicted,
+                message: claim.states(host),
+                consequence: "rule left out".to_owned(),
+            }));
+        }
+    }
+}
+
+/// The hosts that no rule names.
+#[derive(Debug, Default)]
+pub struct Nameless {
+    /// The claim of their owner, with [`NamespaceOwnership::Strict`].
+    claim: Option<Claim>,
+    /// Their default backend.
+    pub catch_all: Option<Target>,
+    /// The problems of other default backends.
+    problems: Vec<Arc<Problem>>,
+}
+
+impl Translator {
+    /// The Ingresses with a rule for `host`, in the order of precedence.
+    fn with_rule(&self, host: &Host) -> Vec<&Parsed> {
+        let mut naming = self.naming(host);
+        naming.retain(|parsed| parsed.rules_on(host));
+        naming
+    }
+
+    /// Decides whose rules for `host` are served.
+    pub(super) fn standing(&self, host: &Host, settings: &Settings) -> Standing<'_> {
+        let named = self.with_rule(host);
+        let claim = match settings.namespace_ownership {
+            NamespaceOwnership::Strict => self.claim(host, &named),
+            NamespaceOwnership::InterNamespaceAllowed => None,
+        };
+        let (mut served, rejected): (Vec<_>, Vec<_>) = match &claim {
+            Some(claim) => named.into_iter().partition(|parsed| claim.permits(&parsed.origin.namespace)),
+            None => (named, Vec::new()),
+        };
+        let of = |namespace: &Arc<str>| served.iter().any(|parsed| parsed.origin.namespace == *namespace);
+        let owner = claim.as_ref().map(Claim::owner).filter(|owner| of(owner));
+        if let Some(first) = owner.or(served.first().map(|parsed| &parsed.origin.namespace)).cloned() {
+            // Stable, so each namespace keeps the order of precedence. An object that is being deleted loses to all others.
+            served.sort_by_key(|parsed| (parsed.precedence.terminating, parsed.origin.namespace != first));
+        }
+        Standing { served, rejected, claim }
+    }
+
+    /// The claim of the owner of `host`, which `named` have a rule for.
+    fn claim(&self, host: &Host, named: &[&Parsed]) -> Option<Claim> {
+        if *host == Host::Any {
+            return self.nameless.claim.clone();
+        }
+        let above = parent(host).and_then(|parent| self.sites.get(&parent)?.claim.as_ref());
+        let direct = named.first().map(|parsed| (parsed.precedence.clone(), &parsed.origin, host));
+        let through = above.map(|claim| (claim.since.clone(), &claim.ingress, &claim.host));
+        let (since, ingress, through) = direct.into_iter().chain(through).min()?;
+        let (ingress, through) = (ingress.clone(), through.clone());
+        let mut delegates = delegates_of(named.iter().copied(), &ingress.namespace);
+        let above = above.filter(|above| *above.owner() == ingress.namespace);
+        delegates.extend(above.into_iter().flat_map(|above| above.delegates.iter().cloned()));
+        Some(Claim { since, ingress, host: through, delegates: set_of(delegates) })
+    }
+
+    /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either is another one.
+    pub(super) fn find_nameless(&mut self, settings: &Settings) -> bool {
+        let with_default = || {
+            let parsed = self.with_default.iter().filter_map(|rank| self.ingresses.get(&rank.key));
+            parsed.filter_map(|parsed| Some((&**parsed, parsed.default_backend.as_deref()?)))
+        };
+        let with_rule = self.with_rule(&Host::Any);
+        let claim = match settings.namespace_ownership {
+            NamespaceOwnership::InterNamespaceAllowed => None,
+            NamespaceOwnership::Strict => {
+                let rule_less: Vec<_> = with_default().map(|(parsed, _)| parsed).filter(|one| one.rule_less).collect();
+                let asking = with_rule.iter().chain(&rule_less).copied().map(|parsed| (false, parsed));
+                // The default backend of an Ingress with rules counts where nobody asks for all hosts.
+                let others = with_default().map(|(parsed, _)| (true, parsed));
+                let rank = |parsed: &Parsed, other| (parsed.precedence.terminating, other, parsed.precedence.clone());
+                let owner = asking.chain(others).min_by_key(|(other, parsed)| rank(parsed, *other));
+                let owner = owner.map(|(_, parsed)| parsed);
+                owner.map(|owner| Claim {
+                    since: owner.precedence.clone(),
+                    ingress: owner.origin.clone(),
+                    host: Host::Any,
+                    delegates: set_of(delegates_of(
+                        with_rule.iter().chain(&rule_less).copied(),
+                        &owner.origin.namespace,
+                    )),
+                })
+            }
+        };
+        let permitted = |parsed: &Parsed| claim.as_ref().is_none_or(|claim| claim.permits(&parsed.origin.namespace));
+        let foreign = |parsed: &Parsed| claim.as_ref().is_some_and(|claim| *claim.owner() != parsed.origin.namespace);
+        let candidates = with_default().filter(|(parsed, _)| permitted(parsed));
+        let winner = candidates.min_by_key(|(parsed, _)| {
+            let rank = parsed.precedence.clone();
+            (rank.terminating, foreign(parsed), !parsed.rule_less, rank)
+        });
+        let winner = winner.map(|(_, target)| target.clone());
+        let losers = with_default().filter(|(_, target)| winner.as_ref().is_none_or(|one| one.origin != target.origin));
+        let problems = losers.filter(|(parsed, _)| !parsed.default_backend_in_rules()).map(|(parsed, _)| {
+            let message = match (&claim, &winner) {
+                (Some(claim), _) if !permitted(parsed) => claim.states(&Host::Any),
+                (_, Some(winner)) => {
+                    format!("the default backend of hosts that no rule names is that of {}", winner.origin)
+                }
+                (_, None) => String::new(),
+            };
+            Arc::new(Problem {
+                object: parsed.origin.clone(),
+                field: "spec.defaultBackend".to_owned(),
+                reason: Reason::Conflicted,
+                message,
+                consequence: "default backend not used".to_owned(),
+            })
+        });
+        let problems: Vec<_> = problems.collect();
+        let changed = winner != self.nameless.catch_all || claim != self.nameless.claim;
+        self.ledger.replace(&self.nameless.problems, &problems);
+        self.nameless = Nameless { claim, catch_all: winner, problems };
+        changed
+    }
+}
+
+/// The namespaces that the Ingresses of `owner` delegate their hosts to.
+fn delegates_of<'a>(ingresses: impl Iterator<Item = &'a Parsed>, owner: &Arc<str>) -> Vec<Arc<str>> {
+    let own = ingresses.filter(|parsed| parsed.origin.namespace == *owner);
+    own.flat_map(|parsed| parsed.annotations.delegates.iter().cloned()).collect()
+}

@@ -1,0 +1,110 @@
+//! Who speaks of which host, and which hosts depend on others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::Host;
+use crate::objects::Precedence;
+use crate::translate::few::Few;
+use crate::translate::host::parent;
+use crate::translate::ingress::Parsed;
+use crate::translate::problem::Problem;
+use crate::translate::tls::{Chain, Missed};
+
+use super::ownership::Claim;
+
+/// A host that an Ingress names, in a rule or for TLS.
+#[derive(Debug, Default)]
+pub struct Site {
+    /// The Ingresses that name it, in the order of precedence.
+    pub ingresses: Few<Precedence>,
+    /// Whether any of them does in a rule that is served.
+    pub in_rules: bool,
+    /// The claim of its owner. Kept for wildcards alone, where the names below ask for it.
+    pub claim: Option<Claim>,
+    /// What it is served with behind TLS.
+    pub chain: Option<Chain>,
+    /// What is wrong with the Ingresses for this host alone.
+    pub problems: Vec<Arc<Problem>>,
+    /// The TLS entries for it without a usable key pair.
+    pub missed: Vec<Missed>,
+}
+
+/// All hosts that Ingresses name.
+#[derive(Debug, Default)]
+pub struct Sites {
+    sites: BTreeMap<Host, Box<Site>>,
+    /// The exact hosts below each wildcard, be it named or not.
+    below: BTreeMap<Host, Few<Host>>,
+    /// Hosts that are named for TLS alone, so that the rules of others hold for them.
+    borrowing: BTreeSet<Host>,
+}
+
+impl Sites {
+    /// A host, if anybody names it.
+    pub fn get(&self, host: &Host) -> Option<&Site> {
+        self.sites.get(host).map(|site| &**site)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
+        self.sites.get_mut(host).map(|site| &mut **site)
+    }
+
+    /// An Ingress names these hosts.
+    pub fn enter(&mut self, parsed: &Parsed) {
+        for host in parsed.hosts() {
+            if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
+                self.below.entry(above).or_default().insert(host.clone());
+            }
+            self.sites.entry(host.clone()).or_default().ingresses.insert(parsed.precedence.clone());
+        }
+    }
+
+    /// An Ingress that named these hosts does no longer.
+    pub fn leave(&mut self, parsed: &Parsed) {
+        for host in parsed.hosts() {
+            if let Some(site) = self.sites.get_mut(host) {
+                site.ingresses.remove(&parsed.precedence);
+            }
+        }
+    }
+
+    /// Notes whether `host` is named in a rule.
+    pub fn set_in_rules(&mut self, host: &Host, in_rules: bool) {
+        let Some(site) = self.sites.get_mut(host) else { return };
+        site.in_rules = in_rules;
+        match in_rules {
+            true => drop(self.borrowing.remove(host)),
+            false => drop(self.borrowing.insert(host.clone())),
+        }
+    }
+
+    /// Forgets a host that nobody names any more; what was noted of it.
+    pub fn forget_unnamed(&mut self, host: &Host) -> Option<Site> {
+        self.sites.get(host).filter(|site| site.ingresses.is_empty())?;
+        self.borrowing.remove(host);
+        if let Some(above) = parent(host)
+            && let Some(hosts) = self.below.get_mut(&above)
+        {
+            hosts.remove(host);
+            if hosts.is_empty() {
+                self.below.remove(&above);
+            }
+        }
+        self.sites.remove(host).map(|site| *site)
+    }
+
+    /// Extends `hosts` with every host whose owner, virtual host or filter chain depends on one of them.
+    pub fn close(&self, hosts: &mut BTreeSet<Host>) {
+        if hosts.contains(&Host::Any) {
+            hosts.extend(self.borrowing.iter().cloned());
+            // Envoy's domains of wildcards also take names that no rule names.
+            let wildcards = self.sites.range(Host::Wildcard("".into())..Host::Any);
+            hosts.extend(wildcards.map(|(host, _)| host.clone()));
+        }
+        let wildcards = hosts.iter().filter(|host| matches!(host, Host::Wildcard(_)));
+        let below: Vec<Host> = wildcards.filter_map(|host| self.below.get(host)).flat_map(Few::iter).cloned().collect();
+        hosts.extend(below);
+    }
+}
