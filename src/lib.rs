@@ -1,6 +1,6 @@
 //! A Kubernetes ingress controller that drives Envoy. Its xDS server is a library of its own, [`lockgate_xds`].
 //!
-#![doc = include_str!("ARCHITECTURE.md")]
+#![doc = include_str!("../ARCHITECTURE.md")]
 
 pub mod admin;
 pub mod cmd;

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod cases;
+mod documents;
 mod modules;
 mod paths;
 
