@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
 use lockgate_route::model::Touched;
-use lockgate_route::objects::{Kind, Object, ObjectKey, Objects};
+use lockgate_route::objects::{EndpointSlice, Ingress, Kind, Object, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problems, shorten};
 use lockgate_route::translate::{Dirty, Translator};
@@ -163,8 +163,8 @@ impl Controller {
     fn take_time(&mut self, now: SystemTime, pass: &mut Pass) {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
-            let reference = ObjectRef::new(Kind::Secret.as_str(), &key.namespace, &key.name);
-            self.changed(Kind::Secret, reference, [key], pass);
+            let reference = ObjectRef::new(Kind::SECRET.as_str(), &key.namespace, &key.name);
+            self.changed(Kind::SECRET, reference, [key], pass);
         }
     }
 
@@ -172,17 +172,14 @@ impl Controller {
     fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
         match &event {
             Event::Deleted(kind, key) => {
-                let service = translated_by(&self.objects, *kind, key).filter(|_| *kind == Kind::EndpointSlice);
+                let service = translated_by(&self.objects, *kind, key).filter(|_| *kind == Kind::ENDPOINT_SLICE);
                 if self.deletions.put(*kind, service.unwrap_or_else(|| namespace_of(key)), key, now) {
                     return self.leave(*kind, key, pass);
                 }
             }
             Event::Applied(object) => {
                 let (kind, key) = (object.kind(), &object.meta().key);
-                let group = match object {
-                    Object::EndpointSlice(slice) => slice.service_key(),
-                    _ => namespace_of(key),
-                };
+                let group = object.get().map_or_else(|| namespace_of(key), EndpointSlice::service_key);
                 for key in self.deletions.applied(kind, group, key) {
                     self.take(Event::Deleted(kind, key), pass);
                 }
@@ -196,13 +193,15 @@ impl Controller {
     /// Lets an Ingress whose deletion waits lose to every other: what stands for it need not have its name.
     fn leave(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
         // One that could not be read whole would be taken for one that could.
-        if kind != Kind::Ingress || self.objects.misencoded(kind, key).is_some() {
+        if kind != Kind::INGRESS || self.objects.misencoded(kind, key).is_some() {
             return;
         }
-        let ingress = self.objects.ingresses.get(key).filter(|ingress| !ingress.meta.terminating);
-        let Some(mut ingress) = ingress.cloned() else { return };
-        Arc::make_mut(&mut ingress).meta.terminating = true;
-        self.take(Event::Applied(Object::Ingress(ingress)), pass);
+        let Some(mut ingress) = self.objects.get::<Ingress>(key).filter(|ingress| !ingress.meta.terminating).cloned()
+        else {
+            return;
+        };
+        ingress.meta.terminating = true;
+        self.take(Event::Applied(Object::new(ingress)), pass);
     }
 
     /// Applies the deletions that have waited long enough by `now`.
@@ -219,7 +218,7 @@ impl Controller {
             Event::Listed(kind, objects) => {
                 let before = self.objects.clone();
                 let changed = self.objects.replace(kind, objects);
-                pass.status |= kind == Kind::Ingress;
+                pass.status |= kind == Kind::INGRESS;
                 self.note_evicted();
                 let first = self.unlisted.contains(&kind);
                 for object in changed {
@@ -247,7 +246,7 @@ impl Controller {
                 let key = object.meta().key.clone();
                 let before = translated_by(&self.objects, kind, &key);
                 let misencoded = self.objects.misencoded(kind, &key).cloned();
-                pass.status |= kind == Kind::Ingress;
+                pass.status |= kind == Kind::INGRESS;
                 if self.objects.apply(object) {
                     let after = translated_by(&self.objects, kind, &key);
                     self.changed(kind, reference, before.into_iter().chain(after), pass);
@@ -311,7 +310,7 @@ impl Controller {
     /// Marks the deleted Secrets that are no longer kept: their last good pairs are gone.
     fn note_evicted(&mut self) {
         for key in self.objects.take_evicted_secrets() {
-            self.dirty.note(Kind::Secret, key);
+            self.dirty.note(Kind::SECRET, key);
         }
     }
 
@@ -370,7 +369,7 @@ impl Controller {
             objects: self.objects.clone(),
             problems: self.problems.clone(),
             ingresses: self.ingresses.clone(),
-            kept: self.objects.kept().filter(|kept| self.translator.reads(Kind::Secret, &kept.key)).collect(),
+            kept: self.objects.kept().filter(|kept| self.translator.reads(Kind::SECRET, &kept.key)).collect(),
             complete: true,
         }));
     }
@@ -399,7 +398,7 @@ impl Controller {
     fn note_ingresses(&mut self, ingresses: &BTreeSet<ObjectKey>) {
         let since = self.views.generation();
         for key in ingresses {
-            let ours = self.objects.ingresses.get(key).filter(|_| self.translator.serves(key));
+            let ours = self.objects.get::<Ingress>(key).filter(|_| self.translator.serves(key));
             let Some(ingress) = ours else {
                 self.ingresses.remove(key);
                 continue;
@@ -432,9 +431,9 @@ impl Controller {
 
 /// The key under which translation knows an object: an EndpointSlice by its Service, if it is there.
 fn translated_by(objects: &Objects, kind: Kind, key: &ObjectKey) -> Option<ObjectKey> {
-    match kind {
-        Kind::EndpointSlice => objects.service_of(key),
-        _ => Some(key.clone()),
+    match kind == Kind::ENDPOINT_SLICE {
+        true => objects.service_of(key),
+        false => Some(key.clone()),
     }
 }
 

@@ -30,6 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::settings::resolve;
+use crate::source::kinds::ROWS;
 use crate::source::{decode, yaml};
 
 /// How often each case runs again with its objects in another order.
@@ -155,7 +156,7 @@ fn read_objects(path: &Path) -> Vec<Object> {
         .flat_map(|document| decode::flatten(document.value.unwrap_or_else(|fault| panic!("{fault}"))));
     values
         .filter_map(|(_, value)| {
-            decode::from_value(value).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
+            decode::from_value(value, &ROWS).unwrap_or_else(|fault| panic!("{}: {fault}", path.display()))
         })
         .collect()
 }

@@ -54,15 +54,7 @@ pub fn changed<'a, K: Ord, V: PartialEq>(
 
 /// The objects of `kind` that differ. Parts that both share are not looked at.
 pub fn changed_objects(kind: Kind, before: &Objects, now: &Objects) -> BTreeSet<ObjectKey> {
-    match kind {
-        Kind::Ingress => changed(&before.ingresses, &now.ingresses).cloned().collect(),
-        Kind::IngressClass => changed(&before.ingress_classes, &now.ingress_classes).cloned().collect(),
-        Kind::Service => changed(&before.services, &now.services).cloned().collect(),
-        Kind::EndpointSlice => changed(&before.endpoint_slices, &now.endpoint_slices).cloned().collect(),
-        Kind::Secret => changed(&before.secrets, &now.secrets).cloned().collect(),
-        Kind::ConfigMap => changed(&before.config_maps, &now.config_maps).cloned().collect(),
-        Kind::Namespace => changed(&before.namespaces, &now.namespaces).cloned().collect(),
-    }
+    changed(before.of_kind(kind), now.of_kind(kind)).cloned().collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod decode;
 pub mod directory;
 pub mod file;
 pub mod kept;
+pub mod kinds;
 mod names;
 pub mod resources;
 pub mod secret;

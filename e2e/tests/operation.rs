@@ -33,7 +33,7 @@ async fn readiness_names_what_the_api_server_refuses() {
     let mut lockgate = Lockgate::launch(&Source::Kubeconfig(server.kubeconfig("controller")), &[]);
     let missing = not_ready(&mut lockgate).await;
     println!("without any permission: {missing}");
-    for kind in ["Ingress", "IngressClass", "Service", "EndpointSlice", "Secret", "ConfigMap", "Namespace"] {
+    for kind in ["Ingress", "IngressClass", "Service", "EndpointSlice", "Secret", "Namespace"] {
         assert!(missing.contains(kind), "{kind} is missing in: {missing}");
     }
     let line = lockgate.logged(&["Ingress", "forbidden"]).await;
@@ -48,7 +48,7 @@ async fn readiness_names_what_the_api_server_refuses() {
              rbac.authorization.k8s.io, kind: User, name: controller }}]\n"
         )
     };
-    server.apply(&role("ingresses, ingressclasses, services, endpointslices, configmaps, namespaces")).await;
+    server.apply(&role("ingresses, ingressclasses, services, endpointslices, namespaces")).await;
     wait_until("only Secrets to be missing", async || {
         let text = lockgate.get("/readyz").await.text();
         text.contains("Secret") && !text.contains("EndpointSlice")

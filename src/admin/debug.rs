@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use lockgate_route::objects::ObjectKey;
+use lockgate_route::objects::{Kind, ObjectKey};
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
 use serde::Deserialize;
@@ -50,15 +50,8 @@ async fn objects(State(state): State<Arc<AdminState>>) -> Response {
         })
         .collect()
     };
-    pretty(&json!({
-        "Ingress": names(&mut objects.ingresses.keys()),
-        "IngressClass": names(&mut objects.ingress_classes.keys()),
-        "Service": names(&mut objects.services.keys()),
-        "EndpointSlice": names(&mut objects.endpoint_slices.keys()),
-        "Secret": names(&mut objects.secrets.keys()),
-        "ConfigMap": names(&mut objects.config_maps.keys()),
-        "Namespace": names(&mut objects.namespaces.keys()),
-    }))
+    let by_kind = Kind::ALL.map(|kind| (kind.as_str().to_owned(), json!(names(&mut objects.of_kind(kind).keys()))));
+    pretty(&Value::from_iter(by_kind))
 }
 
 async fn problems(State(state): State<Arc<AdminState>>) -> Response {

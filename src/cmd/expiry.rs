@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_route::objects::{Kind, ObjectKey};
+use lockgate_route::objects::{Ingress, Kind, ObjectKey, Secret};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problem, Problems, Reason};
 use lockgate_xds::provenance::ObjectRef;
@@ -97,7 +97,7 @@ impl Certificates {
         self.set.iter().for_each(|secret| *self.named.entry(secret.clone()).or_default() += 1);
         touched.extend(before);
         touched.extend(self.set.iter().cloned());
-        let secrets = changed(&seen.objects.secrets, &now.objects.secrets);
+        let secrets = changed(seen.objects.of_kind(Kind::SECRET), now.objects.of_kind(Kind::SECRET));
         touched.extend(secrets.filter(|secret| self.named.contains_key(*secret)).cloned());
         for secret in touched {
             if let Some(end) = end(&seen, &secret) {
@@ -133,11 +133,11 @@ impl Certificates {
             true => (format!("the certificate expired at {at}"), "still served, and clients refuse it"),
             false => (format!("the certificate expires at {at}"), "served until another takes its place"),
         };
-        let meta = self.seen.objects.meta(Kind::Secret, secret);
+        let meta = self.seen.objects.meta(Kind::SECRET, secret);
         Problem {
             object: match meta {
-                Some(meta) => meta.object_ref(Kind::Secret),
-                None => ObjectRef::new(Kind::Secret.as_str(), &secret.namespace, &secret.name),
+                Some(meta) => meta.object_ref(Kind::SECRET),
+                None => ObjectRef::new(Kind::SECRET.as_str(), &secret.namespace, &secret.name),
             },
             field: "data[tls.crt]".into(),
             reason: Reason::CertificateExpiring,
@@ -154,16 +154,16 @@ fn touched_ingresses<'a>(seen: &'a Inspection, now: &'a Inspection) -> BTreeSet<
     }
     if seen.ingresses.is_empty() {
         // At the start, when all are new: to look each of them up in both takes 1 µs, and most have no TLS.
-        let ingresses = now.objects.ingresses.iter().filter(|(_, ingress)| ingress.spec.tls.is_some());
-        return ingresses.map(|(key, _)| key).collect();
+        let ingresses = now.objects.all::<Ingress>().filter(|ingress| ingress.spec.tls.is_some());
+        return ingresses.map(|ingress| &ingress.meta.key).collect();
     }
-    let touched = changed(&seen.objects.ingresses, &now.objects.ingresses);
+    let touched = changed(seen.objects.of_kind(Kind::INGRESS), now.objects.of_kind(Kind::INGRESS));
     touched.chain(changed(&seen.ingresses, &now.ingresses)).collect()
 }
 
 /// The Secrets that an Ingress names, if it is ours.
 fn secrets_of(seen: &Inspection, key: &ObjectKey) -> Vec<ObjectKey> {
-    let ours = seen.objects.ingresses.get(key).filter(|_| seen.ingresses.contains_key(key));
+    let ours = seen.objects.get::<Ingress>(key).filter(|_| seen.ingresses.contains_key(key));
     let tls = ours.into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
     let names = tls.filter_map(|tls| tls.secret_name.as_deref());
     names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect()
@@ -171,7 +171,7 @@ fn secrets_of(seen: &Inspection, key: &ObjectKey) -> Vec<ObjectKey> {
 
 /// The end of the certificate in a Secret.
 fn end(seen: &Inspection, secret: &ObjectKey) -> Option<i64> {
-    Some(seen.objects.secrets.get(secret)?.pair.as_ref()?.not_after)
+    Some(seen.objects.get::<Secret>(secret)?.pair.as_ref()?.not_after)
 }
 
 #[cfg(test)]

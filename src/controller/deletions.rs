@@ -13,9 +13,6 @@ use lockgate_route::objects::{Kind, ObjectKey};
 /// away the API server is.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The kinds whose deletions wait: those without which requests fail. The key pair of a deleted Secret is kept anyway.
-const WAITING: [Kind; 4] = [Kind::Ingress, Kind::IngressClass, Kind::Service, Kind::EndpointSlice];
-
 /// The deletions that wait.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
@@ -36,7 +33,7 @@ struct Waiting {
 impl Deletions {
     /// Lets the deletion of an object wait from `now` on, if those of its kind do; returns whether it waits.
     pub fn put(&mut self, kind: Kind, group: ObjectKey, key: &ObjectKey, now: Instant) -> bool {
-        if !WAITING.contains(&kind) {
+        if !kind.info().deletion_waits {
             return false;
         }
         let due = now + GRACE;

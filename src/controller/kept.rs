@@ -1,6 +1,6 @@
 //! Last good content of Secrets from other replicas: taken over as it comes, and waited for at the start.
 
-use lockgate_route::objects::{Kept, Kind, ObjectKey};
+use lockgate_route::objects::{Ingress, Kept, Kind, ObjectKey, Secret};
 
 use super::{Controller, Pass};
 
@@ -39,13 +39,13 @@ impl Controller {
     }
 
     fn lacks_key_pairs(&self) -> bool {
-        let lacks = |key: &ObjectKey| self.objects.secrets.get(key).is_none_or(|secret| secret.fault.is_some());
+        let lacks = |key: &ObjectKey| self.objects.get::<Secret>(key).is_none_or(|secret| secret.fault.is_some());
         let tls = &self.settings.tls;
         let default = tls.default_secret.iter().chain(&self.settings.upstream.client_certificate);
         default.map(|(namespace, name)| ObjectKey::new(namespace, name)).any(|key| lacks(&key))
-            || self.objects.ingresses.iter().any(|(key, ingress)| {
+            || self.objects.all::<Ingress>().any(|ingress| {
                 let names = ingress.spec.tls.iter().flatten().filter_map(|tls| tls.secret_name.as_deref());
-                let of = |name: &str| ObjectKey { namespace: key.namespace.clone(), name: name.into() };
+                let of = |name: &str| ObjectKey { namespace: ingress.meta.key.namespace.clone(), name: name.into() };
                 names.filter(|name| !name.is_empty()).any(|name| lacks(&of(name)))
             })
     }
@@ -62,7 +62,7 @@ impl Controller {
                     name = &*key.name,
                     "the last good content of another replica is served"
                 );
-                self.dirty.note(Kind::Secret, key);
+                self.dirty.note(Kind::SECRET, key);
             }
         }
         pass.wanted = true;

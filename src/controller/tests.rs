@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_route::objects::{AddressType, Meta, Object, SECRET_DELETED};
+use lockgate_route::objects::{AddressType, Meta, Namespace, Object, SECRET_DELETED, Secret, Service};
 use lockgate_route::settings::ExternalNames;
 use lockgate_route::testing::objects::{class, ingress, objects, secret, service, slice};
 use lockgate_route::translate::problem::Reason;
@@ -43,16 +43,19 @@ impl Expected {
     }
 
     fn delete(&mut self, kind: Kind, key: ObjectKey) {
-        match self.0.get_mut(&(kind, key.clone())) {
+        let object = self.0.remove(&(kind, key.clone()));
+        if let Some(secret) = object.filter(|object| object.kind() == Kind::SECRET) {
             // Its pair is still served.
-            Some(Object::Secret(secret)) => Arc::make_mut(secret).fault = Some(SECRET_DELETED.to_owned()),
-            _ => drop(self.0.remove(&(kind, key))),
+            let deleted = secret.with(|secret: &mut Secret| secret.fault = Some(SECRET_DELETED.to_owned()));
+            self.0.insert((kind, key), deleted);
         }
     }
 
     /// Forgets the Secrets that are deleted. Those that nobody uses are not expected in the first place.
     fn forget_deleted_secrets(&mut self) {
-        let is_deleted = |object: &Object| matches!(object, Object::Secret(secret) if secret.fault.as_deref() == Some(SECRET_DELETED));
+        let is_deleted = |object: &Object| {
+            object.get().is_some_and(|secret: &Secret| secret.fault.as_deref() == Some(SECRET_DELETED))
+        };
         self.0.retain(|_, object| !is_deleted(object));
     }
 
@@ -106,14 +109,8 @@ fn any_object() -> impl Strategy<Value = Object> {
     let secret = (select(vec!["one", "two"]), select(vec![["x.com"], ["y.com"]]));
     let namespace = select(vec!["shop", "other"]).prop_map(|name| {
         let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
-        Object::Namespace(Arc::new(Meta {
-            key,
-            uid: "".into(),
-            generation: 0,
-            created: 0,
-            terminating: false,
-            annotations,
-        }))
+        let meta = Meta { key, uid: "".into(), generation: 0, created: 0, terminating: false, annotations };
+        Object::new(Namespace { meta })
     });
     let object = prop_oneof![
         3 => any_ingress(),
@@ -123,14 +120,10 @@ fn any_object() -> impl Strategy<Value = Object> {
         1 => namespace,
         1 => Just(class("ours").into()),
     ];
-    (object, 1i64..3).prop_map(|(mut object, generation)| {
-        match &mut object {
-            Object::Ingress(object) => Arc::make_mut(object).meta.generation = generation,
-            Object::Service(object) => Arc::make_mut(object).meta.generation = generation,
-            Object::EndpointSlice(object) => Arc::make_mut(object).meta.generation = generation,
-            _ => {}
-        }
-        object
+    (object, 1i64..3).prop_map(|(object, generation)| {
+        let object = object.with(|ingress: &mut Ingress| ingress.meta.generation = generation);
+        let object = object.with(|service: &mut Service| service.meta.generation = generation);
+        object.with(|slice: &mut EndpointSlice| slice.meta.generation = generation)
     })
 }
 
@@ -168,11 +161,11 @@ fn a_list_with_one_change_touches_what_changed() {
             slice(name, name).port("http", 8080).endpoint(address, [true, true, false]).into()
         })
     };
-    controller.take(Event::Listed(Kind::EndpointSlice, slices("10.0.0.1").into()), &mut Pass::default());
+    controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.1").into()), &mut Pass::default());
     controller.dirty = Dirty::default();
-    controller.take(Event::Listed(Kind::EndpointSlice, slices("10.0.0.2").into()), &mut Pass::default());
+    controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.2").into()), &mut Pass::default());
     let mut one = Dirty::default();
-    one.note(Kind::EndpointSlice, ObjectKey::new("shop", "b"));
+    one.note(Kind::ENDPOINT_SLICE, ObjectKey::new("shop", "b"));
     assert_eq!(controller.dirty, one);
 }
 
@@ -211,8 +204,8 @@ fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
         (apply(slice("a").into()), true),
         // It was read until then.
         (apply(slice("b").into()), true),
-        (delete(Kind::Ingress, "shop"), true),
-        (delete(Kind::Service, "a"), false),
+        (delete(Kind::INGRESS, "shop"), true),
+        (delete(Kind::SERVICE, "a"), false),
     ] {
         let what = format!("{event:?}");
         assert_eq!(is_read(&mut controller, event), read, "{what}");
@@ -224,7 +217,7 @@ fn delete_other_secrets(controller: &mut Controller, pass: &mut Pass) {
     let others: Vec<Object> = (0..1024).map(|i| secret(&format!("other-{i}"), &["other.test"]).into()).collect();
     let keys: Vec<ObjectKey> = others.iter().map(|object| object.meta().key.clone()).collect();
     others.into_iter().for_each(|object| controller.take(Event::Applied(object), pass));
-    keys.into_iter().for_each(|key| controller.take(Event::Deleted(Kind::Secret, key), pass));
+    keys.into_iter().for_each(|key| controller.take(Event::Deleted(Kind::SECRET, key), pass));
 }
 
 #[test]
@@ -240,7 +233,7 @@ fn a_deleted_secret_that_is_evicted_is_translated_again() {
     }
     controller.pass(pass);
     let mut pass = Pass::default();
-    controller.take(Event::Deleted(Kind::Secret, ObjectKey::new("shop", "one")), &mut pass);
+    controller.take(Event::Deleted(Kind::SECRET, ObjectKey::new("shop", "one")), &mut pass);
     controller.pass(pass);
     assert_eq!(controller.translator.model().https.len(), 1, "the last good pair is still served");
     let mut pass = Pass::default();
@@ -272,33 +265,33 @@ fn ingresses_after(controller: &mut Controller, event: Option<Event>, now: Insta
     }
     controller.end_deletions(now, &mut pass);
     controller.pass(pass);
-    controller.objects.ingresses.keys().map(|key| key.name.to_string()).collect()
+    controller.objects.of_kind(Kind::INGRESS).keys().map(|key| key.name.to_string()).collect()
 }
 
 #[test]
 fn an_object_that_is_back_at_once_was_never_gone() {
     let (mut controller, now) = (serving(), Instant::now());
     let (shop, key) = (ingress("shop").host("x.com").path("Prefix", "/new", "a:80"), ObjectKey::new("shop", "shop"));
-    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::Ingress, key.clone())), now), ["shop"]);
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::INGRESS, key.clone())), now), ["shop"]);
     assert_eq!(controller.deletions.due(), Some(now + deletions::GRACE), "the loop wakes up for it");
     assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(shop.into())), now), ["shop"]);
     assert_eq!(controller.deletions.due(), None);
     assert_eq!(ingresses_after(&mut controller, None, now + deletions::GRACE), ["shop"]);
-    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::Ingress, key)), now), ["shop"]);
+    assert_eq!(ingresses_after(&mut controller, Some(Event::Deleted(Kind::INGRESS, key)), now), ["shop"]);
     assert!(ingresses_after(&mut controller, None, now + deletions::GRACE).is_empty());
 }
 
 #[test]
 fn an_object_of_another_name_ends_the_wait_of_a_deleted_one() {
     let (mut controller, now) = (serving(), Instant::now());
-    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "shop"));
+    let deleted = Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", "shop"));
     assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["shop"]);
     let renamed = ingress("store").host("x.com").path("Prefix", "/", "a:80");
     assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(renamed.into())), now), ["store"]);
     assert!(controller.problems.is_empty(), "never two for one host: {:?}", controller.problems);
-    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "store"));
+    let deleted = Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", "store"));
     assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["store"]);
-    let listed = Event::Listed(Kind::Ingress, Vec::new());
+    let listed = Event::Listed(Kind::INGRESS, Vec::new());
     assert!(ingresses_after(&mut controller, Some(listed), now).is_empty(), "a list says what there is");
     assert_eq!(controller.deletions.due(), None);
 }
@@ -306,7 +299,7 @@ fn an_object_of_another_name_ends_the_wait_of_a_deleted_one() {
 #[test]
 fn a_host_of_a_deleted_ingress_is_anybodys_at_once() {
     let (mut controller, now) = (serving(), Instant::now());
-    let deleted = Event::Deleted(Kind::Ingress, ObjectKey::new("shop", "shop"));
+    let deleted = Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", "shop"));
     assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["shop"]);
     assert!(controller.translator.model().http.values().any(|host| !host.routes.is_empty()), "it is served meanwhile");
     let other = ingress("other").namespace("other").created(9).host("x.com").path("Prefix", "/", "b:80");

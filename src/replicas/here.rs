@@ -59,7 +59,7 @@ fn is(known: &Published, wanted: &Wanted) -> bool {
 /// How many have answered publication number `since`, and did not reject a resource in which the Ingress is.
 fn accepted(acceptance: &Acceptance, since: u64, ingress: &ObjectKey) -> usize {
     let is_in = |resource: &Arc<Resource>| {
-        let mut origins = resource.origins().iter().filter(|origin| origin.kind == Kind::Ingress.as_str());
+        let mut origins = resource.origins().iter().filter(|origin| origin.kind == Kind::INGRESS.as_str());
         origins.any(|origin| origin.namespace == ingress.namespace && origin.name == ingress.name)
     };
     let but = acceptance.rejected.iter();

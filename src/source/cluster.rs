@@ -1,12 +1,11 @@
 //! A Kubernetes cluster as a source: one watch a kind, all in parallel, each with its own backoff.
 //!
-//! An object is cut down as it arrives, so no more than a few whole ones are ever in memory. Of ConfigMaps and Namespaces,
-//! only the metadata is asked for. Secrets are asked for without the types that hold no key pairs and may be large
-//! (Helm's releases): by exclusion in one watch, since two watches, one a type, would lose the order in which a Secret
-//! is deleted and made again with another type. Field selectors do not change what RBAC must grant.
+//! An object is cut down as it arrives, so no more than a few whole ones are ever in memory. [`super::kinds`] has how each
+//! kind is asked for.
 
-mod form;
+pub(super) mod form;
 mod freshness;
+mod json;
 mod merge;
 mod proto;
 mod read;
@@ -18,10 +17,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream::SelectAll;
-use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
-use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::Resource;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
 use lockgate_route::objects::Kind;
@@ -29,10 +25,10 @@ use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
 
+use super::kinds::{ROWS, Row};
 use super::{Event, SourceError};
 use crate::metrics::Metrics;
 
-use form::Form;
 use freshness::Freshness;
 use merge::Merge;
 use watch::{Arrival, Target, Watch};
@@ -41,11 +37,6 @@ use watch::{Arrival, Target, Watch};
 const AWAY: Duration = Duration::from_secs(4);
 /// The same while it answers that we may not.
 const REFUSED: Duration = Duration::from_secs(30);
-/// Types of Secrets that never hold a key pair for a server.
-const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
-    type!=kubernetes.io/dockercfg,type!=kubernetes.io/dockerconfigjson,type!=kubernetes.io/basic-auth,\
-    type!=kubernetes.io/ssh-auth,type!=bootstrap.kubernetes.io/token";
-
 /// What of a cluster is watched.
 #[derive(Debug, Clone, Default)]
 pub struct WatchOptions {
@@ -90,20 +81,11 @@ pub async fn watch(
     metrics: Metrics,
     events: Sender<Event>,
 ) -> Result<(), SourceError> {
-    let at = Scope { client, namespaces: options.namespaces };
-    let kinds = [
-        (Kind::Ingress, at.namespaced::<networking::Ingress>(Form::whole::<networking::Ingress>, None)),
-        (Kind::IngressClass, at.everywhere::<networking::IngressClass>(Form::whole::<networking::IngressClass>())),
-        (Kind::Service, at.namespaced::<core::Service>(Form::whole::<core::Service>, None)),
-        (Kind::EndpointSlice, at.namespaced::<discovery::EndpointSlice>(Form::whole::<discovery::EndpointSlice>, None)),
-        (Kind::Secret, at.namespaced::<core::Secret>(Form::whole::<core::Secret>, Some(OTHER_SECRETS))),
-        (Kind::ConfigMap, at.namespaced::<core::ConfigMap>(Form::config_maps, None)),
-        (Kind::Namespace, at.everywhere::<core::Namespace>(Form::namespaces())),
-    ];
+    let scope = Scope { client, namespaces: options.namespaces };
     let mut tasks = JoinSet::new();
-    for (kind, watches) in kinds {
-        let (events, metrics) = (events.clone(), metrics.clone());
-        tasks.spawn(async move { follow(kind, watches, metrics, &events).await });
+    for row in ROWS {
+        let (watches, events, metrics) = (scope.watches(row), events.clone(), metrics.clone());
+        tasks.spawn(async move { follow(row.kind, watches, metrics, &events).await });
     }
     tokio::select! {
         // One that ends is one that panicked, unless nobody takes its events.
@@ -121,30 +103,17 @@ struct Scope {
 }
 
 impl Scope {
-    /// Watches of a kind, one a namespace.
-    fn namespaced<K>(&self, form: fn() -> Form, fields: Option<&'static str>) -> Vec<Watch>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-    {
-        let url = |namespace: Option<&str>| K::url_path(&(), namespace);
-        let urls = match &self.namespaces {
-            None => vec![url(None)],
-            Some(namespaces) => {
+    /// The watches of a kind: one for each namespace, or one for all.
+    fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
+        let paths = match &self.namespaces {
+            Some(namespaces) if kind.info().namespaced => {
                 let namespaces: BTreeSet<_> = namespaces.iter().collect();
-                namespaces.into_iter().map(|namespace| url(Some(namespace))).collect()
+                namespaces.into_iter().map(|namespace| kind.path(Some(namespace))).collect()
             }
+            _ => vec![kind.path(None)],
         };
         let target = |url| Target { client: self.client.clone(), url, fields, form: form() };
-        urls.into_iter().map(|url| watch::watch(target(url))).collect()
-    }
-
-    /// The watch of objects without a namespace.
-    fn everywhere<K>(&self, form: Form) -> Vec<Watch>
-    where
-        K: Resource<Scope = ClusterResourceScope, DynamicType = ()>,
-    {
-        let url = K::url_path(&(), None);
-        vec![watch::watch(Target { client: self.client.clone(), url, fields: None, form })]
+        paths.into_iter().map(|url| watch::watch(target(url))).collect()
     }
 }
 
@@ -170,7 +139,11 @@ async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Send
         if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &told {
             freshness.succeeded(i, Instant::now());
         }
-        for event in merge.take(i, told) {
+        let events_of_watch = merge.take(i, told);
+        if merge.is_absent(i) {
+            freshness.succeeded(i, Instant::now());
+        }
+        for event in events_of_watch {
             if events.send(event).await.is_err() {
                 return;
             }
@@ -211,13 +184,7 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
 /// for long; one that answers that this may not be done is asked less often. What goes beyond the bound keeps its share of
 /// chance: not all watches of all replicas come at once.
 fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
-    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
-    let refused = match error {
-        InitialListFailed(kube::Error::Api(status))
-        | WatchStartFailed(kube::Error::Api(status))
-        | WatchFailed(kube::Error::Api(status)) => (400..500).contains(&status.code) && status.code != 410,
-        _ => false,
-    };
+    let refused = status_code(error).is_some_and(|code| (400..500).contains(&code) && code != 410);
     let longest = if refused { REFUSED } else { AWAY };
     if wait <= longest {
         return wait;
@@ -226,21 +193,19 @@ fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
     half + Duration::from_nanos((wait.as_nanos() % half.as_nanos()) as u64)
 }
 
-fn origin(kind: Kind) -> ObjectRef {
-    ObjectRef::new(kind.as_str(), "", "*")
+/// The HTTP status that the API server answered a request with.
+fn status_code(error: &watcher::Error) -> Option<u16> {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
 }
 
-/// The plural and group, as RBAC writes them.
-fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Ingress => "ingresses.networking.k8s.io",
-        Kind::IngressClass => "ingressclasses.networking.k8s.io",
-        Kind::Service => "services",
-        Kind::EndpointSlice => "endpointslices.discovery.k8s.io",
-        Kind::Secret => "secrets",
-        Kind::ConfigMap => "configmaps",
-        Kind::Namespace => "namespaces",
-    }
+fn origin(kind: Kind) -> ObjectRef {
+    ObjectRef::new(kind.as_str(), "", "*")
 }
 
 /// Whether the API server no longer knows the version that a watch was at.
@@ -254,7 +219,7 @@ fn is_expired(error: &watcher::Error) -> bool {
 
 /// `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`
 pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
-    let plural = plural(kind);
+    let plural = kind.resource();
     let (verb, why) = match error {
         watcher::Error::InitialListFailed(error) => ("list", reason(error)),
         watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => ("watch", reason(error)),

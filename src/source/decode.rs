@@ -12,12 +12,13 @@ use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Object, ObjectKey, Secret, Service,
-    ServicePort, SliceEndpoint,
+    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object, ObjectKey, Secret,
+    Service, ServicePort, SliceEndpoint,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::kinds::Row;
 use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair};
 
@@ -69,12 +70,48 @@ pub trait Decode {
     /// The kind.
     const KIND: Kind;
 
+    /// The metadata.
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// A manifest's value as the API server would store it.
+    fn normalized(value: Value) -> Value {
+        value
+    }
+
+    /// The field and the reason if the API server would refuse an object that the type alone accepts, and serving it
+    /// would differ from a cluster.
+    fn refused(_: &Value) -> Option<(String, String)> {
+        None
+    }
+
     /// The compact form; `None` if nothing of the object is ever read: a Secret with neither a TLS key pair nor authorities.
     fn decode(self) -> Option<Object>;
 }
 
 impl Decode for networking::Ingress {
-    const KIND: Kind = Kind::Ingress;
+    const KIND: Kind = Kind::INGRESS;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        list(value.get("spec"), "rules").iter().enumerate().find_map(|(i, rule)| {
+            list(rule.get("http"), "paths").iter().enumerate().find_map(|(j, path)| {
+                let fault = match path.get("pathType") {
+                    Some(Value::String(text)) => match text.as_str() {
+                        "Exact" | "Prefix" | "ImplementationSpecific" => return None,
+                        other => {
+                            format!("\"{other}\" is none of \"Exact\", \"Prefix\" and \"ImplementationSpecific\"")
+                        }
+                    },
+                    None | Some(Value::Null) => "missing".into(),
+                    Some(_) => return None, // not text: the types refuse it
+                };
+                Some((format!("spec.rules[{i}].http.paths[{j}].pathType"), fault))
+            })
+        })
+    }
 
     fn decode(self) -> Option<Object> {
         let balancer = self.status.and_then(|status| status.load_balancer);
@@ -85,21 +122,43 @@ impl Decode for networking::Ingress {
         };
         let (meta, mut spec) = (meta(self.metadata, Self::KIND), self.spec.unwrap_or_default());
         shrink(&mut spec);
-        Some(Object::Ingress(Arc::new(Ingress { meta, spec, status })))
+        Some(Object::new(Ingress { meta, spec, status }))
     }
 }
 
 impl Decode for networking::IngressClass {
-    const KIND: Kind = Kind::IngressClass;
+    const KIND: Kind = Kind::INGRESS_CLASS;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
 
     fn decode(self) -> Option<Object> {
         let controller = self.spec.and_then(|spec| spec.controller).unwrap_or_default();
-        Some(Object::IngressClass(Arc::new(IngressClass { meta: meta(self.metadata, Self::KIND), controller })))
+        Some(Object::new(IngressClass { meta: meta(self.metadata, Self::KIND), controller }))
     }
 }
 
 impl Decode for core::Service {
-    const KIND: Kind = Kind::Service;
+    const KIND: Kind = Kind::SERVICE;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        list(value.get("spec"), "ports").iter().enumerate().find_map(|(i, port)| {
+            let fault = match port.get("port") {
+                Some(Value::Number(number)) => match number.as_i64() {
+                    Some(1..=65535) => return None,
+                    _ => format!("{number} is not between 1 and 65535"),
+                },
+                None | Some(Value::Null) => "missing".into(),
+                Some(_) => return None,
+            };
+            Some((format!("spec.ports[{i}].port"), fault))
+        })
+    }
 
     fn decode(self) -> Option<Object> {
         let spec = self.spec.unwrap_or_default();
@@ -112,17 +171,31 @@ impl Decode for core::Service {
                 app_protocol: port.app_protocol.as_deref().map(shared),
             })
         };
-        Some(Object::Service(Arc::new(Service {
+        Some(Object::new(Service {
             meta: meta(self.metadata, Self::KIND),
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
             ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port)),
             ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
-        })))
+        }))
     }
 }
 
 impl Decode for discovery::EndpointSlice {
-    const KIND: Kind = Kind::EndpointSlice;
+    const KIND: Kind = Kind::ENDPOINT_SLICE;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        match value.get("addressType").and_then(Value::as_str) {
+            Some("IPv4" | "IPv6" | "FQDN") => None,
+            None => Some(("addressType".into(), "missing".into())),
+            Some(other) => {
+                Some(("addressType".into(), format!("\"{other}\" is none of \"IPv4\", \"IPv6\" and \"FQDN\"")))
+            }
+        }
+    }
 
     fn decode(self) -> Option<Object> {
         let service = self.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
@@ -146,7 +219,7 @@ impl Decode for discovery::EndpointSlice {
                 }),
             })
         };
-        Some(Object::EndpointSlice(Arc::new(EndpointSlice {
+        Some(Object::new(EndpointSlice {
             service,
             address_type: match self.address_type.as_str() {
                 "IPv4" => AddressType::Ipv4,
@@ -159,12 +232,40 @@ impl Decode for discovery::EndpointSlice {
             })),
             endpoints: exact(self.endpoints.into_iter().filter_map(endpoint)),
             meta: meta(self.metadata, Self::KIND),
-        })))
+        }))
     }
 }
 
 impl Decode for core::Secret {
-    const KIND: Kind = Kind::Secret;
+    const KIND: Kind = Kind::SECRET;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    /// The data without line breaks, which the API server skips in base64.
+    fn normalized(mut value: Value) -> Value {
+        if let Some(Value::Object(data)) = value.get_mut("data") {
+            for text in data.values_mut() {
+                if let Value::String(text) = text {
+                    text.retain(|c| !matches!(c, '\n' | '\r'));
+                }
+            }
+        }
+        value
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        if value.get("type").and_then(Value::as_str) != Some("kubernetes.io/tls") {
+            return None;
+        }
+        let has = |key: &str| {
+            ["data", "stringData"].iter().any(|map| value.get(map).is_some_and(|map| map.get(key).is_some()))
+        };
+        ["tls.crt", "tls.key"].into_iter().find(|key| !has(key)).map(|key| {
+            (format!("data[\"{key}\"]"), "missing; a Secret of type \"kubernetes.io/tls\" must have it".into())
+        })
+    }
 
     /// `None` for other types than `kubernetes.io/tls` and `Opaque`, and for an `Opaque` one with none of the three
     /// data keys: a watch must take that as a deletion.
@@ -197,23 +298,19 @@ impl Decode for core::Secret {
             None => (None, Some(shared("data[\"ca.crt\"] is missing"))),
         };
         let meta = meta(self.metadata, Self::KIND);
-        Some(Object::Secret(Arc::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault })))
-    }
-}
-
-impl Decode for core::ConfigMap {
-    const KIND: Kind = Kind::ConfigMap;
-
-    fn decode(self) -> Option<Object> {
-        Some(Object::ConfigMap(Arc::new(meta(self.metadata, Self::KIND))))
+        Some(Object::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault }))
     }
 }
 
 impl Decode for core::Namespace {
-    const KIND: Kind = Kind::Namespace;
+    const KIND: Kind = Kind::NAMESPACE;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
 
     fn decode(self) -> Option<Object> {
-        Some(Object::Namespace(Arc::new(meta(self.metadata, Self::KIND))))
+        Some(Object::new(Namespace { meta: meta(self.metadata, Self::KIND) }))
     }
 }
 
@@ -243,20 +340,14 @@ fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
     exact(writers.filter_map(|entry| entry.manager.as_deref().map(shared)))
 }
 
-/// Whether objects of `kind` are in a namespace.
-fn namespaced(kind: Kind) -> bool {
-    !matches!(kind, Kind::IngressClass | Kind::Namespace)
-}
-
 /// The key of the object of `kind` with this namespace and name: without a namespace it is in `default`.
 fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
     let namespace = match namespace {
-        _ if !namespaced(kind) => "",
+        _ if !kind.info().namespaced => "",
         None | Some("") => "default",
         Some(namespace) => namespace,
     };
-    // A slice's name ends in something random; all others have the names of things that are found by them.
-    let name = if kind == Kind::EndpointSlice { name.into() } else { shared(name) };
+    let name = if kind.info().named_by_others { shared(name) } else { name.into() };
     ObjectKey { namespace: shared(namespace), name }
 }
 
@@ -268,9 +359,8 @@ pub fn is_read(annotation: &str) -> bool {
 /// The metadata, without what translation does not read.
 pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
-    // Annotations of other controllers matter where requests are routed by.
-    let routed = matches!(kind, Kind::Ingress | Kind::Service);
-    annotations.retain(|name, _| is_read(name) && (routed || controller_of(name).is_none()));
+    let foreign = kind.info().foreign_annotations;
+    annotations.retain(|name, _| is_read(name) && (foreign || controller_of(name).is_none()));
     Meta {
         key: key(kind, metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default()),
         uid: metadata.uid.unwrap_or_default().into(),
@@ -311,10 +401,10 @@ pub fn join(outer: &str, path: &str) -> String {
     }
 }
 
-/// The object that `value` describes, as a manifest has it; `None` for a kind or version that is not read.
+/// The object that `value` describes, as a manifest has it; `None` for a kind or version that is not in `rows`.
 ///
 /// Errors: it is not a Kubernetes object, or the API server would refuse it for its form.
-pub fn from_value(value: Value) -> Result<Option<Object>, DecodeFault> {
+pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFault> {
     let fault =
         |path: &str, message: &str| Err(DecodeFault { path: path.into(), message: message.into(), object: None });
     if !value.is_object() {
@@ -325,22 +415,17 @@ pub fn from_value(value: Value) -> Result<Option<Object>, DecodeFault> {
         let missing = if text("apiVersion").is_none() { "apiVersion" } else { "kind" };
         return fault(missing, "missing; a Kubernetes object has \"apiVersion\" and \"kind\"");
     };
-    match (api_version, kind) {
-        ("networking.k8s.io/v1", "Ingress") => typed::<networking::Ingress>(value),
-        ("networking.k8s.io/v1", "IngressClass") => typed::<networking::IngressClass>(value),
-        ("v1", "Service") => typed::<core::Service>(value),
-        ("discovery.k8s.io/v1", "EndpointSlice") => typed::<discovery::EndpointSlice>(value),
-        ("v1", "Secret") => typed::<core::Secret>(with_plain_base64(value)),
-        ("v1", "ConfigMap") => typed::<core::ConfigMap>(value),
-        ("v1", "Namespace") => typed::<core::Namespace>(value),
-        ("networking.k8s.io/v1beta1" | "extensions/v1beta1", "Ingress" | "IngressClass") => {
-            fault("apiVersion", &format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\""))
-        }
-        _ => Ok(None),
+    if matches!(api_version, "networking.k8s.io/v1beta1" | "extensions/v1beta1")
+        && matches!(kind, "Ingress" | "IngressClass")
+    {
+        return fault("apiVersion", &format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\""));
     }
+    let row = rows.iter().find(|row| row.kind.as_str() == kind && row.kind.api_version() == api_version);
+    row.map_or(Ok(None), |row| (row.from_value)(value))
 }
 
-fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, DecodeFault> {
+/// As [`from_value`], for an object of the kind of `K`.
+pub fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, DecodeFault> {
     let metadata = value.get("metadata");
     let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);
     let name = text("name").unwrap_or_default();
@@ -353,7 +438,8 @@ fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, D
     }
     let object = (K::KIND, key(K::KIND, text("namespace"), name));
     let fault = |path: String, message: String| DecodeFault { path, message, object: Some(object.clone()) };
-    if let Some((path, message)) = refused(K::KIND, &value) {
+    let value = K::normalized(value);
+    if let Some((path, message)) = K::refused(&value) {
         return Err(fault(path, message));
     }
     match serde_path_to_error::deserialize::<_, K>(value) {
@@ -366,67 +452,9 @@ fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, D
     }
 }
 
-/// What the API server would refuse and the types alone do not, where serving it anyway would differ from a cluster.
-fn refused(kind: Kind, value: &Value) -> Option<(String, String)> {
-    fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
-        value.and_then(|value| value.get(field)).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-    }
-    match kind {
-        Kind::Ingress => list(value.get("spec"), "rules").iter().enumerate().find_map(|(i, rule)| {
-            list(rule.get("http"), "paths").iter().enumerate().find_map(|(j, path)| {
-                let fault = match path.get("pathType") {
-                    Some(Value::String(text)) => match text.as_str() {
-                        "Exact" | "Prefix" | "ImplementationSpecific" => return None,
-                        other => {
-                            format!("\"{other}\" is none of \"Exact\", \"Prefix\" and \"ImplementationSpecific\"")
-                        }
-                    },
-                    None | Some(Value::Null) => "missing".into(),
-                    Some(_) => return None, // not text: the types refuse it
-                };
-                Some((format!("spec.rules[{i}].http.paths[{j}].pathType"), fault))
-            })
-        }),
-        Kind::Service => list(value.get("spec"), "ports").iter().enumerate().find_map(|(i, port)| {
-            let fault = match port.get("port") {
-                Some(Value::Number(number)) => match number.as_i64() {
-                    Some(1..=65535) => return None,
-                    _ => format!("{number} is not between 1 and 65535"),
-                },
-                None | Some(Value::Null) => "missing".into(),
-                Some(_) => return None,
-            };
-            Some((format!("spec.ports[{i}].port"), fault))
-        }),
-        Kind::EndpointSlice => match value.get("addressType").and_then(Value::as_str) {
-            Some("IPv4" | "IPv6" | "FQDN") => None,
-            None => Some(("addressType".into(), "missing".into())),
-            Some(other) => {
-                Some(("addressType".into(), format!("\"{other}\" is none of \"IPv4\", \"IPv6\" and \"FQDN\"")))
-            }
-        },
-        Kind::Secret if value.get("type").and_then(Value::as_str) == Some("kubernetes.io/tls") => {
-            let has = |key: &str| {
-                ["data", "stringData"].iter().any(|map| value.get(map).is_some_and(|map| map.get(key).is_some()))
-            };
-            ["tls.crt", "tls.key"].into_iter().find(|key| !has(key)).map(|key| {
-                (format!("data[\"{key}\"]"), "missing; a Secret of type \"kubernetes.io/tls\" must have it".into())
-            })
-        }
-        _ => None,
-    }
-}
-
-/// A Secret's data without line breaks, which the API server skips in base64.
-fn with_plain_base64(mut value: Value) -> Value {
-    if let Some(Value::Object(data)) = value.get_mut("data") {
-        for text in data.values_mut() {
-            if let Value::String(text) = text {
-                text.retain(|c| !matches!(c, '\n' | '\r'));
-            }
-        }
-    }
-    value
+/// The list at `field` of a value, if there is one.
+fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
+    value.and_then(|value| value.get(field)).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ async fn follow_service(client: kube::Client, namespace: &str, name: &str, addre
             }
             Err(error) => {
                 let wait = backoff.next().unwrap_or(Duration::from_secs(30));
-                tracing::warn!(kind = "Service", namespace, name, "{}", describe(Kind::Service, &error, wait));
+                tracing::warn!(kind = "Service", namespace, name, "{}", describe(Kind::SERVICE, &error, wait));
                 tokio::time::sleep(wait).await;
             }
         }

@@ -57,7 +57,7 @@ impl From<Programmed> for Notice {
     fn from(programmed: Programmed) -> Self {
         let Programmed { key, uid, envoys, addresses } = programmed;
         Notice {
-            object: ObjectRef { kind: Kind::Ingress.as_str(), namespace: key.namespace, name: key.name, generation: 0 },
+            object: ObjectRef { kind: Kind::INGRESS.as_str(), namespace: key.namespace, name: key.name, generation: 0 },
             uid,
             subject: PROGRAMMED,
             is_warning: false,

@@ -3,15 +3,17 @@
 //! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
 //! changes, while the loop goes on applying events.
 
+mod content;
 mod deleted;
 pub mod foreign;
 mod kept;
+mod kind;
 mod misencoded;
 mod precedence;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use imbl::{OrdMap, OrdSet};
 use k8s_openapi::api::networking::v1::{IngressLoadBalancerIngress, IngressSpec};
@@ -19,55 +21,12 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::KeyPair;
 
+pub use content::{Content, Object, Typed};
 use deleted::Deleted;
 pub use kept::Kept;
+pub use kind::{Kind, KindInfo, Trigger};
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
-
-/// The kinds that are watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// networking.k8s.io/v1
-    Ingress,
-    /// networking.k8s.io/v1
-    IngressClass,
-    /// v1
-    Service,
-    /// discovery.k8s.io/v1
-    EndpointSlice,
-    /// v1
-    Secret,
-    /// v1
-    ConfigMap,
-    /// v1
-    Namespace,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Kind; 7] = [
-        Kind::Ingress,
-        Kind::IngressClass,
-        Kind::Service,
-        Kind::EndpointSlice,
-        Kind::Secret,
-        Kind::ConfigMap,
-        Kind::Namespace,
-    ];
-
-    /// The kind as the API writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Ingress => "Ingress",
-            Kind::IngressClass => "IngressClass",
-            Kind::Service => "Service",
-            Kind::EndpointSlice => "EndpointSlice",
-            Kind::Secret => "Secret",
-            Kind::ConfigMap => "ConfigMap",
-            Kind::Namespace => "Namespace",
-        }
-    }
-}
 
 /// Namespace and name; the namespace is empty for kinds that have none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -254,78 +213,18 @@ pub struct EarlyPair {
     pub pair: Arc<KeyPair>,
 }
 
-/// One object of any kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Object {
-    /// An Ingress.
-    Ingress(Arc<Ingress>),
-    /// An IngressClass.
-    IngressClass(Arc<IngressClass>),
-    /// A Service.
-    Service(Arc<Service>),
-    /// An EndpointSlice.
-    EndpointSlice(Arc<EndpointSlice>),
-    /// A Secret.
-    Secret(Arc<Secret>),
-    /// A ConfigMap: nothing of it is read yet.
-    ConfigMap(Arc<Meta>),
-    /// A Namespace: whether it exists and whether it is being deleted is read.
-    Namespace(Arc<Meta>),
-    /// An object of any kind of which something cannot be decoded.
-    Misencoded(Arc<Misencoded>),
-}
-
-impl Object {
-    /// The kind.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Object::Ingress(_) => Kind::Ingress,
-            Object::IngressClass(_) => Kind::IngressClass,
-            Object::Service(_) => Kind::Service,
-            Object::EndpointSlice(_) => Kind::EndpointSlice,
-            Object::Secret(_) => Kind::Secret,
-            Object::ConfigMap(_) => Kind::ConfigMap,
-            Object::Namespace(_) => Kind::Namespace,
-            Object::Misencoded(object) => object.kind,
-        }
-    }
-
-    /// The metadata.
-    pub fn meta(&self) -> &Meta {
-        match self {
-            Object::Ingress(object) => &object.meta,
-            Object::IngressClass(object) => &object.meta,
-            Object::Service(object) => &object.meta,
-            Object::EndpointSlice(object) => &object.meta,
-            Object::Secret(object) => &object.meta,
-            Object::ConfigMap(meta) | Object::Namespace(meta) => meta,
-            Object::Misencoded(object) => &object.meta,
-        }
-    }
-
-    /// A reference to it.
-    pub fn object_ref(&self) -> ObjectRef {
-        self.meta().object_ref(self.kind())
-    }
+/// A Namespace: whether it exists and whether it is being deleted is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its metadata.
+    pub meta: Meta,
 }
 
 /// All objects, by kind and key. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
-    /// Ingresses.
-    pub ingresses: OrdMap<ObjectKey, Arc<Ingress>>,
-    /// IngressClasses.
-    pub ingress_classes: OrdMap<ObjectKey, Arc<IngressClass>>,
-    /// Services.
-    pub services: OrdMap<ObjectKey, Arc<Service>>,
-    /// EndpointSlices.
-    pub endpoint_slices: OrdMap<ObjectKey, Arc<EndpointSlice>>,
-    /// Secrets; also deleted ones whose last good key pair is still served (see [`Objects::delete`]).
-    pub secrets: OrdMap<ObjectKey, Arc<Secret>>,
-    /// ConfigMaps.
-    pub config_maps: OrdMap<ObjectKey, Arc<Meta>>,
-    /// Namespaces.
-    pub namespaces: OrdMap<ObjectKey, Arc<Meta>>,
+    /// The objects of each kind; also deleted Secrets whose last good key pair is still served (see [`Objects::delete`]).
+    by_kind: BTreeMap<Kind, OrdMap<ObjectKey, Object>>,
     /// Whether the operator wrote the objects, and not tenants: then endpoints may be on Envoy's own machine.
     pub from_operator: bool,
     /// Service and name of each EndpointSlice.
@@ -352,9 +251,9 @@ impl Objects {
     /// certificate authorities. An expired pair is served if the one before does not last longer: that does not depend on
     /// when it arrived. An object of which nothing can be decoded leaves the version before in use.
     pub fn apply(&mut self, object: Object) -> bool {
-        if let Object::Misencoded(found) = object {
+        if let Some(found) = object.get::<Misencoded>() {
             let readable = found.readable.clone();
-            self.misencoded.insert((found.kind, found.meta.key.clone()), found);
+            self.misencoded.insert((found.kind, found.meta.key.clone()), Arc::new(found.clone()));
             return readable.is_some_and(|object| self.put(object));
         }
         self.forget_encoding(object.kind(), &object.meta().key);
@@ -362,20 +261,30 @@ impl Objects {
     }
 
     fn put(&mut self, object: Object) -> bool {
-        match object {
-            Object::Ingress(object) => {
-                let before = self.ingresses.insert(object.meta.key.clone(), object.clone());
-                before.is_none_or(|before| before.meta != object.meta || before.spec != object.spec)
-            }
-            Object::IngressClass(object) => put(&mut self.ingress_classes, object.meta.key.clone(), object),
-            Object::Service(object) => put(&mut self.services, object.meta.key.clone(), object),
-            Object::EndpointSlice(slice) => self.apply_slice(slice),
-            Object::Secret(secret) => self.apply_secret(secret),
-            Object::ConfigMap(meta) => put(&mut self.config_maps, meta.key.clone(), meta),
-            Object::Namespace(meta) => put(&mut self.namespaces, meta.key.clone(), meta),
-            // What is readable of one is no other of these.
-            Object::Misencoded(_) => false,
+        if let Some(slice) = object.get::<EndpointSlice>() {
+            self.enter_slice(&slice.meta.key, slice.service_key());
         }
+        match object.kind() == Kind::SECRET {
+            true => self.apply_secret(object),
+            false => self.insert(object),
+        }
+    }
+
+    /// Inserts an object. Returns whether anything changed that the translation reads.
+    fn insert(&mut self, object: Object) -> bool {
+        let (of_kind, key) = (self.by_kind.entry(object.kind()).or_default(), &object.meta().key);
+        let before = of_kind.get(key);
+        // An equal object stays as it is: its place in the map stays shared with older versions of the map.
+        if before == Some(&object) {
+            return false;
+        }
+        let has_changed = before.is_none_or(|before| !before.is_same_to_translation(&object));
+        of_kind.insert(key.clone(), object);
+        has_changed
+    }
+
+    fn remove(&mut self, kind: Kind, key: &ObjectKey) -> bool {
+        self.by_kind.get_mut(&kind).is_some_and(|of_kind| of_kind.remove(key).is_some())
     }
 
     /// Takes an object away. Returns whether anything changed.
@@ -387,15 +296,13 @@ impl Objects {
     /// a Secret that was gone before the process started is unknown to it.
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
         self.forget_encoding(kind, key);
-        match kind {
-            Kind::Ingress => self.ingresses.remove(key).is_some(),
-            Kind::IngressClass => self.ingress_classes.remove(key).is_some(),
-            Kind::Service => self.services.remove(key).is_some(),
-            Kind::EndpointSlice => self.delete_slice(key),
-            Kind::Secret => self.delete_secret(key),
-            Kind::ConfigMap => self.config_maps.remove(key).is_some(),
-            Kind::Namespace => self.namespaces.remove(key).is_some(),
+        if kind == Kind::SECRET {
+            return self.delete_secret(key);
         }
+        if let Some(service) = self.service_of(key).filter(|_| kind == Kind::ENDPOINT_SLICE) {
+            self.slices_of_services.remove(&(service, key.name.clone()));
+        }
+        self.remove(kind, key)
     }
 
     /// Makes `objects` all that there is of `kind`, as after a list. Objects of other kinds among them are left out.
@@ -407,9 +314,11 @@ impl Objects {
         for gone in self.misencoded_keys(kind).iter().filter(|key| !listed.contains(*key)) {
             self.forget_encoding(kind, gone);
         }
-        for gone in self.refs(kind).into_iter().filter(|(key, _)| !listed.contains(key)) {
-            if self.delete(kind, &gone.0) {
-                changed.push(gone.1);
+        let gone = self.of_kind(kind).values().filter(|object| !listed.contains(&object.meta().key));
+        for gone in gone.map(Object::object_ref).collect::<Vec<_>>() {
+            let key = ObjectKey { namespace: gone.namespace.clone(), name: gone.name.clone() };
+            if self.delete(kind, &key) {
+                changed.push(gone);
             }
         }
         for object in objects.into_iter().filter(|object| object.kind() == kind) {
@@ -425,85 +334,50 @@ impl Objects {
     /// The metadata of an object, also of one of which nothing else can be decoded.
     pub fn meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
         let misencoded = || self.misencoded(kind, key).map(|object| &object.meta);
-        self.decoded_meta(kind, key).or_else(misencoded)
+        self.of_kind(kind).get(key).map(Object::meta).or_else(misencoded)
     }
 
-    fn decoded_meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
-        match kind {
-            Kind::Ingress => self.ingresses.get(key).map(|object| &object.meta),
-            Kind::IngressClass => self.ingress_classes.get(key).map(|object| &object.meta),
-            Kind::Service => self.services.get(key).map(|object| &object.meta),
-            Kind::EndpointSlice => self.endpoint_slices.get(key).map(|object| &object.meta),
-            Kind::Secret => self.secrets.get(key).map(|object| &object.meta),
-            Kind::ConfigMap => self.config_maps.get(key).map(|meta| &**meta),
-            Kind::Namespace => self.namespaces.get(key).map(|meta| &**meta),
-        }
+    /// The objects of `kind`.
+    pub fn of_kind(&self, kind: Kind) -> &OrdMap<ObjectKey, Object> {
+        static NONE: LazyLock<OrdMap<ObjectKey, Object>> = LazyLock::new(OrdMap::default);
+        self.by_kind.get(&kind).unwrap_or(&NONE)
+    }
+
+    /// The object with this key of the kind of `T`.
+    pub fn get<T: Typed>(&self, key: &ObjectKey) -> Option<&T> {
+        self.of_kind(T::KIND).get(key)?.get()
+    }
+
+    /// All objects of the kind of `T`, by key.
+    pub fn all<T: Typed>(&self) -> impl Iterator<Item = &T> {
+        self.of_kind(T::KIND).values().filter_map(Object::get)
     }
 
     /// The Service that an EndpointSlice belongs to.
     pub fn service_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
-        self.endpoint_slices.get(slice).map(|slice| slice.service_key())
+        self.get::<EndpointSlice>(slice).map(EndpointSlice::service_key)
     }
 
     /// The EndpointSlices that belong to a Service, by name.
-    pub fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &Arc<EndpointSlice>> {
+    pub fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &EndpointSlice> {
         let from = self.slices_of_services.range((service.clone(), Arc::from(""))..);
         let names = from.take_while(move |(other, _)| other == service).map(|(_, name)| name.clone());
-        names.filter_map(|name| self.endpoint_slices.get(&ObjectKey { namespace: service.namespace.clone(), name }))
+        names.filter_map(|name| self.get(&ObjectKey { namespace: service.namespace.clone(), name }))
     }
 
     /// How many objects of `kind` there are.
     pub fn count(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Ingress => self.ingresses.len(),
-            Kind::IngressClass => self.ingress_classes.len(),
-            Kind::Service => self.services.len(),
-            Kind::EndpointSlice => self.endpoint_slices.len(),
-            Kind::Secret => self.secrets.len() - self.deleted_secrets.len(),
-            Kind::ConfigMap => self.config_maps.len(),
-            Kind::Namespace => self.namespaces.len(),
-        }
+        let deleted = if kind == Kind::SECRET { self.deleted_secrets.len() } else { 0 };
+        self.of_kind(kind).len() - deleted
     }
 
-    /// Key and reference of every object of `kind`.
-    fn refs(&self, kind: Kind) -> Vec<(ObjectKey, ObjectRef)> {
-        fn of<'a>(kind: Kind, metas: impl Iterator<Item = &'a Meta>) -> Vec<(ObjectKey, ObjectRef)> {
-            metas.map(|meta| (meta.key.clone(), meta.object_ref(kind))).collect()
+    /// Notes that a slice belongs to `service`, and no longer to the Service of before.
+    fn enter_slice(&mut self, slice: &ObjectKey, service: ObjectKey) {
+        if let Some(before) = self.service_of(slice).filter(|before| *before != service) {
+            self.slices_of_services.remove(&(before, slice.name.clone()));
         }
-        match kind {
-            Kind::Ingress => of(kind, self.ingresses.values().map(|object| &object.meta)),
-            Kind::IngressClass => of(kind, self.ingress_classes.values().map(|object| &object.meta)),
-            Kind::Service => of(kind, self.services.values().map(|object| &object.meta)),
-            Kind::EndpointSlice => of(kind, self.endpoint_slices.values().map(|object| &object.meta)),
-            Kind::Secret => of(kind, self.secrets.values().map(|object| &object.meta)),
-            Kind::ConfigMap => of(kind, self.config_maps.values().map(|meta| &**meta)),
-            Kind::Namespace => of(kind, self.namespaces.values().map(|meta| &**meta)),
-        }
+        self.slices_of_services.insert((service, slice.name.clone()));
     }
-
-    fn apply_slice(&mut self, slice: Arc<EndpointSlice>) -> bool {
-        let (key, service) = (slice.meta.key.clone(), slice.service_key());
-        if let Some(before) = self.service_of(&key).filter(|before| *before != service) {
-            self.slices_of_services.remove(&(before, key.name.clone()));
-        }
-        self.slices_of_services.insert((service, key.name.clone()));
-        put(&mut self.endpoint_slices, key, slice)
-    }
-
-    fn delete_slice(&mut self, key: &ObjectKey) -> bool {
-        let Some(slice) = self.endpoint_slices.remove(key) else { return false };
-        self.slices_of_services.remove(&(slice.service_key(), key.name.clone()));
-        true
-    }
-}
-
-/// Puts `object` into `map`, unless an equal one is there already. Returns whether it did.
-fn put<T: PartialEq>(map: &mut OrdMap<ObjectKey, Arc<T>>, key: ObjectKey, object: Arc<T>) -> bool {
-    if map.get(&key).is_some_and(|before| **before == *object) {
-        return false;
-    }
-    map.insert(key, object);
-    true
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: { name: objects, namespace: shop }
 rules:
-- { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets, configmaps], verbs: [list, watch] }
+- { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -135,13 +135,12 @@ async fn an_object_that_is_not_utf_8_harms_no_other() {
 }
 
 /// Kind, `apiVersion`, and path of the collection.
-const KINDS: [(&str, &str, &str); 7] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("Ingress", "networking.k8s.io/v1", INGRESSES),
     ("IngressClass", "networking.k8s.io/v1", "/apis/networking.k8s.io/v1/ingressclasses"),
     ("Service", "v1", "/api/v1/namespaces/attacker/services"),
     ("EndpointSlice", "discovery.k8s.io/v1", "/apis/discovery.k8s.io/v1/namespaces/attacker/endpointslices"),
     ("Secret", "v1", SECRETS),
-    ("ConfigMap", "v1", "/api/v1/namespaces/attacker/configmaps"),
     ("Namespace", "v1", "/api/v1/namespaces"),
 ];
 

@@ -13,11 +13,10 @@ const END: i64 = 2_000_000_000;
 
 /// The Secret `shop/name` with a certificate that ends at `not_after`.
 fn ending_at(name: &str, not_after: i64) -> Object {
-    let Object::Secret(secret) = Object::from(secret(name, &[])) else { panic!("not a Secret") };
-    let mut secret = Secret::clone(&secret);
-    let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
-    secret.pair = Some(Arc::new(pair));
-    Object::Secret(Arc::new(secret))
+    Object::from(secret(name, &[])).with(|secret: &mut Secret| {
+        let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
+        secret.pair = Some(Arc::new(pair));
+    })
 }
 
 fn published() -> Published {
@@ -112,11 +111,11 @@ proptest! {
                 }
                 Step::NoIngress(at) => {
                     let key = ObjectKey::new("shop", &format!("i{at}"));
-                    seen.objects.delete(Kind::Ingress, &key);
+                    seen.objects.delete(Kind::INGRESS, &key);
                     seen.ingresses.remove(&key);
                 }
                 Step::Secret(at, end) => drop(seen.objects.apply(ending_at(&at.to_string(), end))),
-                Step::NoSecret(at) => drop(seen.objects.delete(Kind::Secret, &ObjectKey::new("shop", &at.to_string()))),
+                Step::NoSecret(at) => drop(seen.objects.delete(Kind::SECRET, &ObjectKey::new("shop", &at.to_string()))),
                 Step::Default(at) => {
                     settings.tls.default_secret = at.map(|at| ("shop".to_owned(), at.to_string()));
                 }

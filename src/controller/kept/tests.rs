@@ -59,8 +59,7 @@ impl Replica {
 
 /// The Secret `name` with a pair that nobody else has, valid until `not_after`.
 fn valid(name: &str, not_after: i64) -> Secret {
-    let Object::Secret(secret) = secret(name, &["*.test"]).into() else { unreachable!() };
-    let mut secret = Secret::clone(&secret);
+    let mut secret = Object::from(secret(name, &["*.test"])).get::<Secret>().unwrap().clone();
     let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
     secret.pair = Some(Arc::new(KeyPair { certificate_chain: format!("{name} {not_after}").into(), ..pair }));
     secret
@@ -78,7 +77,7 @@ fn expired(name: &str, not_after: i64) -> Secret {
 }
 
 fn object(secret: Secret) -> Object {
-    Object::Secret(Arc::new(secret))
+    Object::new(secret)
 }
 
 const NAMES: [&str; 5] = ["good", "broken", "deleted", "outlived", "replaced"];
@@ -109,7 +108,7 @@ fn old_replica() -> Replica {
     let mut old = Replica::start(&[site(), secrets.to_vec()].concat(), false);
     old.pass(vec![
         Event::Applied(object(broken("broken"))),
-        Event::Deleted(Kind::Secret, ObjectKey::new("shop", "deleted")),
+        Event::Deleted(Kind::SECRET, ObjectKey::new("shop", "deleted")),
         Event::Applied(object(expired("replaced", 100))),
     ]);
     old
@@ -178,7 +177,7 @@ fn only_what_is_served_is_told() {
     let names =
         |replica: &Replica| replica.told.borrow().kept.iter().map(|kept| kept.key.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(&replica), ["broken", "deleted", "replaced"]);
-    let gone = |name: &str| Event::Deleted(Kind::Ingress, ObjectKey::new("shop", name));
+    let gone = |name: &str| Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", name));
     replica.pass(vec![gone("broken"), gone("deleted")]);
     assert_eq!(names(&replica), ["replaced"]);
 }

@@ -1,20 +1,17 @@
 //! How objects of a kind come over the wire, and how one is decoded: protobuf if the API server has it, else JSON.
 
-use std::sync::Arc;
-
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use lockgate_route::objects::{Kind, Misencoded, Object, ObjectKey};
+use lockgate_route::objects::{Kind, Misencoded, Namespace, Object, ObjectKey};
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::proto::{self, Proto};
-use super::read::{LARGEST, ListMeta};
+use super::read::LARGEST;
 use crate::source::decode::{Decode, meta};
 
 /// An object, reduced to what is read of it.
@@ -24,7 +21,7 @@ pub struct Item {
     pub key: ObjectKey,
     /// `metadata.resourceVersion`.
     pub version: String,
-    /// What is read of it, if anything. [`Object::Misencoded`] if something cannot be decoded.
+    /// What is read of it, if anything. [`Misencoded`] if something cannot be decoded.
     pub object: Option<Object>,
 }
 
@@ -42,6 +39,8 @@ pub struct Form {
 
 /// Whole objects.
 const WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
+/// Whole objects of a CustomResourceDefinition.
+const JSON: &str = "application/json";
 /// Their metadata only.
 const METADATA: [&str; 2] = [
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
@@ -51,7 +50,7 @@ const METADATA: [&str; 2] = [
 ];
 
 /// The kinds that are read as whole objects.
-pub trait Wire: Decode + DeserializeOwned + k8s_openapi::Metadata<Ty = ObjectMeta> {
+pub trait Wire: Decode + DeserializeOwned {
     /// The message with the fields that are read.
     type Proto: Proto<Self>;
 }
@@ -87,25 +86,22 @@ impl Form {
         }
     }
 
-    /// The metadata of ConfigMaps.
-    pub fn config_maps() -> Self {
-        const KIND: Kind = Kind::ConfigMap;
-        Self {
-            accept: METADATA,
-            proto: |bytes| from_proto::<proto::Partial, _>(bytes, KIND, |metadata| partial(metadata, KIND)),
-            too_large: |bytes| too_large(&bytes, KIND),
-            json: |text| from_json(text, KIND, |Partial { metadata }| partial(metadata, KIND)),
-        }
+    /// Objects of a CustomResourceDefinition, which the API server has in JSON only.
+    pub fn custom<K: Decode + DeserializeOwned>() -> Self {
+        // It answers 406 or JSON if asked for protobuf, so these two are never called.
+        let never =
+            |bytes: Bytes| misencoded(proto::identity(&bytes), K::KIND, (String::new(), "in protobuf".into()), None);
+        Self { accept: [JSON; 2], proto: never, too_large: never, json: |text| from_json::<K>(text, K::KIND, whole) }
     }
 
     /// The metadata of Namespaces.
     pub fn namespaces() -> Self {
-        const KIND: Kind = Kind::Namespace;
+        const KIND: Kind = Kind::NAMESPACE;
         Self {
             accept: METADATA,
-            proto: |bytes| from_proto::<proto::Partial, _>(bytes, KIND, |metadata| partial(metadata, KIND)),
+            proto: |bytes| from_proto::<proto::Partial, _>(bytes, KIND, namespace),
             too_large: |bytes| too_large(&bytes, KIND),
-            json: |text| from_json(text, KIND, |Partial { metadata }| partial(metadata, KIND)),
+            json: |text| from_json(text, KIND, |Partial { metadata }| namespace(metadata)),
         }
     }
 }
@@ -119,14 +115,12 @@ struct Partial {
 /// Identity and what is read of an object.
 type Read = (ObjectMeta, Option<Object>);
 
-fn whole<K: Wire>(object: K) -> Read {
+fn whole<K: Decode>(object: K) -> Read {
     (head(object.metadata()), object.decode())
 }
 
-fn partial(metadata: ObjectMeta, kind: Kind) -> Read {
-    let head = head(&metadata);
-    let meta = Arc::new(meta(metadata, kind));
-    (head, Some(if kind == Kind::Namespace { Object::Namespace(meta) } else { Object::ConfigMap(meta) }))
+fn namespace(metadata: ObjectMeta) -> Read {
+    (head(&metadata), Some(Object::new(Namespace { meta: meta(metadata, Kind::NAMESPACE) })))
 }
 
 /// What identifies an object and its version.
@@ -204,7 +198,7 @@ pub fn json_identity(text: &str) -> ObjectMeta {
 fn misencoded(head: ObjectMeta, kind: Kind, (field, message): (String, String), readable: Option<Object>) -> Item {
     let meta = meta(head.clone(), kind);
     let object = Misencoded { kind, meta, field, message, readable };
-    item(&head, Some(Object::Misencoded(Arc::new(object))))
+    item(&head, Some(Object::new(object)))
 }
 
 fn item(head: &ObjectMeta, object: Option<Object>) -> Item {
@@ -212,23 +206,6 @@ fn item(head: &ObjectMeta, object: Option<Object>) -> Item {
     // The object's own key: its texts are shared.
     let key = object.as_ref().map_or_else(|| ObjectKey::new(namespace, name), |object| object.meta().key.clone());
     Item { key, version: head.resource_version.clone().unwrap_or_default(), object }
-}
-
-/// The metadata and the items of a list in JSON.
-pub fn json_list(text: &str, form: &Form) -> serde_json::Result<(ListMeta, Vec<Item>)> {
-    #[derive(Deserialize)]
-    struct List<'a> {
-        #[serde(default)]
-        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta,
-        #[serde(borrow)]
-        items: Option<Vec<&'a RawValue>>,
-    }
-    let List { metadata, items } = serde_json::from_str::<List<'_>>(text)?;
-    let meta = ListMeta {
-        version: metadata.resource_version.unwrap_or_default(),
-        rest: metadata.continue_.unwrap_or_default(),
-    };
-    Ok((meta, items.unwrap_or_default().into_iter().map(|item| (form.json)(item.get())).collect()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use lockgate_route::objects::Kind;
 
-use super::plural;
 use crate::metrics::Metrics;
 
 /// How often the age is checked.
@@ -38,7 +37,7 @@ impl Freshness {
         self.publish(now);
         if self.warned.is_some() && self.age(now).is_some_and(|age| age < STALE) {
             self.warned = None;
-            tracing::info!(kind = self.kind.as_str(), "{} are watched again", plural(self.kind));
+            tracing::info!(kind = self.kind.as_str(), "{} are watched again", self.kind.resource());
         }
     }
 
@@ -49,7 +48,7 @@ impl Freshness {
             return;
         }
         self.warned = Some(now);
-        let (kind, plural, minutes) = (self.kind.as_str(), plural(self.kind), age.as_secs() / 60);
+        let (kind, plural, minutes) = (self.kind.as_str(), self.kind.resource(), age.as_secs() / 60);
         tracing::error!(
             kind,
             "no news of {plural} for {minutes} minutes: their changes are not served; check the errors above and the API server"
@@ -86,7 +85,7 @@ mod tests {
     #[test]
     fn the_watch_that_has_waited_longest_decides() {
         let (metrics, start) = (Metrics::default(), Instant::now());
-        let mut freshness = Freshness::new(Kind::Secret, 2, metrics.clone(), start);
+        let mut freshness = Freshness::new(Kind::SECRET, 2, metrics.clone(), start);
         assert!(shown(&metrics) <= 1);
         freshness.succeeded(0, start + Duration::from_secs(400));
         assert!((400..=402).contains(&shown(&metrics)), "{}", shown(&metrics));
@@ -98,7 +97,7 @@ mod tests {
     fn a_watch_without_progress_is_logged_once_in_a_while() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut freshness = Freshness::new(Kind::Secret, 1, Metrics::default(), start);
+        let mut freshness = Freshness::new(Kind::SECRET, 1, Metrics::default(), start);
         let mut warned = Vec::new();
         for seconds in [30, 599, 600, 630, 1199, 1200] {
             freshness.check(after(seconds));
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn without_a_watch_there_is_nothing_to_wait_for() {
         let (metrics, start) = (Metrics::default(), Instant::now());
-        let mut freshness = Freshness::new(Kind::Secret, 0, metrics.clone(), start);
+        let mut freshness = Freshness::new(Kind::SECRET, 0, metrics.clone(), start);
         freshness.check(start + STALE);
         assert!(freshness.warned.is_none() && !metrics.encode().contains("kind=\"Secret\""));
     }

@@ -1,11 +1,12 @@
 //! Makes the events of a kind of what its watches tell, of which there may be one for each namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 
 use super::watch::Arrival;
-use super::{Told, describe, is_expired, origin};
+use super::{Told, describe, is_expired, origin, status_code};
 use crate::source::Event;
 
 /// Makes one list of the lists of several watches of a kind.
@@ -23,7 +24,14 @@ struct State {
     /// Until all watches are listed: the objects. Empty from then on, if it is the only watch.
     held: BTreeMap<ObjectKey, Option<Object>>,
     listed: bool,
+    /// Since when the API server has not known the kind, without another answer in between.
+    absent_since: Option<Instant>,
+    /// Whether the kind counts as absent.
+    is_absent: bool,
 }
+
+/// How long objects stay that were listed after the API server no longer knows their kind.
+const ABSENT_FOR: Duration = Duration::from_secs(30);
 
 impl Merge {
     pub fn new(kind: Kind, watches: usize) -> Self {
@@ -41,8 +49,19 @@ impl Merge {
                 if is_expired(&error) {
                     return Vec::new();
                 }
+                if kind.info().optional && status_code(&error) == Some(404) {
+                    return self.absent(i, Instant::now());
+                }
+                if let Some(watch) = self.watches.get_mut(i) {
+                    watch.absent_since = None;
+                }
                 self.faulty.insert(i);
-                return vec![Event::Fault { origin: origin(kind), message: describe(kind, &error, wait) }];
+                let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, &error, wait) }];
+                // Nothing waits for a kind that a cluster may lack. A list that was complete before stays.
+                if kind.info().optional && status_code(&error) == Some(403) && !self.is_listed(i) {
+                    events.extend(self.list_ended(i, BTreeMap::new()));
+                }
+                return events;
             }
         };
         let mut events = Vec::new();
@@ -62,20 +81,16 @@ impl Merge {
             }
             Arrival::ListEnded => {
                 let list = watch.list.take().unwrap_or_default();
-                watch.listed = true;
-                if single {
-                    self.listed = true;
-                    events.push(Event::Listed(kind, list.into_values().collect()));
-                } else if self.listed {
-                    // One namespace of several: told as the difference.
-                    let gone = watch.held.keys().filter(|key| !list.contains_key(key));
-                    events.extend(gone.map(|key| Event::Deleted(kind, key.clone())));
-                    watch.held = list.keys().map(|key| (key.clone(), None)).collect();
-                    events.extend(list.into_values().map(Event::Applied));
-                } else {
-                    watch.held = list.into_iter().map(|(key, object)| (key, Some(object))).collect();
-                    events.extend(self.first_list());
+                watch.absent_since = None;
+                if std::mem::take(&mut watch.is_absent) {
+                    let (resource, version) = (kind.resource(), kind.info().version);
+                    tracing::info!(
+                        kind = kind.as_str(),
+                        version,
+                        "{resource} are installed: they are served from now on"
+                    );
                 }
+                events.extend(self.list_ended(i, list));
             }
             Arrival::Applied(key, Some(object)) => {
                 let keep = (!self.listed).then(|| object.clone());
@@ -94,6 +109,53 @@ impl Merge {
             }
         }
         events
+    }
+
+    /// The events when the list of watch `i` is complete.
+    fn list_ended(&mut self, i: usize, list: BTreeMap<ObjectKey, Object>) -> Vec<Event> {
+        let (kind, single) = (self.kind, self.watches.len() == 1);
+        let Some(watch) = self.watches.get_mut(i) else { return Vec::new() };
+        watch.listed = true;
+        if single {
+            self.listed = true;
+            return vec![Event::Listed(kind, list.into_values().collect())];
+        }
+        if self.listed {
+            // One namespace of several: told as the difference.
+            let gone = watch.held.keys().filter(|key| !list.contains_key(key));
+            let mut events: Vec<Event> = gone.map(|key| Event::Deleted(kind, key.clone())).collect();
+            watch.held = list.keys().map(|key| (key.clone(), None)).collect();
+            events.extend(list.into_values().map(Event::Applied));
+            return events;
+        }
+        watch.held = list.into_iter().map(|(key, object)| (key, Some(object))).collect();
+        self.first_list().into_iter().collect()
+    }
+
+    /// The events when the API server does not know the kind. Its objects are gone with its CustomResourceDefinition, but
+    /// an API server that starts does not know it either for a moment: objects that are served stay for [`ABSENT_FOR`].
+    pub(super) fn absent(&mut self, i: usize, now: Instant) -> Vec<Event> {
+        let resource = self.kind.resource();
+        let Some(watch) = self.watches.get_mut(i) else { return Vec::new() };
+        let since = *watch.absent_since.get_or_insert(now);
+        if watch.is_absent || (watch.listed && now.saturating_duration_since(since) < ABSENT_FOR) {
+            return Vec::new();
+        }
+        watch.is_absent = true;
+        tracing::info!(
+            kind = self.kind.as_str(),
+            "{resource} are not installed in this cluster: nothing waits for them"
+        );
+        self.list_ended(i, BTreeMap::new())
+    }
+
+    /// Whether the API server does not know the kind, as far as watch `i` has seen.
+    pub fn is_absent(&self, i: usize) -> bool {
+        self.watches.get(i).is_some_and(|watch| watch.is_absent)
+    }
+
+    fn is_listed(&self, i: usize) -> bool {
+        self.watches.get(i).is_some_and(|watch| watch.listed)
     }
 
     /// The list of all watches, once each has its own.

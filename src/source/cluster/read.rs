@@ -23,8 +23,11 @@ pub enum Malformed {
     /// It is not in the form that it says.
     #[error("the answer is not valid protobuf")]
     NotProtobuf,
-    /// A watch event is too large to be read.
-    #[error("a watch event is larger than {} MiB", LARGEST >> 20)]
+    /// The same of JSON.
+    #[error("the answer is not a list in JSON")]
+    NotJson,
+    /// A watch event, or an item of a list in JSON, is too large to be read.
+    #[error("a watch event or an item is larger than {} MiB", LARGEST >> 20)]
     TooLarge,
     /// It is not clear which object has changed.
     #[error("a watch event has no readable type, or its object has no readable name")]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
 use kube::client::Body;
-use lockgate_route::objects::{Meta, Object, ObjectKey};
+use lockgate_route::objects::{KindInfo, Meta, Namespace, Object, ObjectKey};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tower::service_fn;
@@ -24,7 +24,7 @@ fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arri
         terminating: false,
         annotations: BTreeMap::new(),
     };
-    arrival(key, Some(Object::ConfigMap(Arc::new(meta))))
+    arrival(key, Some(Object::new(Namespace { meta })))
 }
 
 fn item(name: &str) -> Arrival {
@@ -58,7 +58,7 @@ fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) ->
 
 #[test]
 fn a_list_is_told_as_a_whole_and_then_every_change() {
-    let mut merge = Merge::new(Kind::ConfigMap, 1);
+    let mut merge = Merge::new(Kind::NAMESPACE, 1);
     let list = [Arrival::ListStarted, item("b"), item("a"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, list), ["listed a b"]);
     let nothing_read = Arrival::Applied(ObjectKey::new("shop", "a"), None);
@@ -72,7 +72,7 @@ fn a_list_is_told_as_a_whole_and_then_every_change() {
 
 #[test]
 fn several_namespaces_are_listed_when_the_last_of_them_is() {
-    let mut merge = Merge::new(Kind::ConfigMap, 2);
+    let mut merge = Merge::new(Kind::NAMESPACE, 2);
     let first = [Arrival::ListStarted, item("a"), Arrival::ListEnded, applied("b")];
     assert_eq!(tell(&mut merge, 0, first), [""; 0]);
     assert_eq!(tell(&mut merge, 0, [deleted("a")]), [""; 0]);
@@ -121,7 +121,7 @@ async fn a_refused_list_is_told_and_tried_again() {
         match event {
             Event::Listed(kind, objects) => {
                 listed.insert(kind);
-                assert_eq!(objects.len(), usize::from(kind == Kind::Ingress));
+                assert_eq!(objects.len(), usize::from(kind == Kind::INGRESS));
             }
             other => told.extend(names(&[other])),
         }
@@ -154,4 +154,50 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
     let forbidden = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
     let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(forbidden));
     assert_eq!(bounded(&forbidden, Duration::from_secs(25)), Duration::from_secs(25));
+}
+
+/// A kind that a cluster may lack.
+const WIDGET: Kind = Kind::new(&INFO);
+const INFO: KindInfo =
+    KindInfo { name: "Widget", group: "example.com", plural: "widgets", optional: true, ..*Kind::INGRESS.info() };
+
+fn failed(code: u16) -> Told {
+    let status = kube::core::Status::failure("no", "Reason").with_code(code).boxed();
+    Err((watcher::Error::InitialListFailed(kube::Error::Api(status)), Duration::from_secs(1)))
+}
+
+#[test]
+fn nothing_waits_for_a_kind_that_is_not_installed() {
+    let mut merge = Merge::new(WIDGET, 1);
+    assert_eq!(names(&merge.take(0, failed(404))), ["listed "]);
+    assert!(merge.is_absent(0));
+    assert!(merge.take(0, failed(404)).is_empty(), "once");
+    // Its CustomResourceDefinition is created.
+    assert_eq!(tell(&mut merge, 0, [Arrival::ListStarted, item("a"), Arrival::ListEnded]), ["listed a"]);
+    assert!(!merge.is_absent(0));
+    assert_eq!(tell(&mut merge, 0, [applied("b")]), ["applied b"]);
+    let mut required = Merge::new(Kind::INGRESS, 1);
+    assert!(names(&required.take(0, failed(404)))[0].starts_with("Ingress *: cannot list"));
+}
+
+#[test]
+fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
+    let mut merge = Merge::new(WIDGET, 1);
+    let listed = [Arrival::ListStarted, item("a"), Arrival::ListEnded];
+    assert_eq!(tell(&mut merge, 0, listed), ["listed a"]);
+    let start = Instant::now();
+    assert!(merge.absent(0, start).is_empty() && merge.absent(0, start + Duration::from_secs(29)).is_empty());
+    // Another answer in between: the API server had only started.
+    assert_eq!(names(&merge.take(0, failed(500))).len(), 1);
+    assert!(merge.absent(0, start + Duration::from_secs(40)).is_empty());
+    assert_eq!(names(&merge.absent(0, start + Duration::from_secs(70))), ["listed "]);
+}
+
+#[test]
+fn nothing_waits_for_an_optional_kind_that_is_forbidden() {
+    let mut merge = Merge::new(WIDGET, 2);
+    assert!(tell(&mut merge, 1, [Arrival::ListStarted, item("a"), Arrival::ListEnded]).is_empty());
+    let told = names(&merge.take(0, failed(403)));
+    assert!(told[0].starts_with("Widget *: cannot list widgets.example.com") && told[1] == "listed a", "{told:?}");
+    assert_eq!(names(&merge.take(0, failed(403))).len(), 1);
 }

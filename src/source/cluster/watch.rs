@@ -8,7 +8,6 @@
 //! lead to a new list: a watch never resumes where it has just failed for its content.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::form::{self, Form, Item};
+use super::json::JsonListReader;
 use super::proto::{self, lossy};
 use super::read::{self, LARGEST, ListReader, Malformed, Next};
 
@@ -183,10 +183,7 @@ impl Target {
         if proto {
             return Ok(Listing::Proto(ListReader::default(), body));
         }
-        let bytes = body.rest().await?;
-        let text = String::from_utf8_lossy(&bytes);
-        let (meta, items) = form::json_list(&text, &self.form).map_err(kube::Error::SerdeError)?;
-        Ok(Listing::Json(items.into(), meta))
+        Ok(Listing::Json(JsonListReader::default(), body))
     }
 
     async fn follow(&self, version: &str) -> kube::Result<Watching> {
@@ -290,7 +287,7 @@ impl Reading {
 /// The answer to a list.
 enum Listing {
     Proto(ListReader, Reading),
-    Json(VecDeque<Item>, read::ListMeta),
+    Json(JsonListReader, Reading),
 }
 
 enum Listed {
@@ -300,19 +297,25 @@ enum Listed {
 
 impl Listing {
     async fn next(&mut self, form: &Form) -> kube::Result<Listed> {
-        let (reader, body) = match self {
-            Self::Json(items, meta) => {
-                return Ok(items.pop_front().map_or_else(|| Listed::End(std::mem::take(meta)), Listed::Item));
-            }
-            Self::Proto(reader, body) => (reader, body),
-        };
         loop {
-            match reader.next(&mut body.buffer, body.ended).map_err(malformed)? {
-                Next::Item(bytes) => return Ok(Listed::Item((form.proto)(bytes))),
+            let (next, body) = match self {
+                Self::Json(reader, body) => (reader.next(&mut body.buffer, body.ended), body),
+                Self::Proto(reader, body) => (reader.next(&mut body.buffer, body.ended), body),
+            };
+            let next = next.map_err(malformed)?;
+            match next {
+                Next::Item(bytes) => return Ok(Listed::Item(self.decode(bytes, form))),
                 Next::TooLarge(bytes) => return Ok(Listed::Item((form.too_large)(bytes))),
                 Next::More => body.more().await?,
                 Next::End(meta) => return Ok(Listed::End(meta)),
             }
+        }
+    }
+
+    fn decode(&self, item: Bytes, form: &Form) -> Item {
+        match self {
+            Self::Json(..) => (form.json)(&String::from_utf8_lossy(&item)),
+            Self::Proto(..) => (form.proto)(item),
         }
     }
 }

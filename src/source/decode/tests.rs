@@ -3,13 +3,14 @@
 use serde_json::json;
 
 use super::*;
+use crate::source::kinds::ROWS;
 
 fn decoded(value: Value) -> Object {
-    from_value(value).unwrap().unwrap()
+    from_value(value, &ROWS).unwrap().unwrap()
 }
 
 fn fault(value: Value) -> String {
-    from_value(value).unwrap_err().to_string()
+    from_value(value, &ROWS).unwrap_err().to_string()
 }
 
 #[test]
@@ -37,19 +38,18 @@ fn metadata_is_cut_down_and_filled_in() {
 
 #[test]
 fn a_service_has_the_defaults_of_the_api_server() {
-    let Object::Service(service) = decoded(json!({
+    let service = decoded(json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "cart", "namespace": "shop"},
         "spec": {"ports": [{"port": 80, "appProtocol": "kubernetes.io/h2c"}], "externalName": "ignored"},
-    })) else {
-        panic!("not a Service")
-    };
+    }));
+    let service: &Service = service.get().unwrap();
     assert_eq!(service.external_name, None);
     assert_eq!((&*service.ports[0].protocol, &*service.ports[0].name), ("TCP", ""));
 }
 
 #[test]
 fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
-    let Object::EndpointSlice(slice) = decoded(json!({
+    let slice = decoded(json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "cart"}},
         "ports": [{"name": "http", "port": 8080}, {"port": 53, "protocol": "UDP"}, {"name": "all"}],
@@ -58,9 +58,8 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
             {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
             {"addresses": ["10.0.0.3"], "conditions": {"ready": false, "serving": true, "terminating": true}},
         ],
-    })) else {
-        panic!("not an EndpointSlice")
-    };
+    }));
+    let slice: &EndpointSlice = slice.get().unwrap();
     assert_eq!(&*slice.service, "cart");
     assert_eq!(slice.ports, [("http".into(), Some(8080)), ("all".into(), None)]);
     let states: Vec<_> = slice.endpoints.iter().map(|e| (&*e.address, e.ready, e.serving, e.terminating)).collect();
@@ -74,25 +73,24 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
 fn secrets_are_checked_and_others_dropped() {
     let (crt, key) = (include_str!("../secret/tests/p256.crt"), include_str!("../secret/tests/p256-sec1.key"));
     let secret = |kind: &str, data: Value| {
-        from_value(json!({
+        let value = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"}, "type": kind, "stringData": data,
-        }))
-        .unwrap()
+        });
+        let object = from_value(value, &ROWS).unwrap();
+        object.map(|object| object.get::<Secret>().unwrap().clone())
     };
-    let Some(Object::Secret(good)) = secret("kubernetes.io/tls", json!({"tls.crt": crt, "tls.key": key})) else {
-        panic!("not a Secret")
-    };
+    let good = secret("kubernetes.io/tls", json!({"tls.crt": crt, "tls.key": key})).unwrap();
     assert_eq!((good.pair.as_ref().unwrap().names.as_slice(), &good.fault), (["a.test".to_string()].as_slice(), &None));
-    let Some(Object::Secret(half)) = secret("Opaque", json!({"tls.crt": crt})) else { panic!("not a Secret") };
+    let half = secret("Opaque", json!({"tls.crt": crt})).unwrap();
     assert_eq!((&half.pair, half.fault.as_deref()), (&None, Some("data[\"tls.key\"] is missing")));
     assert_eq!((&half.authorities, half.authorities_fault.as_deref()), (&None, Some("data[\"ca.crt\"] is missing")));
-    let Some(Object::Secret(issuer)) = secret("Opaque", json!({"ca.crt": crt})) else { panic!("not a Secret") };
+    let issuer = secret("Opaque", json!({"ca.crt": crt})).unwrap();
     assert_eq!((issuer.authorities.as_deref(), &issuer.authorities_fault), (Some(crt), &None));
     let all = json!({"ca.crt": crt, "tls.crt": crt, "tls.key": key});
-    let Some(Object::Secret(all)) = secret("kubernetes.io/tls", all) else { panic!("not a Secret") };
+    let all = secret("kubernetes.io/tls", all).unwrap();
     assert_eq!((&all.pair, &all.fault), (&good.pair, &None));
     assert!(Arc::ptr_eq(all.authorities.as_ref().unwrap(), issuer.authorities.as_ref().unwrap()), "not shared");
-    let Some(Object::Secret(bad)) = secret("", json!({"ca.crt": key})) else { panic!("not a Secret") };
+    let bad = secret("", json!({"ca.crt": key})).unwrap();
     let told = "data[\"ca.crt\"]: a private key is in it; it belongs into data[\"tls.key\"]";
     assert_eq!((&bad.authorities, bad.authorities_fault.as_deref()), (&None, Some(told)));
     assert_eq!(secret("Opaque", json!({"password": "x"})), None);
@@ -102,7 +100,8 @@ fn secrets_are_checked_and_others_dropped() {
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cert"},
         "data": {"tls.crt": "aGVs\nbG8=\n", "tls.key": ""},
     });
-    let Object::Secret(secret) = decoded(broken_lines) else { panic!("not a Secret") };
+    let secret = decoded(broken_lines);
+    let secret: &Secret = secret.get().unwrap();
     assert_eq!(secret.fault.as_deref(), Some("data[\"tls.crt\"]: no PEM block \"CERTIFICATE\" in it"));
 }
 
@@ -133,7 +132,7 @@ fn faults_name_the_field_and_the_object() {
 
 #[test]
 fn other_kinds_are_ignored_and_lists_are_flattened() {
-    assert_eq!(from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment"})).unwrap(), None);
+    assert_eq!(from_value(json!({"apiVersion": "apps/v1", "kind": "Deployment"}), &ROWS).unwrap(), None);
     let item = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [
         item("a"), {"apiVersion": "v1", "kind": "NamespaceList", "items": [item("b")]},

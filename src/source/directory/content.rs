@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::tree::{Content, Parsed};
 use crate::source::decode::{flatten, from_value, join};
+use crate::source::kinds::ROWS;
 use crate::source::yaml::documents;
 use crate::source::{Event, resources};
 
@@ -42,7 +43,7 @@ impl Content for Object {
             };
             for (outer, value) in flatten(value) {
                 let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned();
-                match from_value(value) {
+                match from_value(value, &ROWS) {
                     Ok(Some(object)) => parsed.items.push(object),
                     Ok(None) => {
                         tracing::debug!(file = path, document = document.index, kind, "this object is not read");

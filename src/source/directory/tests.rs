@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use lockgate_route::objects::{Kind, Objects};
+use lockgate_route::objects::{Kind, Objects, Service};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -68,8 +68,7 @@ impl Lab {
 
     fn services(&self) -> Vec<String> {
         self.objects
-            .services
-            .values()
+            .all::<Service>()
             .map(|service| format!("{}:{}", service.meta.key.name, service.ports[0].port))
             .collect()
     }

@@ -4,6 +4,7 @@ use fuzzing::Random;
 use serde_json::Value;
 
 use super::documents;
+use crate::source::kinds::ROWS;
 use crate::source::{decode, resources};
 
 /// What aliases may add to a file, twice: a document holds its values and their lines.
@@ -112,7 +113,7 @@ fn fuzz_yaml() {
             good += 1;
             total += weight(value);
             for (path, value) in decode::flatten(value.clone()) {
-                match decode::from_value(value) {
+                match decode::from_value(value, &ROWS) {
                     Ok(object) => objects += usize::from(object.is_some()),
                     Err(fault) => {
                         let fault = document.fault(&decode::join(&path, &fault.path), fault.message);

@@ -62,7 +62,7 @@ impl Notice {
             note: some(cut(&self.note, NOTE)),
             reason: some(self.reason),
             regarding: Some(ObjectReference {
-                api_version: some(api_version(self.object.kind)),
+                api_version: some(&api_version(self.object.kind)),
                 kind: some(self.object.kind),
                 namespace: some(&self.object.namespace),
                 name: some(&self.object.name),
@@ -124,12 +124,8 @@ fn reporting(controller: &str) -> String {
 }
 
 /// The API version of a kind that is watched.
-fn api_version(kind: &str) -> &'static str {
-    match Kind::ALL.into_iter().find(|known| known.as_str() == kind) {
-        Some(Kind::Ingress | Kind::IngressClass) => "networking.k8s.io/v1",
-        Some(Kind::EndpointSlice) => "discovery.k8s.io/v1",
-        Some(Kind::Service | Kind::Secret | Kind::ConfigMap | Kind::Namespace) | None => "v1",
-    }
+fn api_version(kind: &str) -> String {
+    Kind::ALL.into_iter().find(|known| known.as_str() == kind).map_or_else(|| "v1".to_owned(), Kind::api_version)
 }
 
 #[cfg(test)]

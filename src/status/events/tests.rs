@@ -39,7 +39,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
             annotations: BTreeMap::new(),
         };
         let (spec, status) = (IngressSpec::default(), IngressStatus::default());
-        inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec, status })));
+        inspection.objects.apply(Object::new(Ingress { meta, spec, status }));
     }
     Arc::new(inspection)
 }

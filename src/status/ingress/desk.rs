@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
-use lockgate_route::objects::{Ingress, ObjectKey};
+use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use tokio::time::Instant;
 
 use crate::inspection::{Inspection, Published, changed};
@@ -136,14 +136,14 @@ impl Desk {
             }
         }
         let mut keys: BTreeSet<&ObjectKey> =
-            changed(&before.objects.ingresses, &inspection.objects.ingresses).collect();
+            changed(before.objects.of_kind(Kind::INGRESS), inspection.objects.of_kind(Kind::INGRESS)).collect();
         keys.extend(changed(&before.ingresses, &inspection.ingresses));
         if all {
-            keys.extend(inspection.objects.ingresses.keys());
+            keys.extend(inspection.objects.of_kind(Kind::INGRESS).keys());
         }
         for key in keys {
             let ours = inspection.ingresses.get(key);
-            match inspection.objects.ingresses.get(key) {
+            match inspection.objects.get::<Ingress>(key) {
                 Some(ingress) => {
                     if ours.is_some() {
                         self.left.remove(key);
@@ -268,7 +268,7 @@ impl Desk {
     pub fn start(&mut self, now: Instant) -> Option<Write> {
         while let Some((at, key)) = self.agenda.first().filter(|(at, _)| *at <= now).cloned() {
             self.agenda.remove(&(at, key.clone()));
-            let ingress = self.inspection.objects.ingresses.get(&key);
+            let ingress = self.inspection.objects.get::<Ingress>(&key);
             let (Some(task), Some(ingress)) = (self.open.get_mut(&key), ingress) else { continue };
             let version = ingress.status.version.clone();
             let envoys = match &task.state {
@@ -336,7 +336,7 @@ impl Desk {
         self.agenda.insert((at, write.key.clone()));
         // The watch may have been quicker than the answer, and what was withdrawn is withdrawn once.
         let inspection = self.inspection.clone();
-        if let Some(ingress) = inspection.objects.ingresses.get(&write.key) {
+        if let Some(ingress) = inspection.objects.get::<Ingress>(&write.key) {
             self.look_at(&write.key, ingress, inspection.ingresses.get(&write.key), now);
         }
         self.file(&write.key);

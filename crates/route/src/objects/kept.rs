@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::secrets::DELETED_SECRETS;
-use super::{Meta, ObjectKey, Objects, SECRET_DELETED, Secret};
+use super::{Meta, Object, ObjectKey, Objects, SECRET_DELETED, Secret};
 use crate::model::KeyPair;
 
 /// The last good content of one Secret.
@@ -39,7 +39,7 @@ fn outranks(new: &KeyPair, known: Option<&Arc<KeyPair>>) -> bool {
 impl Objects {
     /// Returns the last good content that is served of the Secrets that no longer have it, by key.
     pub fn kept(&self) -> impl Iterator<Item = Kept> {
-        self.kept_secrets.iter().filter_map(|key| Kept::of(self.secrets.get(key)?))
+        self.kept_secrets.iter().filter_map(|key| Kept::of(self.get::<Secret>(key)?))
     }
 
     /// Takes over the last good content that another replica has. Returns whether anything changed.
@@ -47,11 +47,11 @@ impl Objects {
     /// Only what the Secret itself does not give is taken. A Secret that does not exist counts as deleted, if there is
     /// room for one more: a replica does not drop what it knows itself.
     pub fn adopt(&mut self, kept: &Kept) -> bool {
-        let known = self.secrets.get(&kept.key);
+        let known = self.get::<Secret>(&kept.key);
         if known.is_none() && self.deleted_secrets.len() >= DELETED_SECRETS {
             return false;
         }
-        let mut secret = known.map_or_else(|| unknown(&kept.key), |secret| Secret::clone(secret));
+        let mut secret = known.map_or_else(|| unknown(&kept.key), Secret::clone);
         let pair = kept.pair.as_ref().filter(|new| secret.fault.is_some() && outranks(new, secret.pair.as_ref()));
         let authorities = kept.authorities.as_ref().filter(|new| {
             let is_greater = secret.authorities.as_ref().is_none_or(|known| *new > known);
@@ -65,14 +65,14 @@ impl Objects {
         }
         secret.pair = pair.cloned().or(secret.pair);
         secret.authorities = authorities.cloned().or(secret.authorities);
-        self.secrets.insert(kept.key.clone(), Arc::new(secret));
+        self.insert(Object::new(secret));
         self.note_kept(&kept.key);
         true
     }
 
     /// Notes whether the Secret `key` is served by its last good content, after a change of it.
     pub(super) fn note_kept(&mut self, key: &ObjectKey) {
-        match self.secrets.get(key).and_then(|secret| Kept::of(secret)) {
+        match self.get::<Secret>(key).and_then(Kept::of) {
             Some(_) => self.kept_secrets.insert(key.clone()),
             None => self.kept_secrets.remove(key),
         };

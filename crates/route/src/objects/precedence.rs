@@ -1,6 +1,6 @@
 //! The order in which conflicts between objects are decided.
 
-use super::{Meta, ObjectKey, Objects};
+use super::{Meta, Namespace, ObjectKey, Objects};
 
 /// The rank of an object in every conflict: the lesser one wins.
 ///
@@ -30,6 +30,6 @@ impl Objects {
     /// without the other, so the metadata is enough.
     pub fn is_terminating(&self, namespace: &str) -> bool {
         !namespace.is_empty()
-            && self.namespaces.get(&ObjectKey::new("", namespace)).is_some_and(|namespace| namespace.terminating)
+            && self.get::<Namespace>(&ObjectKey::new("", namespace)).is_some_and(|namespace| namespace.meta.terminating)
     }
 }

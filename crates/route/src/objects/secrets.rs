@@ -1,8 +1,9 @@
 //! Secrets as they come and go: the last good content of each stays, and a certificate is served when its time has come.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{KeyPair, ObjectKey, Objects, SECRET_DELETED, Secret, put};
+use super::{KeyPair, Kind, Object, ObjectKey, Objects, SECRET_DELETED, Secret};
 
 /// How many deleted Secrets are kept at the most, so that a tenant who makes and deletes Secrets cannot fill the memory.
 pub(super) const DELETED_SECRETS: usize = 1024;
@@ -24,34 +25,40 @@ impl Secret {
 }
 
 impl Objects {
-    pub(super) fn apply_secret(&mut self, mut secret: Arc<Secret>) -> bool {
-        let key = secret.meta.key.clone();
+    /// Inserts a Secret, with what it keeps of the version before. Returns whether anything changed.
+    pub(super) fn apply_secret(&mut self, object: Object) -> bool {
+        let Some(content) = object.get::<Secret>() else { return false };
+        let (key, mut secret) = (content.meta.key.clone(), Cow::Borrowed(content));
         self.deleted_secrets.remove(&key);
         self.forget_early(&key);
         if let Some(early) = &secret.early {
             self.early_secrets.insert((early.not_before, key.clone()));
         }
         if secret.pair.is_none() && secret.expired.is_some() {
-            Arc::make_mut(&mut secret).pair = secret.expired.clone();
+            secret.to_mut().pair = secret.expired.clone();
         }
-        if let Some(before) = self.secrets.get(&key) {
+        if let Some(before) = self.get::<Secret>(&key) {
             if secret.fault.is_some() && secret.is_bettered_by(before) {
-                Arc::make_mut(&mut secret).pair = before.pair.clone();
+                secret.to_mut().pair = before.pair.clone();
             }
             if secret.authorities.is_none() && before.authorities.is_some() {
-                Arc::make_mut(&mut secret).authorities = before.authorities.clone();
+                secret.to_mut().authorities = before.authorities.clone();
             }
         }
-        let changed = put(&mut self.secrets, key.clone(), secret);
+        let owned = match secret {
+            Cow::Owned(secret) => Some(Object::new(secret)),
+            Cow::Borrowed(_) => None,
+        };
+        let changed = self.insert(owned.unwrap_or(object));
         self.note_kept(&key);
         changed
     }
 
     pub(super) fn delete_secret(&mut self, key: &ObjectKey) -> bool {
         self.forget_early(key);
-        let Some(before) = self.secrets.get(key) else { return false };
+        let Some(before) = self.get::<Secret>(key) else { return false };
         if before.pair.is_none() && before.authorities.is_none() {
-            self.secrets.remove(key);
+            self.remove(Kind::SECRET, key);
             self.note_kept(key);
             return true;
         }
@@ -61,12 +68,12 @@ impl Objects {
         let mut secret = Secret { early: None, expired: None, ..Secret::clone(before) };
         secret.fault = Some(SECRET_DELETED.into());
         secret.authorities_fault = Some(SECRET_DELETED.into());
-        self.secrets.insert(key.clone(), Arc::new(secret));
+        self.insert(Object::new(secret));
         self.deleted_secrets.add(key.clone());
         if self.deleted_secrets.len() > DELETED_SECRETS
             && let Some(oldest) = self.deleted_secrets.pop_oldest()
         {
-            self.secrets.remove(&oldest);
+            self.remove(Kind::SECRET, &oldest);
             self.note_kept(&oldest);
             self.evicted_secrets.push(oldest);
         }
@@ -75,7 +82,7 @@ impl Objects {
     }
 
     fn forget_early(&mut self, key: &ObjectKey) {
-        if let Some(early) = self.secrets.get(key).and_then(|secret| secret.early.as_ref()) {
+        if let Some(early) = self.get::<Secret>(key).and_then(|secret| secret.early.as_ref()) {
             self.early_secrets.remove(&(early.not_before, key.clone()));
         }
     }
@@ -91,11 +98,15 @@ impl Objects {
         let mut changed = Vec::new();
         while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
             self.early_secrets.remove(&(not_before, key.clone()));
-            let Some(secret) = self.secrets.get_mut(&key) else { continue };
-            let secret = Arc::make_mut(secret);
+            let Some(mut secret) = self.get::<Secret>(&key).cloned() else { continue };
             // The clock may have jumped: what has expired stays at fault.
-            if let Some(early) = secret.early.take().filter(|early| now <= early.pair.not_after) {
+            let valid = secret.early.take().filter(|early| now <= early.pair.not_after);
+            let is_valid = valid.is_some();
+            if let Some(early) = valid {
                 (secret.pair, secret.fault) = (Some(early.pair), None);
+            }
+            self.insert(Object::new(secret));
+            if is_valid {
                 self.note_kept(&key);
                 changed.push(key);
             }

@@ -17,17 +17,17 @@ fn meta(name: &str) -> Meta {
 fn service(name: &str, port: u16) -> Object {
     let port = ServicePort { name: "".into(), port, protocol: "TCP".into(), app_protocol: None };
     let service = Service { meta: meta(name), external_name: None, ports: vec![port], ipv6_families: Vec::new() };
-    Object::Service(Arc::new(service))
+    Object::new(service)
 }
 
 fn slice(name: &str, service: &str) -> Object {
-    Object::EndpointSlice(Arc::new(EndpointSlice {
+    Object::new(EndpointSlice {
         meta: meta(name),
         service: service.into(),
         address_type: AddressType::Ipv4,
         ports: Vec::new(),
         endpoints: Vec::new(),
-    }))
+    })
 }
 
 fn pair(not_after: i64) -> Arc<KeyPair> {
@@ -37,7 +37,7 @@ fn pair(not_after: i64) -> Arc<KeyPair> {
 
 fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object {
     let fault = fault.map(str::to_string);
-    Object::Secret(Arc::new(Secret {
+    Object::new(Secret {
         meta: meta(name),
         pair,
         early: None,
@@ -45,7 +45,7 @@ fn secret(name: &str, pair: Option<Arc<KeyPair>>, fault: Option<&str>) -> Object
         fault,
         authorities: None,
         authorities_fault: None,
-    }))
+    })
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -58,8 +58,8 @@ fn an_equal_object_is_no_change() {
     assert!(objects.apply(service("cart", 80)));
     assert!(!objects.apply(service("cart", 80)));
     assert!(objects.apply(service("cart", 81)));
-    assert!(objects.delete(Kind::Service, &key("cart")));
-    assert!(!objects.delete(Kind::Service, &key("cart")));
+    assert!(objects.delete(Kind::SERVICE, &key("cart")));
+    assert!(!objects.delete(Kind::SERVICE, &key("cart")));
 }
 
 #[test]
@@ -73,25 +73,25 @@ fn a_slice_that_moves_to_another_service_leaves_the_first() {
         objects.slices_of(&key(service)).map(|slice| slice.meta.key.name.to_string()).collect()
     };
     assert_eq!((names(&objects, "cart"), names(&objects, "pay")), (vec!["b".to_string()], vec!["a".to_string()]));
-    assert_eq!(objects.count(Kind::EndpointSlice), 2);
-    assert!(objects.delete(Kind::EndpointSlice, &key("b")));
-    assert!(!objects.delete(Kind::EndpointSlice, &key("b")));
+    assert_eq!(objects.count(Kind::ENDPOINT_SLICE), 2);
+    assert!(objects.delete(Kind::ENDPOINT_SLICE, &key("b")));
+    assert!(!objects.delete(Kind::ENDPOINT_SLICE, &key("b")));
     assert!(names(&objects, "cart").is_empty());
 }
 
 #[test]
 fn a_list_tells_what_is_new_changed_and_gone() {
     let mut objects = Objects::default();
-    let first = objects.replace(Kind::Service, vec![service("c", 1), service("b", 1), service("a", 1)]);
+    let first = objects.replace(Kind::SERVICE, vec![service("c", 1), service("b", 1), service("a", 1)]);
     assert_eq!(first.len(), 3);
-    let second = objects.replace(Kind::Service, vec![service("d", 1), service("b", 2), service("a", 1)]);
+    let second = objects.replace(Kind::SERVICE, vec![service("d", 1), service("b", 2), service("a", 1)]);
     let text: Vec<_> = second.iter().map(ToString::to_string).collect();
     assert_eq!(text, ["Service shop/b", "Service shop/c", "Service shop/d"]);
-    assert_eq!(objects.count(Kind::Service), 3);
-    assert!(objects.replace(Kind::Service, vec![service("d", 1), service("b", 2), service("a", 1)]).is_empty());
+    assert_eq!(objects.count(Kind::SERVICE), 3);
+    assert!(objects.replace(Kind::SERVICE, vec![service("d", 1), service("b", 2), service("a", 1)]).is_empty());
 
-    objects.replace(Kind::EndpointSlice, vec![slice("x", "a"), slice("y", "b")]);
-    let changed = objects.replace(Kind::EndpointSlice, vec![slice("x", "b")]);
+    objects.replace(Kind::ENDPOINT_SLICE, vec![slice("x", "a"), slice("y", "b")]);
+    let changed = objects.replace(Kind::ENDPOINT_SLICE, vec![slice("x", "b")]);
     assert_eq!(changed.len(), 2);
     assert_eq!(["a", "b"].map(|service| objects.slices_of(&key(service)).count()), [0, 1]);
 }
@@ -101,11 +101,11 @@ fn a_faulty_secret_keeps_the_last_good_pair() {
     let mut objects = Objects::default();
     objects.apply(secret("cert", Some(pair(1)), None));
     assert!(objects.apply(secret("cert", None, Some("data[\"tls.key\"] is missing"))));
-    let kept = objects.secrets.get(&key("cert")).unwrap();
+    let kept = objects.get::<Secret>(&key("cert")).unwrap();
     assert_eq!(kept.pair, Some(pair(1)));
     assert_eq!(kept.fault.as_deref(), Some("data[\"tls.key\"] is missing"));
     assert!(objects.apply(secret("cert", Some(pair(2)), None)));
-    let healed = objects.secrets.get(&key("cert")).unwrap();
+    let healed = objects.get::<Secret>(&key("cert")).unwrap();
     assert_eq!((healed.pair.clone(), healed.fault.clone()), (Some(pair(2)), None));
 }
 
@@ -114,20 +114,20 @@ fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
     let mut objects = Objects::default();
     objects.apply(secret("cert", Some(pair(1)), None));
     objects.apply(secret("never-good", None, Some("bad")));
-    assert!(objects.delete(Kind::Secret, &key("cert")));
-    assert!(!objects.delete(Kind::Secret, &key("cert")));
-    assert!(objects.delete(Kind::Secret, &key("never-good")));
-    assert_eq!(objects.count(Kind::Secret), 0);
-    assert_eq!(objects.secrets.len(), 1);
-    assert_eq!(objects.secrets.get(&key("cert")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
+    assert!(objects.delete(Kind::SECRET, &key("cert")));
+    assert!(!objects.delete(Kind::SECRET, &key("cert")));
+    assert!(objects.delete(Kind::SECRET, &key("never-good")));
+    assert_eq!(objects.count(Kind::SECRET), 0);
+    assert_eq!(objects.of_kind(Kind::SECRET).len(), 1);
+    assert_eq!(objects.get::<Secret>(&key("cert")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
 
     // A list that does not have it either changes nothing; made anew but half written, it still has the old pair.
-    assert!(objects.replace(Kind::Secret, Vec::new()).is_empty());
+    assert!(objects.replace(Kind::SECRET, Vec::new()).is_empty());
     objects.apply(secret("cert", None, Some("bad")));
-    assert_eq!(objects.secrets.get(&key("cert")).unwrap().pair, Some(pair(1)));
-    assert_eq!(objects.count(Kind::Secret), 1);
+    assert_eq!(objects.get::<Secret>(&key("cert")).unwrap().pair, Some(pair(1)));
+    assert_eq!(objects.count(Kind::SECRET), 1);
     objects.apply(secret("cert", Some(pair(2)), None));
-    assert_eq!(objects.secrets.get(&key("cert")).unwrap().fault, None);
+    assert_eq!(objects.get::<Secret>(&key("cert")).unwrap().fault, None);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn authorities_are_kept_as_key_pairs_are() {
     let with = |authorities: Option<&str>, fault: Option<&str>| {
         let (authorities, authorities_fault) = (authorities.map(Into::into), fault.map(Into::into));
         let fault = Some("data[\"tls.crt\"] is missing".to_owned());
-        Object::Secret(Arc::new(Secret {
+        Object::new(Secret {
             meta: meta("ca"),
             pair: None,
             early: None,
@@ -144,17 +144,17 @@ fn authorities_are_kept_as_key_pairs_are() {
             fault,
             authorities,
             authorities_fault,
-        }))
+        })
     };
     let kept = |objects: &Objects| {
-        let secret = objects.secrets.get(&key("ca")).unwrap().clone();
+        let secret = objects.get::<Secret>(&key("ca")).unwrap().clone();
         (secret.authorities.as_deref().map(str::to_owned), secret.authorities_fault.as_deref().map(str::to_owned))
     };
     let good = Some("authorities".to_owned());
     objects.apply(with(Some("authorities"), None));
     assert!(objects.apply(with(None, Some("bad"))));
     assert_eq!(kept(&objects), (good.clone(), Some("bad".to_owned())));
-    assert!(objects.delete(Kind::Secret, &key("ca")));
+    assert!(objects.delete(Kind::SECRET, &key("ca")));
     assert_eq!(kept(&objects), (good, Some(SECRET_DELETED.to_owned())));
     objects.apply(with(Some("others"), None));
     assert_eq!(kept(&objects), (Some("others".to_owned()), None));
@@ -165,17 +165,17 @@ fn deleted_secrets_are_kept_up_to_a_limit() {
     let mut objects = Objects::default();
     for i in 0..=DELETED_SECRETS {
         objects.apply(secret(&format!("s{i}"), Some(pair(1)), None));
-        objects.delete(Kind::Secret, &key(&format!("s{i}")));
+        objects.delete(Kind::SECRET, &key(&format!("s{i}")));
     }
-    assert_eq!(objects.secrets.len(), DELETED_SECRETS);
-    assert!(objects.secrets.get(&key("s0")).is_none());
-    assert_eq!(objects.count(Kind::Secret), 0);
+    assert_eq!(objects.of_kind(Kind::SECRET).len(), DELETED_SECRETS);
+    assert!(objects.get::<Secret>(&key("s0")).is_none());
+    assert_eq!(objects.count(Kind::SECRET), 0);
 }
 
 fn misencoded(name: &str, readable: Option<Object>) -> Object {
     let message = "not valid UTF-8".to_owned();
-    let (kind, meta, field) = (Kind::Service, meta(name), "spec".to_owned());
-    Object::Misencoded(Arc::new(Misencoded { kind, meta, field, message, readable }))
+    let (kind, meta, field) = (Kind::SERVICE, meta(name), "spec".to_owned());
+    Object::new(Misencoded { kind, meta, field, message, readable })
 }
 
 #[test]
@@ -183,40 +183,39 @@ fn of_an_object_that_cannot_be_decoded_the_version_before_stays() {
     let mut objects = Objects::default();
     assert!(objects.apply(service("cart", 80)));
     assert!(!objects.apply(misencoded("cart", None)), "nothing is served differently");
-    assert_eq!(objects.services[&key("cart")].ports[0].port, 80);
-    assert!(objects.misencoded(Kind::Service, &key("cart")).is_some());
-    assert!(objects.misencoded(Kind::Ingress, &key("cart")).is_none());
+    assert_eq!(objects.get::<Service>(&key("cart")).unwrap().ports[0].port, 80);
+    assert!(objects.misencoded(Kind::SERVICE, &key("cart")).is_some());
+    assert!(objects.misencoded(Kind::INGRESS, &key("cart")).is_none());
     // What is readable of it is used.
     assert!(objects.apply(misencoded("cart", Some(service("cart", 81)))));
-    assert_eq!(objects.services[&key("cart")].ports[0].port, 81);
+    assert_eq!(objects.get::<Service>(&key("cart")).unwrap().ports[0].port, 81);
     assert!(objects.apply(service("cart", 82)));
-    assert!(objects.misencoded(Kind::Service, &key("cart")).is_none());
+    assert!(objects.misencoded(Kind::SERVICE, &key("cart")).is_none());
 }
 
 #[test]
 fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
     let mut objects = Objects::default();
-    objects.replace(Kind::Service, vec![service("cart", 80), misencoded("till", None), misencoded("new", None)]);
-    assert_eq!(objects.count(Kind::Service), 1);
-    assert_eq!(objects.meta(Kind::Service, &key("new")).unwrap().key, key("new"));
+    objects.replace(Kind::SERVICE, vec![service("cart", 80), misencoded("till", None), misencoded("new", None)]);
+    assert_eq!(objects.count(Kind::SERVICE), 1);
+    assert_eq!(objects.meta(Kind::SERVICE, &key("new")).unwrap().key, key("new"));
     let before = objects.clone();
     // One in the list that cannot be decoded is not gone.
-    let changed = objects.replace(Kind::Service, vec![misencoded("cart", None), misencoded("new", None)]);
+    let changed = objects.replace(Kind::SERVICE, vec![misencoded("cart", None), misencoded("new", None)]);
     assert_eq!(changed, []);
-    assert_eq!(objects.services.len(), 1);
+    assert_eq!(objects.of_kind(Kind::SERVICE).len(), 1);
     let changes = objects.encoding_changes(&before);
-    assert_eq!(changes, [(Kind::Service, key("cart")), (Kind::Service, key("till"))]);
-    assert!(!objects.delete(Kind::Service, &key("new")));
-    assert!(objects.delete(Kind::Service, &key("cart")));
+    assert_eq!(changes, [(Kind::SERVICE, key("cart")), (Kind::SERVICE, key("till"))]);
+    assert!(!objects.delete(Kind::SERVICE, &key("new")));
+    assert!(objects.delete(Kind::SERVICE, &key("cart")));
     assert_eq!(objects.all_misencoded().count(), 0);
 }
 
 #[test]
 fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
     let early = |name: &str, not_before, not_after| {
-        let Object::Secret(mut secret) = secret(name, None, Some("not valid before")) else { unreachable!() };
-        Arc::make_mut(&mut secret).early = Some(EarlyPair { not_before, pair: pair(not_after) });
-        Object::Secret(secret)
+        let early = Some(EarlyPair { not_before, pair: pair(not_after) });
+        secret(name, None, Some("not valid before")).with(|secret: &mut Secret| secret.early = early)
     };
     let mut objects = Objects::default();
     objects.apply(secret("a", Some(pair(1)), None));
@@ -225,33 +224,31 @@ fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
     objects.apply(early("replaced", 50, 200));
     objects.apply(secret("replaced", Some(pair(1)), None));
     objects.apply(early("deleted", 60, 200));
-    objects.delete(Kind::Secret, &key("deleted"));
+    objects.delete(Kind::SECRET, &key("deleted"));
     assert_eq!(objects.next_validity(), Some(100));
     assert!(objects.use_valid_secrets(99).is_empty());
-    assert_eq!(objects.secrets[&key("a")].pair, Some(pair(1)), "the last good pair until then");
+    assert_eq!(objects.get::<Secret>(&key("a")).unwrap().pair, Some(pair(1)), "the last good pair until then");
     assert_eq!(objects.use_valid_secrets(100), [key("a")]);
-    let now = Object::Secret(objects.secrets[&key("a")].clone());
+    let now = objects.of_kind(Kind::SECRET)[&key("a")].clone();
     assert_eq!(now, secret("a", Some(pair(200)), None), "as if it had arrived later");
     // The clock may jump beyond the end of the certificate.
     assert!(objects.use_valid_secrets(201).is_empty());
-    assert_eq!((objects.secrets[&key("b")].pair.clone(), objects.next_validity()), (None, None));
+    assert_eq!((objects.get::<Secret>(&key("b")).unwrap().pair.clone(), objects.next_validity()), (None, None));
 }
 
 #[test]
 fn an_expired_certificate_is_served_whenever_it_arrived() {
     let expired = |name: &str, not_after| {
-        let Object::Secret(mut secret) = secret(name, None, Some("expired")) else { unreachable!() };
-        Arc::make_mut(&mut secret).expired = Some(pair(not_after));
-        Object::Secret(secret)
+        secret(name, None, Some("expired")).with(|secret: &mut Secret| secret.expired = Some(pair(not_after)))
     };
-    let served = |objects: &Objects| objects.secrets[&key("a")].pair.as_ref().map(|pair| pair.not_after);
+    let served = |objects: &Objects| objects.get::<Secret>(&key("a")).unwrap().pair.as_ref().map(|pair| pair.not_after);
     // It was good when it arrived and is listed again later; and a process that starts sees it expired.
     let (mut old, mut new) = (Objects::default(), Objects::default());
     old.apply(secret("a", Some(pair(50)), None));
     old.apply(expired("a", 50));
     new.apply(expired("a", 50));
     assert_eq!((served(&old), served(&new)), (Some(50), Some(50)));
-    assert!(new.secrets[&key("a")].serves_expired());
+    assert!(new.get::<Secret>(&key("a")).unwrap().serves_expired());
     assert_eq!(new.kept().count(), 0, "the Secret has it");
     // It takes the place of no pair that lasts longer, and of one that does not.
     for (before, after) in [(60, 60), (40, 50)] {
@@ -273,13 +270,13 @@ fn a_full_list_of_deleted_secrets_takes_no_more_from_other_replicas() {
     let kept = |name: &str| Kept { key: key(name), pair: Some(pair(1)), authorities: None };
     let mut objects = Objects::default();
     assert!(objects.adopt(&kept("deleted")) && !objects.adopt(&kept("deleted")));
-    assert_eq!(objects.secrets[&key("deleted")].fault.as_deref(), Some(SECRET_DELETED));
-    assert_eq!(objects.count(Kind::Secret), 0);
+    assert_eq!(objects.get::<Secret>(&key("deleted")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
+    assert_eq!(objects.count(Kind::SECRET), 0);
     for i in 1..DELETED_SECRETS {
         assert!(objects.adopt(&kept(&i.to_string())));
     }
     assert!(!objects.adopt(&kept("one-more")));
-    assert_eq!(objects.secrets.len(), DELETED_SECRETS);
+    assert_eq!(objects.of_kind(Kind::SECRET).len(), DELETED_SECRETS);
     // The Secret comes back.
     objects.apply(secret("deleted", Some(pair(2)), None));
     assert!(!objects.adopt(&kept("deleted")));

@@ -11,8 +11,8 @@ use k8s_openapi::api::networking::v1::{
 
 use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
 use crate::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, Meta, Object, ObjectKey, Objects, Secret, Service, ServicePort,
-    SliceEndpoint,
+    AddressType, EndpointSlice, Ingress, IngressClass, Meta, Namespace, Object, ObjectKey, Objects, Secret, Service,
+    ServicePort, SliceEndpoint,
 };
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::{Translation, host, translate};
@@ -130,7 +130,7 @@ pub fn backend(to: &str) -> IngressBackend {
 /// A Namespace, being deleted or not.
 pub fn namespace(name: &str, terminating: bool) -> Object {
     let key = ObjectKey::new("", name);
-    Object::Namespace(Arc::new(Meta { key, terminating, ..meta(name) }))
+    Object::new(Namespace { meta: Meta { key, terminating, ..meta(name) } })
 }
 
 /// A Service.
@@ -294,31 +294,31 @@ impl SecretBuilder {
 
 impl From<IngressBuilder> for Object {
     fn from(builder: IngressBuilder) -> Self {
-        Object::Ingress(Arc::new(builder.0))
+        Object::new(builder.0)
     }
 }
 
 impl From<ServiceBuilder> for Object {
     fn from(builder: ServiceBuilder) -> Self {
-        Object::Service(Arc::new(builder.0))
+        Object::new(builder.0)
     }
 }
 
 impl From<SliceBuilder> for Object {
     fn from(builder: SliceBuilder) -> Self {
-        Object::EndpointSlice(Arc::new(builder.0))
+        Object::new(builder.0)
     }
 }
 
 impl From<ClassBuilder> for Object {
     fn from(builder: ClassBuilder) -> Self {
-        Object::IngressClass(Arc::new(builder.0))
+        Object::new(builder.0)
     }
 }
 
 impl From<SecretBuilder> for Object {
     fn from(builder: SecretBuilder) -> Self {
-        Object::Secret(Arc::new(builder.0))
+        Object::new(builder.0)
     }
 }
 

@@ -95,14 +95,14 @@ pub struct Annotations {
 
 /// What the annotations of an Ingress say, and what is wrong with them. A wrong one counts as absent.
 pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
-    let mut reader = Reader::new(&ingress.meta, Kind::Ingress);
+    let mut reader = Reader::new(&ingress.meta, Kind::INGRESS);
     reader.unknown(&INGRESS_KEYS, &SERVICE_KEYS, "a Service");
     let redirect = reader.boolean(FORCE_SSL_REDIRECT);
     let allowed = reader.boolean(ALLOW_HTTP).unwrap_or(true);
     let timeout = reader.limit(RESPONSE_TIMEOUT);
     let old_timeout = reader.limit(REQUEST_TIMEOUT);
     let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
-    let foreign = foreign::of(&ingress.meta, Kind::Ingress, settings);
+    let foreign = foreign::of(&ingress.meta, Kind::INGRESS, settings);
     reader.problems.extend(foreign.problems);
     let annotations = Annotations {
         plain_text: match (redirect, allowed) {
@@ -146,9 +146,9 @@ fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
 
 /// Reports annotations of a Service that are unknown, misplaced, or restrict access for another controller.
 pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
-    let mut reader = Reader::new(meta, Kind::Service);
+    let mut reader = Reader::new(meta, Kind::SERVICE);
     reader.unknown(&SERVICE_KEYS, &INGRESS_KEYS, "an Ingress");
-    reader.problems.extend(foreign::of(meta, Kind::Service, settings).problems);
+    reader.problems.extend(foreign::of(meta, Kind::SERVICE, settings).problems);
     reader.problems
 }
 

@@ -92,7 +92,7 @@ pub fn locate<'a>(
     };
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
     let key = ObjectKey::new(namespace, &service.name);
-    let found = objects.services.get(&key);
+    let found = objects.get::<Service>(&key);
     // What stays for long is the object's own text.
     read(found.map_or(key, |object| object.meta.key.clone()));
     let id = format!("{namespace}/{}", service.name);
@@ -150,7 +150,7 @@ impl Located<'_> {
         Made {
             cluster: made.map(|()| Arc::new(cluster)),
             problems: problems.into_iter().map(Arc::new).collect(),
-            denied: foreign::of(&service.meta, Kind::Service, context.settings).denied,
+            denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
         }
     }
@@ -158,7 +158,7 @@ impl Located<'_> {
 
 /// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
 fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Settings) -> (Cluster, Vec<Problem>) {
-    let mut reader = Reader::new(&service.meta, Kind::Service);
+    let mut reader = Reader::new(&service.meta, Kind::SERVICE);
     let protocol = protocol(&mut reader, service, number);
     let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
         Some(Limit::After(limit)) => limit,
@@ -187,7 +187,7 @@ fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Sett
         connect_timeout,
         limits,
         client_certificate: None,
-        origin: service.meta.object_ref(Kind::Service),
+        origin: service.meta.object_ref(Kind::SERVICE),
     };
     (cluster, problems)
 }

@@ -24,13 +24,10 @@ pub struct Classes {
 impl Classes {
     /// Our classes: those of our controller, and those that the settings name.
     pub fn new(objects: &Objects, settings: &Settings) -> Self {
-        let ours = || objects.ingress_classes.values().filter(|class| is_ours(class, settings));
+        let ours = || objects.all::<IngressClass>().filter(|class| is_ours(class, settings));
         let names = ours().map(|class| class.meta.key.name.clone());
         let listed = settings.ingress.class_names.iter().map(|name| name.as_str().into());
-        Self {
-            classless: settings.ingress.classless || ours().any(|class| is_default(class)),
-            names: names.chain(listed).collect(),
-        }
+        Self { classless: settings.ingress.classless || ours().any(is_default), names: names.chain(listed).collect() }
     }
 
     /// Whether the Ingress is ours. One of another class, or of a class that does not exist, is somebody else's
@@ -51,13 +48,13 @@ fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
 
 /// One problem for each IngressClass of ours that is marked as the default besides an older one.
 pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
-    let mut defaults: Vec<_> = objects.ingress_classes.values().filter(|class| is_default(class)).collect();
+    let mut defaults: Vec<_> = objects.all::<IngressClass>().filter(|class| is_default(class)).collect();
     defaults.sort_by_cached_key(|class| objects.precedence(&class.meta));
     let Some((oldest, newer)) = defaults.split_first() else { return Vec::new() };
     let newer = newer.iter().filter(|class| is_ours(class, settings));
     newer
         .map(|class| Problem {
-            object: class.meta.object_ref(Kind::IngressClass),
+            object: class.meta.object_ref(Kind::INGRESS_CLASS),
             field: format!("metadata.annotations[{DEFAULT_CLASS:?}]"),
             reason: Reason::MultipleDefaultClasses,
             message: format!(

@@ -33,7 +33,7 @@ struct Candidate<'a> {
 pub fn endpoints_of(objects: &Objects, name: &ClusterName) -> Option<(Endpoints, Vec<Problem>)> {
     let mut parts = name.0.splitn(3, '/');
     let key = ObjectKey::new(parts.next()?, parts.next()?);
-    let service = objects.services.get(&key)?;
+    let service = objects.get::<Service>(&key)?;
     let port = backend::port_of_cluster(service, parts.next()?)?;
     service.external_name.is_none().then(|| endpoints(objects, service, &port.name))
 }
@@ -42,14 +42,14 @@ pub fn endpoints_of(objects: &Objects, name: &ClusterName) -> Option<(Endpoints,
 /// Source: EndpointSlice v1; kube-proxy's fallback to endpoints that serve while they terminate (KEP-1669).
 pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
-    let mut origins = vec![service.meta.object_ref(Kind::Service)];
+    let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
     let mut found: BTreeMap<(IpAddr, u16), Candidate> = BTreeMap::new();
     for slice in objects.slices_of(&service.meta.key) {
         if slice.address_type == AddressType::Fqdn {
             problems.push(fqdn_problem(slice));
             continue;
         }
-        origins.push(slice.meta.object_ref(Kind::EndpointSlice));
+        origins.push(slice.meta.object_ref(Kind::ENDPOINT_SLICE));
         for (i, endpoint) in slice.endpoints.iter().enumerate() {
             let address = match address(slice, endpoint, objects.from_operator) {
                 Ok(address) => address,
@@ -144,7 +144,7 @@ fn prefers_ipv6(service: &Service) -> bool {
 
 fn fqdn_problem(slice: &EndpointSlice) -> Problem {
     Problem {
-        object: slice.meta.object_ref(Kind::EndpointSlice),
+        object: slice.meta.object_ref(Kind::ENDPOINT_SLICE),
         field: "addressType".to_owned(),
         reason: Reason::EndpointNotValid,
         message: "address type \"FQDN\" is not served".to_owned(),
@@ -154,7 +154,7 @@ fn fqdn_problem(slice: &EndpointSlice) -> Problem {
 
 fn address_problem(slice: &EndpointSlice, i: usize, endpoint: &SliceEndpoint, fault: &str) -> Problem {
     Problem {
-        object: slice.meta.object_ref(Kind::EndpointSlice),
+        object: slice.meta.object_ref(Kind::ENDPOINT_SLICE),
         field: format!("endpoints[{i}].addresses[0]"),
         reason: Reason::EndpointNotValid,
         message: format!("address {:?} {fault}", &*endpoint.address),

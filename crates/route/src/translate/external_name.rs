@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use crate::objects::Objects;
+use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 
 use super::address;
@@ -81,7 +81,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 /// `cart.shop.svc`, `cart.shop.svc.cluster.local`.
 fn check_outside(name: &str, objects: &Objects) -> Result<(), &'static str> {
     let namespace = name.split_once('.').map(|(_, rest)| rest);
-    let in_namespace = objects.namespaces.keys().any(|key| namespace == Some(&*key.name));
+    let in_namespace = objects.of_kind(Kind::NAMESPACE).keys().any(|key| namespace == Some(&*key.name));
     if namespace.is_none() || in_namespace || name.ends_with(".svc") || name.ends_with(".cluster.local") {
         return Err("is a name inside the Kubernetes cluster");
     }
@@ -91,23 +91,22 @@ fn check_outside(name: &str, objects: &Objects) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objects::{Meta, ObjectKey};
+    use crate::objects::{Meta, Namespace, Object, ObjectKey};
     use crate::settings::ExternalNames;
-    use std::sync::Arc;
 
     fn target_of(name: &str, cluster_local: bool) -> Result<Target, &'static str> {
         let settings = Settings { external_names: ExternalNames { allow: true, cluster_local }, ..Settings::default() };
         let mut objects = Objects::default();
         let key = ObjectKey::new("", "shop");
         let meta = Meta {
-            key: key.clone(),
+            key,
             uid: "".into(),
             generation: 0,
             created: 0,
             terminating: false,
             annotations: Default::default(),
         };
-        objects.namespaces.insert(key, Arc::new(meta));
+        objects.apply(Object::new(Namespace { meta }));
         target(name, &objects, &settings)
     }
 

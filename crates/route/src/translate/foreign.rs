@@ -238,7 +238,7 @@ pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
                 restricting.push(name.as_str());
                 patterns.insert(pattern);
             }
-            Judgment::Other if kind == Kind::Ingress => others.push(name.as_str()),
+            Judgment::Other if kind == Kind::INGRESS => others.push(name.as_str()),
             Judgment::Other | Judgment::SwitchedOff => {}
         }
     }

@@ -164,7 +164,7 @@ pub struct Reading<'a, F> {
 /// Reads `ingress`. What is wrong with it costs only itself.
 pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
     let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
-    let origin = ingress.meta.object_ref(Kind::Ingress);
+    let origin = ingress.meta.object_ref(Kind::INGRESS);
     let Reading { context, default_secret, judge } = reading;
     let mut reader = Reader {
         ingress,

@@ -95,12 +95,12 @@ pub fn authorities_name(namespace: &str, name: &str) -> SecretName {
 pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
     let (namespace, name) = name.0.split_once('/')?;
     let (name, of_authorities) = name.strip_suffix("/ca.crt").map_or((name, false), |name| (name, true));
-    let secret = objects.secrets.get(&ObjectKey::new(namespace, name))?;
+    let secret = objects.get::<objects::Secret>(&ObjectKey::new(namespace, name))?;
     let material = match of_authorities {
         true => model::Material::Authorities(secret.authorities.clone()?),
         false => model::Material::Pair(secret.pair.clone()?),
     };
-    Some(Secret { material, origin: secret.meta.object_ref(Kind::Secret) })
+    Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
 /// The elements of `spec.tls`, and what is wrong with them. `secrets`: takes in those that were looked at.
@@ -126,7 +126,7 @@ pub fn entries(
                 Err(fault) => fault,
             };
             problems.push(Problem {
-                object: ingress.meta.object_ref(Kind::Ingress),
+                object: ingress.meta.object_ref(Kind::INGRESS),
                 field: format!("spec.tls[{at}].hosts[{j}]"),
                 reason: Reason::HostNotValid,
                 message: format!("host {text:?} {fault}"),
@@ -171,7 +171,7 @@ fn material(
     problems: &mut Vec<Problem>,
 ) -> Material {
     let ObjectKey { namespace, name } = key;
-    let Some(secret) = objects.secrets.get(key) else {
+    let Some(secret) = objects.get::<objects::Secret>(key) else {
         return Material::Unusable(format!("Secret \"{namespace}/{name}\" {MISSING}"));
     };
     let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{namespace}/{name}\": {fault}"));
@@ -184,7 +184,7 @@ fn material(
     }
     if let Some(message) = fault {
         problems.push(Problem {
-            object: ingress.meta.object_ref(Kind::Ingress),
+            object: ingress.meta.object_ref(Kind::INGRESS),
             field: format!("spec.tls[{at}].secretName"),
             reason: Reason::SecretNotValid,
             message,

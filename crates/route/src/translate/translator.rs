@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{ClusterName, Host, Model, SecretName, StatsTls, Touched};
-use crate::objects::{Kind, ObjectKey, Objects, Precedence};
+use crate::objects::{Ingress, Kind, ObjectKey, Objects, Precedence, Trigger};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -128,13 +128,12 @@ impl Translator {
             let named = [default_secret, fallback_secret].into_iter().flatten().any(|named| *named == secret);
             named || self.uses_of_secrets.contains_key(&secret)
         };
-        match kind {
-            Kind::Ingress => self.serves(key),
-            Kind::IngressClass => true,
-            Kind::Service | Kind::EndpointSlice => self.readers_of_services.contains_key(key),
-            Kind::Secret => self.readers_of_secrets.contains_key(key) || uses_secret(),
-            Kind::Namespace => self.clusters.readers_of_namespaces().next().is_some(),
-            Kind::ConfigMap => false,
+        match kind.info().trigger {
+            Trigger::Source => self.serves(key),
+            Trigger::Class => true,
+            Trigger::Service | Trigger::Endpoints => self.readers_of_services.contains_key(key),
+            Trigger::Secret => self.readers_of_secrets.contains_key(key) || uses_secret(),
+            Trigger::Namespace => self.clusters.readers_of_namespaces().next().is_some(),
         }
     }
 
@@ -174,7 +173,7 @@ impl Translator {
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general.problems);
         self.general = general;
-        let ingresses = objects.ingresses.keys().cloned().collect();
+        let ingresses = objects.of_kind(Kind::INGRESS).keys().cloned().collect();
         let mut update = self.follow(objects, settings, &Dirty { ingresses, ..Dirty::everything() });
         update.touched.extend(Touched::all(&before.model));
         update.ingresses.extend(before.ingresses.into_keys());
@@ -255,7 +254,7 @@ impl Translator {
         let first = ObjectKey { namespace: name.clone(), name: "".into() };
         let inside = self.ingresses.range(first..).take_while(move |(key, _)| key.namespace == name);
         inside.filter_map(|(key, parsed)| {
-            let meta = objects.meta(Kind::Ingress, key)?;
+            let meta = objects.meta(Kind::INGRESS, key)?;
             (objects.precedence(meta) != parsed.precedence).then_some(key)
         })
     }
@@ -263,7 +262,7 @@ impl Translator {
     /// Reads an Ingress, if there is one and it is ours. With it come the clusters that it looks at and that are not
     /// known yet.
     fn read(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
-        let ingress = objects.ingresses.get(key).filter(|ingress| self.classes.serve(ingress))?;
+        let ingress = objects.get::<Ingress>(key).filter(|ingress| self.classes.serve(ingress))?;
         let context =
             Context { objects, settings, client_certificate: self.general.ground.client_certificate.as_ref() };
         let mut made = NewClusters::new();

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::networking::v1::Ingress;
-use lockgate_route::objects::Kind;
+use lockgate_route::objects::{Kind, Misencoded};
 use serde_json::json;
 use tower::service_fn;
 
 use super::*;
-use crate::source::cluster::{origin, plural};
+use crate::source::cluster::origin;
 
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
@@ -81,9 +81,9 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
     let client = kube::Client::new(service, "default");
     let mut watch = watch(Target { client, url: "/ingresses".into(), fields: None, form: Form::whole::<Ingress>() });
     while let Ok(Some(told)) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
-        let object = |object: &Option<Object>| match object {
-            Some(Object::Misencoded(object)) => format!(" ({}: {})", object.field, object.message),
-            Some(_) => String::new(),
+        let object = |object: &Option<Object>| match object.as_ref().map(Object::get::<Misencoded>) {
+            Some(Some(object)) => format!(" ({}: {})", object.field, object.message),
+            Some(None) => String::new(),
             None => " (unread)".to_owned(),
         };
         let line = match told {
@@ -92,13 +92,13 @@ async fn follow(answers: Vec<Answer>) -> Vec<String> {
             Ok(Arrival::ListEnded) => "listed".to_owned(),
             Ok(Arrival::Applied(key, of)) => format!("applied {}{}", key.name, object(&of)),
             Ok(Arrival::Deleted(key)) => format!("deleted {}", key.name),
-            Err(error) => super::super::describe(Kind::Ingress, &error, Duration::ZERO),
+            Err(error) => super::super::describe(Kind::INGRESS, &error, Duration::ZERO),
         };
         log.lock()
             .unwrap()
-            .push(line.replace(&format!(" {}", plural(Kind::Ingress)), "").replace("; retrying in 0.0 s", ""));
+            .push(line.replace(&format!(" {}", Kind::INGRESS.resource()), "").replace("; retrying in 0.0 s", ""));
     }
-    assert_eq!(origin(Kind::Ingress).kind, "Ingress");
+    assert_eq!(origin(Kind::INGRESS).kind, "Ingress");
     log.lock().unwrap().clone()
 }
 

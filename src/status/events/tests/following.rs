@@ -60,8 +60,8 @@ proptest! {
             match step {
                 Step::Applied(at, uid, ours) => {
                     let other = inspection(&[(NAMES[at], uid)], &[]);
-                    other.objects.ingresses.values().for_each(|ingress| {
-                        seen.objects.apply(Object::Ingress(ingress.clone()));
+                    other.objects.all::<Ingress>().for_each(|ingress| {
+                        seen.objects.apply(Object::new(ingress.clone()));
                     });
                     match ours {
                         true => seen.ingresses.extend(other.ingresses.clone()),
@@ -69,7 +69,7 @@ proptest! {
                     }
                 }
                 Step::Deleted(at) => {
-                    seen.objects.delete(Kind::Ingress, &ObjectKey::new("shop", NAMES[at]));
+                    seen.objects.delete(Kind::INGRESS, &ObjectKey::new("shop", NAMES[at]));
                     seen.ingresses.remove(&ObjectKey::new("shop", NAMES[at]));
                 }
                 Step::Wrong { at, field, reason, generation, is } => {
@@ -105,7 +105,7 @@ proptest! {
                     let gone = before.iter().filter(|(key, _)| !after.contains_key(*key)).map(|(_, was)| was);
                     let there = |was: &&Notice| {
                         let key = ObjectKey { namespace: was.object.namespace.clone(), name: was.object.name.clone() };
-                        let uid = now.objects.meta(Kind::Ingress, &key).map(|meta| meta.uid.clone());
+                        let uid = now.objects.meta(Kind::INGRESS, &key).map(|meta| meta.uid.clone());
                         uid.as_ref() == Some(&was.uid) && now.ingresses.contains_key(&key)
                     };
                     let healed: Vec<&Notice> = notices.iter().filter(|told| told.reason == HEALED).collect();

@@ -59,7 +59,7 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
             writers: given.writers.iter().map(|writer| Arc::from(*writer)).collect(),
             version: given.version.to_string().into(),
         };
-        inspection.objects.apply(Object::Ingress(Arc::new(Ingress { meta, spec: IngressSpec::default(), status })));
+        inspection.objects.apply(Object::new(Ingress { meta, spec: IngressSpec::default(), status }));
         if given.ours {
             inspection.ingresses.insert(given.key(), given.published());
         }

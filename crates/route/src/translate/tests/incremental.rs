@@ -1,14 +1,13 @@
 //! Any sequence of changes, translated one by one, gives what one translation of its end gives, and says what it touched.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Model, Touched};
-use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectKey, Objects};
 use crate::settings::{ExternalNames, Settings, Tls};
 use crate::testing::objects::*;
 use crate::translate::{Dirty, Translator, translate};
@@ -75,13 +74,9 @@ fn any_object() -> impl Strategy<Value = Object> {
         1 => any_class(),
         2 => any_namespace(),
     ];
-    (object, 1i64..3).prop_map(|(mut object, generation)| {
-        match &mut object {
-            Object::Ingress(object) => Arc::make_mut(object).meta.generation = generation,
-            Object::EndpointSlice(object) => Arc::make_mut(object).meta.generation = generation,
-            _ => {}
-        }
-        object
+    (object, 1i64..3).prop_map(|(object, generation)| {
+        let object = object.with(|ingress: &mut Ingress| ingress.meta.generation = generation);
+        object.with(|slice: &mut EndpointSlice| slice.meta.generation = generation)
     })
 }
 
@@ -126,15 +121,13 @@ fn take(step: Step, objects: &mut Objects, settings: &mut Settings, dirty: &mut 
             return;
         }
     };
-    let mut keys = match kind {
-        Kind::EndpointSlice => objects.service_of(&key).into_iter().collect(),
-        _ => vec![key.clone()],
+    let mut keys = match kind == Kind::ENDPOINT_SLICE {
+        true => objects.service_of(&key).into_iter().collect(),
+        false => vec![key.clone()],
     };
     match step {
         Step::Apply(object) => {
-            if let Object::EndpointSlice(slice) = &object {
-                keys.push(slice.service_key());
-            }
+            keys.extend(object.get().map(EndpointSlice::service_key));
             objects.apply(object);
         }
         Step::Delete(..) => drop(objects.delete(kind, &key)),

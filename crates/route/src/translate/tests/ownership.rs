@@ -377,12 +377,12 @@ fn a_host_goes_to_the_next_oldest_at_once() {
             }
             Err(name) => {
                 let key = ObjectKey::new(name.split('/').next().unwrap(), name.split('/').nth(1).unwrap());
-                objects.delete(Kind::Ingress, &key);
+                objects.delete(Kind::INGRESS, &key);
                 key
             }
         };
         let mut dirty = Dirty::default();
-        dirty.note(Kind::Ingress, key);
+        dirty.note(Kind::INGRESS, key);
         let update = translator.update(&objects, &settings, &dirty);
         let hosts = translator.model().http.iter();
         let served: Vec<String> =

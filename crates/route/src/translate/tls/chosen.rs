@@ -3,7 +3,7 @@
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{SecretName, StatsTls};
-use crate::objects::{Kind, ObjectKey, Objects};
+use crate::objects::{Kind, ObjectKey, Objects, Secret};
 use crate::settings::{self, Settings};
 use crate::translate::problem::{Problem, Reason};
 
@@ -34,10 +34,10 @@ fn presented(
     problems: &mut Vec<Problem>,
 ) -> Option<SecretName> {
     let (namespace, name) = secret;
-    let found = objects.secrets.get(&ObjectKey::new(namespace, name));
+    let found = objects.get::<Secret>(&ObjectKey::new(namespace, name));
     if let Some(found) = found.filter(|found| found.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings))) {
         problems.push(Problem {
-            object: found.meta.object_ref(Kind::Secret),
+            object: found.meta.object_ref(Kind::SECRET),
             field: String::new(),
             reason: Reason::SecretNotValid,
             message: format!("{what} \"{namespace}/{name}\": {NOT_OVER_QUIC}"),
@@ -94,10 +94,10 @@ fn chosen(
     without: &str,
     problems: &mut Vec<Problem>,
 ) -> Option<SecretName> {
-    let secret = objects.secrets.get(&ObjectKey::new(namespace, name));
+    let secret = objects.get::<Secret>(&ObjectKey::new(namespace, name));
     let object = match secret {
-        Some(secret) => secret.meta.object_ref(Kind::Secret),
-        None => ObjectRef::new(Kind::Secret.as_str(), namespace, name),
+        Some(secret) => secret.meta.object_ref(Kind::SECRET),
+        None => ObjectRef::new(Kind::SECRET.as_str(), namespace, name),
     };
     let (usable, fault, kept) = match part {
         Part::Pair => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::objects::{Kind, ObjectKey};
+use crate::objects::{Kind, ObjectKey, Trigger};
 
 /// Which objects have changed since the last translation. One too many costs time, one too few is a wrong world.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,15 +29,13 @@ impl Dirty {
     /// An object has changed, come or gone. For an EndpointSlice, `key` is that of the Service which it belongs to; one
     /// that moves to another Service has changed both.
     pub fn note(&mut self, kind: Kind, key: ObjectKey) {
-        match kind {
-            Kind::Ingress => drop(self.ingresses.insert(key)),
-            Kind::Service => drop(self.services.insert(key)),
-            Kind::Secret => drop(self.secrets.insert(key)),
-            Kind::EndpointSlice => drop(self.endpoints.insert(key)),
-            Kind::IngressClass => self.classes = true,
-            Kind::Namespace => drop(self.namespaces.insert(key)),
-            // Nothing of these is read yet.
-            Kind::ConfigMap => {}
+        match kind.info().trigger {
+            Trigger::Source => drop(self.ingresses.insert(key)),
+            Trigger::Service => drop(self.services.insert(key)),
+            Trigger::Secret => drop(self.secrets.insert(key)),
+            Trigger::Endpoints => drop(self.endpoints.insert(key)),
+            Trigger::Class => self.classes = true,
+            Trigger::Namespace => drop(self.namespaces.insert(key)),
         }
     }
 

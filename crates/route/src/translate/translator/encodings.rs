@@ -52,8 +52,8 @@ mod tests {
         let key = ObjectKey::new("shop", "cart");
         let annotations = BTreeMap::new();
         let meta = Meta { key, uid: "".into(), generation: 2, created: 0, terminating: false, annotations };
-        let (kind, field) = (Kind::Secret, "type".to_owned());
-        Object::Misencoded(Arc::new(Misencoded { kind, meta, field, message: message.to_owned(), readable: None }))
+        let (kind, field) = (Kind::SECRET, "type".to_owned());
+        Object::new(Misencoded { kind, meta, field, message: message.to_owned(), readable: None })
     }
 
     #[test]
@@ -62,12 +62,12 @@ mod tests {
         translator.update(&objects, &Settings::default(), &Dirty::everything());
         let key = ObjectKey::new("shop", "cart");
         let mut dirty = Dirty::default();
-        dirty.note_encoding(Kind::Secret, key.clone());
+        dirty.note_encoding(Kind::SECRET, key.clone());
         let mut messages = Vec::new();
         for object in [Some(broken("one")), Some(broken("two")), None] {
             match object {
                 Some(object) => objects.apply(object),
-                None => objects.delete(Kind::Secret, &key),
+                None => objects.delete(Kind::SECRET, &key),
             };
             translator.update(&objects, &Settings::default(), &dirty);
             messages.push(translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>());

@@ -156,7 +156,7 @@ impl Translator {
 
 /// Stands where an origin is asked for and never needed: what has no object behind it is not served.
 fn nobody() -> ObjectRef {
-    ObjectRef::new(Kind::Ingress.as_str(), "", "")
+    ObjectRef::new(Kind::INGRESS.as_str(), "", "")
 }
 
 /// The rules of a host, conflicts decided; their problems are reported where the host itself is made.

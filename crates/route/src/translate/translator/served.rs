@@ -57,6 +57,6 @@ fn ingresses_of(host: Option<&VirtualHost>) -> Box<[ObjectKey]> {
         host.into_iter().flat_map(|host| &host.routes).map(|route| &route.origin).collect();
     origins.dedup();
     let key = |origin: &ObjectRef| ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() };
-    let ingresses = origins.into_iter().filter(|origin| origin.kind == Kind::Ingress.as_str());
+    let ingresses = origins.into_iter().filter(|origin| origin.kind == Kind::INGRESS.as_str());
     set_of(ingresses.map(key).collect())
 }

@@ -85,8 +85,8 @@ proptest! {
                         ..given(NAMES[at])
                     };
                     let other = super::inspection(std::slice::from_ref(&given));
-                    for ingress in other.objects.ingresses.values() {
-                        inspection.objects.apply(Object::Ingress(ingress.clone()));
+                    for ingress in other.objects.all::<Ingress>() {
+                        inspection.objects.apply(Object::new(ingress.clone()));
                     }
                     match ours {
                         true => drop(inspection.ingresses.insert(given.key(), given.published())),
@@ -95,7 +95,7 @@ proptest! {
                 }
                 Step::Deleted(at) => {
                     let key = given(NAMES[at]).key();
-                    inspection.objects.ingresses.remove(&key);
+                    inspection.objects.delete(Kind::INGRESS, &key);
                     inspection.ingresses.remove(&key);
                 }
                 Step::Accepted(at) => {
@@ -116,7 +116,7 @@ proptest! {
                         follows.finished(&write, outcome, now);
                         looks.finished(&write, outcome, now);
                         if outcome == Outcome::Gone {
-                            inspection.objects.ingresses.remove(&write.key);
+                            inspection.objects.delete(Kind::INGRESS, &write.key);
                             inspection.ingresses.remove(&write.key);
                         }
                     }

@@ -1,0 +1,67 @@
+//! The kinds that the sources read: a row for each, with how the API server is asked for its objects and how they are
+//! decoded. What is true of a kind itself is in [`Kind`]. A new kind is a row here and a module with its type.
+
+use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
+use lockgate_route::objects::{Kind, Object};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::cluster::form::{Form, Wire};
+use super::decode::{self, Decode, DecodeFault};
+
+/// Types of Secrets that never hold a key pair for a server, and may be large (Helm's releases). They are excluded in one
+/// watch: two watches, one for each wanted type, would lose the order in which a Secret is deleted and created again with
+/// another type. Field selectors do not change what RBAC must grant.
+const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
+    type!=kubernetes.io/dockercfg,type!=kubernetes.io/dockerconfigjson,type!=kubernetes.io/basic-auth,\
+    type!=kubernetes.io/ssh-auth,type!=bootstrap.kubernetes.io/token";
+
+/// A kind that the sources read.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// The kind.
+    pub kind: Kind,
+    /// The form in which the API server is asked for objects.
+    pub form: fn() -> Form,
+    /// The field selector of lists and watches.
+    pub fields: Option<&'static str>,
+    /// Reads an object of a manifest; `None` if nothing of it is ever read.
+    pub from_value: fn(Value) -> Result<Option<Object>, DecodeFault>,
+}
+
+impl Row {
+    /// Whole objects, in protobuf if the API server has it.
+    const fn whole<K: Wire>() -> Self {
+        Self { kind: K::KIND, form: Form::whole::<K>, fields: None, from_value: decode::typed::<K> }
+    }
+
+    /// The metadata alone.
+    const fn metadata<K: Decode + DeserializeOwned>(form: fn() -> Form) -> Self {
+        Self { kind: K::KIND, form, fields: None, from_value: decode::typed::<K> }
+    }
+
+    /// Objects of a CustomResourceDefinition: the API server has them in JSON only.
+    pub const fn custom<K: Decode + DeserializeOwned>() -> Self {
+        Self { kind: K::KIND, form: Form::custom::<K>, fields: None, from_value: decode::typed::<K> }
+    }
+}
+
+/// Every kind that the sources read.
+pub const ROWS: [Row; Kind::ALL.len()] = [
+    Row::whole::<networking::Ingress>(),
+    Row::whole::<networking::IngressClass>(),
+    Row::whole::<core::Service>(),
+    Row::whole::<discovery::EndpointSlice>(),
+    Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
+    Row::metadata::<core::Namespace>(Form::namespaces),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_row_for_every_kind() {
+        assert_eq!(ROWS.map(|row| row.kind), Kind::ALL);
+    }
+}
