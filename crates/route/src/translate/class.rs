@@ -15,7 +15,7 @@ const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];
 
 /// The classes that are ours.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Classes {
     names: BTreeSet<Arc<str>>,
     classless: bool,

@@ -159,12 +159,32 @@ impl Translator {
             return self.follow(objects, settings, dirty);
         }
         let general = General::new(objects, settings);
-        if dirty.everything || dirty.classes || general.ground != self.general.ground {
+        if dirty.everything || general.ground != self.general.ground {
             return self.begin_anew(objects, settings, general);
         }
         self.ledger.replace(&self.general.problems, &general.problems);
         self.general = general;
-        self.follow(objects, settings, dirty)
+        match dirty.classes {
+            true => {
+                let dirty = self.with_members_of_classes(objects, settings, dirty);
+                self.follow(objects, settings, &dirty)
+            }
+            false => self.follow(objects, settings, dirty),
+        }
+    }
+
+    /// Takes the classes over, and adds the Ingresses to `dirty` that are ours by another class than before, or no longer.
+    ///
+    /// The class of every Ingress is looked at, which costs less than an index of all Ingresses by class.
+    fn with_members_of_classes(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Dirty {
+        let before = std::mem::replace(&mut self.classes, Classes::new(objects, settings));
+        let mut dirty = dirty.clone();
+        if before != self.classes {
+            let all = objects.all::<Ingress>();
+            let moved = all.filter(|ingress| before.serve(ingress) != self.classes.serve(ingress));
+            dirty.ingresses.extend(moved.map(|ingress| ingress.meta.key.clone()));
+        }
+        dirty
     }
 
     /// Translates everything.

@@ -176,6 +176,29 @@ fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
     assert_eq!(translator.model(), &translate(&objects, &settings).model);
 }
 
+#[test]
+fn a_class_concerns_its_members_alone() {
+    let of = |name: &str, class: &str| {
+        let host = format!("{name}.com");
+        ingress(name).class(Some(class)).host(&host).path("Prefix", "/", "a:80").into()
+    };
+    let mut objects = objects(&fixed(&[]));
+    for object in [of("one", "ours"), of("two", "other"), of("three", "other")] {
+        objects.apply(object);
+    }
+    let (mut settings, mut dirty) = (Settings::default(), Dirty::default());
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &Dirty::everything());
+    let members = [ObjectKey::new("shop", "three"), ObjectKey::new("shop", "two")];
+    for step in [Step::Apply(class("other").into()), Step::Delete(Kind::INGRESS_CLASS, ObjectKey::new("", "other"))] {
+        take(step, &mut objects, &mut settings, &mut dirty);
+        let update = translator.update(&objects, &settings, &std::mem::take(&mut dirty));
+        assert!(update.ingresses.iter().eq(&members), "{:?}", update.ingresses);
+        assert_eq!(update.touched.http.len(), 2, "{:?}", update.touched);
+        assert_eq!(translator.model(), &translate(&objects, &settings).model);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
