@@ -54,7 +54,7 @@
 //!   });
 //!   ```
 //! - **Hooks**: an [`Observer`] learns of streams opened and closed, of every request and response, and of each ACK and
-//!   NACK. A [`Registry`] lists the open streams.
+//!   [`Rejection`]. A [`Registry`] lists the open streams.
 //! - **Access**: [`Access::Tls`] with the [`tls_config`] of a directory and a [policy](crate::identity::Policy) of names, or
 //!   with settings that change ([`Tls`]). Without TLS, only clients on this machine are served, because resources may hold
 //!   private keys. [`Limits`] bound connections and their age, [`Timing`] the waits of the plan.
@@ -76,6 +76,7 @@ mod pace;
 mod past;
 mod push;
 mod refusals;
+mod rejection;
 mod rest;
 mod serve;
 mod service;
@@ -96,6 +97,7 @@ pub use message::{Node, Notice, Output, Request, Resources, Response, Variant};
 pub use observer::{Observer, Registry, StreamInfo};
 pub use order::Timing;
 pub use refusals::Refused;
+pub use rejection::{Rejection, RejectionScope};
 pub use serve::{Access, Limits, Peer, ServerError, listen, serve, serve_within};
 pub use service::{Client, Service, Stores};
 pub use stream::{Refusal, Stream};

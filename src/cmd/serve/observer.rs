@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockgate_route::translate::problem::Problems;
-use lockgate_xds::server::{Node, Notice, Observer, Refused, Registry, Response, StreamInfo};
+use lockgate_xds::server::{
+    Node, Notice, Observer, Refused, Registry, Rejection, RejectionScope, Response, StreamInfo,
+};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -39,6 +41,33 @@ macro_rules! message {
     ($self:ident, $($field:tt)*) => {
         if $self.registry.len() <= TALKATIVE { tracing::info!($($field)*) } else { tracing::debug!($($field)*) }
     };
+}
+
+impl LogAndCount {
+    fn rejected(&self, stream: u64, node: &Node, rejection: &Rejection) {
+        let (node_id, type_url, message) = (&node.id, rejection.kind.short_name(), &rejection.message);
+        match &rejection.scope {
+            RejectionScope::Response { nonce, .. } => {
+                self.metrics.nacked(type_url);
+                let names = rejection.suspects.iter().take(NAMED).map(|resource| &**resource.name());
+                let suspects = names.collect::<Vec<_>>().join(", ");
+                tracing::warn!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
+            }
+            RejectionScope::Resource { last_good } => {
+                for resource in &rejection.suspects {
+                    let (name, version) = (resource.name(), resource.version());
+                    let of = resource.origins().iter().take(NAMED).map(ToString::to_string);
+                    let of = of.collect::<Vec<_>>().join(", ");
+                    let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
+                    tracing::error!(
+                        node_id, stream, type_url, %name, %version, of, instead,
+                        "rejected, and left out until it changes: {message}"
+                    );
+                    self.rejections.rejected(stream, resource, message, last_good.is_some());
+                }
+            }
+        }
+    }
 }
 
 impl Observer for LogAndCount {
@@ -81,22 +110,7 @@ impl Observer for LogAndCount {
                 let (type_url, ms) = (kind.short_name(), (latency.as_secs_f64() * 1e4).round() / 10.0);
                 message!(self, node_id, stream, type_url, nonce, ms, "ACK");
             }
-            Notice::Nacked { kind, nonce, message, suspects } => {
-                self.metrics.nacked(kind.short_name());
-                let type_url = kind.short_name();
-                let suspects = suspects.iter().take(NAMED).map(|name| &**name).collect::<Vec<_>>().join(", ");
-                tracing::warn!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
-            }
-            Notice::Rejected { resource, message, last_good } => {
-                let (type_url, name, version) = (resource.kind().short_name(), resource.name(), resource.version());
-                let of = resource.origins().iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
-                tracing::error!(
-                    node_id, stream, type_url, %name, %version, of, instead,
-                    "rejected, and left out until it changes: {message}"
-                );
-                self.rejections.rejected(stream, resource, message, last_good.is_some());
-            }
+            Notice::Rejected(rejection) => self.rejected(stream, node, rejection),
             Notice::Recovered { kind, name } => {
                 let type_url = kind.short_name();
                 tracing::info!(node_id, stream, type_url, %name, "no longer rejected");

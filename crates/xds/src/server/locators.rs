@@ -17,6 +17,7 @@ use envoy_types::pb::envoy::service::discovery::v3::dynamic_parameter_constraint
 use prost::Message;
 
 use super::message::{Notice, Output, Request, Response};
+use super::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version, canonical, split_variant, variant_name};
 
 /// Responses that a client has not answered and of which we still know what they were.
@@ -99,7 +100,7 @@ struct Asked {
 struct InFlight {
     kind: ResourceType,
     sent_at: Instant,
-    set: Vec<Arc<str>>,
+    set: Vec<Arc<Resource>>,
 }
 
 impl Locators {
@@ -178,8 +179,7 @@ impl Locators {
             }
             *nonces += 1;
             let nonce = *nonces;
-            let names = set.iter().map(|resource| resource.name().clone()).collect();
-            self.in_flight.insert(nonce, InFlight { kind, sent_at: now, set: names });
+            self.in_flight.insert(nonce, InFlight { kind, sent_at: now, set: set.clone() });
             if self.in_flight.len() > MOST_IN_FLIGHT {
                 self.in_flight.pop_first();
             }
@@ -203,7 +203,12 @@ impl Locators {
         let nonce = request.nonce.clone();
         outputs.push(Output::Notice(match request.error.clone() {
             None => Notice::Acked { kind, nonce, latency: now.saturating_duration_since(sent_at) },
-            Some(message) => Notice::Nacked { kind, nonce, message, suspects: set },
+            Some(message) => Notice::Rejected(Rejection {
+                kind,
+                scope: RejectionScope::Response { nonce, repeated: Vec::new(), removed: Vec::new() },
+                suspects: set,
+                message: message.into(),
+            }),
         }));
         true
     }

@@ -12,7 +12,8 @@ use envoy_types::pb::google::protobuf::value::Kind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
 use super::locators::Locator;
-use crate::snapshot::{Body, Resource, ResourceType, Version, canonical};
+use super::rejection::Rejection;
+use crate::snapshot::{Body, Resource, ResourceType, canonical};
 
 /// Which variant of the protocol a stream speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -276,27 +277,8 @@ pub enum Notice {
         /// The client's reason, as it gave it.
         message: String,
     },
-    /// The client rejected a response. What of it is at fault is found out by sending its resources again in smaller
-    /// groups, and told by `Rejected`.
-    Nacked {
-        /// Type of the response.
-        kind: ResourceType,
-        /// Its nonce.
-        nonce: String,
-        /// The client's reason, as it gave it.
-        message: String,
-        /// Names of the resources that the response set: one of them, or several, is at fault.
-        suspects: Vec<Arc<str>>,
-    },
-    /// A resource is at fault: the client rejected it by itself. It is not sent again in this version.
-    Rejected {
-        /// The resource.
-        resource: Arc<Resource>,
-        /// The client's reason, as it gave it.
-        message: Arc<str>,
-        /// The version that the client has instead, if it has any.
-        last_good: Option<Version>,
-    },
+    /// The client rejected a response, or a resource by itself.
+    Rejected(Rejection),
     /// A resource that was rejected is accepted in another version, or no longer there, or no longer asked for.
     Recovered {
         /// Its type.

@@ -235,11 +235,9 @@ impl Stream {
                     if let Some(response) = subscription.take_rejected(&request.nonce) {
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         subscription.reached = subscription.reached.max(response.generation);
-                        subscription.reject(&response, message, now);
-                        subscription.rejection = Some(message.as_str().into());
-                        let suspects = response.names_set().cloned().collect();
-                        let (nonce, message) = (response.nonce, message.clone());
-                        self.outputs.push(Output::Notice(Notice::Nacked { kind, nonce, message, suspects }));
+                        let rejection = subscription.reject(response, message, now);
+                        subscription.rejection = Some(rejection.message.clone());
+                        self.outputs.push(Output::Notice(Notice::Rejected(rejection)));
                     }
                 }
             }
@@ -375,9 +373,7 @@ impl Stream {
             let kind = subscription.kind;
             for event in subscription.isolation_events() {
                 self.outputs.push(Output::Notice(match event {
-                    IsolationEvent::Rejected { resource, message, last_good } => {
-                        Notice::Rejected { resource, message, last_good }
-                    }
+                    IsolationEvent::Rejected(rejection) => Notice::Rejected(rejection),
                     IsolationEvent::Recovered { name } => {
                         recovered.extend((kind == ResourceType::CLUSTER).then(|| name.clone()));
                         Notice::Recovered { kind, name }

@@ -20,6 +20,7 @@ mod order;
 mod pace;
 mod proxyless;
 mod random;
+mod rejection;
 mod rest;
 mod sotw;
 mod versions;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{InFlight, Need, State, Subscription};
+use crate::server::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Version};
 pub(in crate::server) use division::domains_of;
 
@@ -67,12 +68,12 @@ struct Trial {
     /// Whether virtual hosts that exchange domains were separated.
     torn: bool,
     /// Of a full state: the rejection that these were part of.
-    rejection: Option<Rejection>,
+    rejection: Option<RejectedState>,
 }
 
 /// A full state that was rejected.
 #[derive(Debug)]
-struct Rejection {
+struct RejectedState {
     /// All that it held and the client had not accepted: at least one of these is at fault.
     suspects: Vec<Arc<Resource>>,
     message: Arc<str>,
@@ -95,8 +96,8 @@ enum Hints {
 /// What became of a suspect.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::server) enum IsolationEvent {
-    /// The client rejected it by itself, for this reason; `last_good`: the version that it has instead.
-    Rejected { resource: Arc<Resource>, message: Arc<str>, last_good: Option<Version> },
+    /// The client rejected it by itself.
+    Rejected(Rejection),
     /// The client accepted another version, or it is gone.
     Recovered { name: Arc<str> },
 }
@@ -390,7 +391,7 @@ impl Subscription {
 
     /// Takes out a trial of which the client has accepted all that was rejected beside it: to send what is left would be
     /// to send the rejected response once more.
-    fn take_proven(&mut self) -> Option<(Trial, Rejection)> {
+    fn take_proven(&mut self) -> Option<(Trial, RejectedState)> {
         let accepted = |resource: &Arc<Resource>| self.known(resource.name()).accepted == *resource;
         let current = |resource: &Arc<Resource>| {
             self.base.get(self.kind, resource.name()).is_some_and(|own| own.version() == resource.version())
@@ -409,8 +410,8 @@ impl Subscription {
         Some((trial, rejection))
     }
 
-    /// Records that the client did not take `response`, for the reason `message`.
-    pub fn reject(&mut self, response: &InFlight, message: &str, now: Instant) {
+    /// Records that the client rejected `response` for the reason `message`.
+    pub fn reject(&mut self, response: InFlight, message: &str, now: Instant) -> Rejection {
         if !response.first.is_empty() {
             self.take_first_apart();
         }
@@ -423,8 +424,8 @@ impl Subscription {
         self.reword(news.iter());
         match full {
             _ if news.is_empty() => {}
-            true => self.remove_again(response),
-            false => self.resend_others(response, &repeated),
+            true => self.remove_again(&response),
+            false => self.resend_others(&response, &repeated),
         }
         let alone = news.len() == 1;
         let open = |resource: &&Arc<Resource>| {
@@ -450,8 +451,19 @@ impl Subscription {
             [] => {}
             suspects => {
                 let names: BTreeSet<Arc<str>> = suspects.iter().map(|resource| resource.name().clone()).collect();
-                self.split(names, message, response.attempt.torn, full.then_some(news));
+                self.split(names, message, response.attempt.torn, full.then(|| news.clone()));
             }
+        }
+        news.sort_by(|a, b| a.name().cmp(b.name()));
+        repeated.sort_by(|a, b| a.name().cmp(b.name()));
+        let removed = response.content.iter().filter(|(_, state)| !state.exists()).map(|(name, _)| name.clone());
+        let mut removed: Vec<Arc<str>> = removed.collect();
+        removed.sort();
+        Rejection {
+            kind: self.kind,
+            scope: RejectionScope::Response { nonce: response.nonce, repeated, removed },
+            suspects: news,
+            message: message.into(),
         }
     }
 
@@ -498,14 +510,16 @@ impl Subscription {
         let isolation = self.isolation.get_or_insert_default();
         let before = isolation.culprits.insert(resource.name().clone(), culprit);
         if before.is_none_or(|before| before.resource.version() != resource.version()) {
-            isolation.events.push(IsolationEvent::Rejected { resource: resource.clone(), message, last_good });
+            let (kind, suspects) = (resource.kind(), vec![resource.clone()]);
+            let scope = RejectionScope::Resource { last_good };
+            isolation.events.push(IsolationEvent::Rejected(Rejection { kind, scope, suspects, message }));
         }
     }
 }
 
 impl Isolation {
     /// Adds a trial.
-    fn add(&mut self, names: BTreeSet<Arc<str>>, hinted: bool, torn: bool, rejection: Option<Rejection>) {
+    fn add(&mut self, names: BTreeSet<Arc<str>>, hinted: bool, torn: bool, rejection: Option<RejectedState>) {
         self.trials.push_back(Trial { names, hinted, torn, rejection });
     }
 

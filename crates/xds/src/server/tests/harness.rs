@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use envoy_types::pb::envoy::service::discovery::v3 as discovery_v3;
 use prost::Message;
 
-use crate::server::{Node, Notice, Output, Refusal, Request, Response, Stream, Timing, Variant, encode};
+use crate::server::{
+    Node, Notice, Output, Refusal, Rejection, RejectionScope, Request, Response, Stream, Timing, Variant, encode,
+};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Store, Update};
 
 pub use resources::*;
@@ -331,8 +333,16 @@ impl Bench {
         self.newest().get(kind, name).unwrap().version().to_string()
     }
 
+    /// Everything that the client rejected: responses, and resources by themselves.
+    pub fn rejections(&self) -> impl Iterator<Item = &Rejection> {
+        self.notices.iter().filter_map(|notice| match notice {
+            Notice::Rejected(rejection) => Some(rejection),
+            _ => None,
+        })
+    }
+
     pub fn nacks(&self) -> usize {
-        self.notices.iter().filter(|notice| matches!(notice, Notice::Nacked { .. })).count()
+        self.rejections().filter(|one| matches!(one.scope, RejectionScope::Response { .. })).count()
     }
 
     fn collect(&mut self, outputs: Vec<Output>) -> Sent {

@@ -1,7 +1,7 @@
 //! A rejected response is divided until the good resources are accepted and the bad ones were rejected by themselves.
 
 use super::harness::*;
-use crate::server::{Notice, Response, Variant};
+use crate::server::{Notice, Rejection, RejectionScope, Response, Variant};
 use crate::snapshot::{Resource, ResourceType, Version};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -37,7 +37,9 @@ fn new_in(response: &Response, variant: Variant, kind: ResourceType, variation: 
 
 fn rejected(bench: &Bench) -> Vec<(String, Option<Version>)> {
     let rejected = bench.notices.iter().filter_map(|notice| match notice {
-        Notice::Rejected { resource, last_good, .. } => Some((resource.name().to_string(), *last_good)),
+        Notice::Rejected(Rejection { scope: RejectionScope::Resource { last_good }, suspects, .. }) => {
+            Some((suspects[0].name().to_string(), *last_good))
+        }
         _ => None,
     });
     rejected.collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::harness::*;
-use crate::server::{Node, Notice, Request};
+use crate::server::{Node, Request};
 use crate::snapshot::{Lease, Resource};
 
 /// A client that calls the target `t`, whose routes `r` lead to the cluster `a`.
@@ -82,9 +82,9 @@ fn p5_after_a_nack_nothing_is_sent_until_something_changes() {
     let why = "xDS response validation errors: [resource index 0: a: INVALID_ARGUMENT: no]";
     assert_eq!(bench.nack(&sent[CLUSTER], why), "");
     bench.ack(&sent[ENDPOINTS]);
-    let told = bench.notices.iter().any(|notice| {
-        matches!(notice, Notice::Nacked { message, suspects, .. } if message == why && suspects.iter().any(|name| &**name == "a"))
-    });
+    let told = bench
+        .rejections()
+        .any(|rejection| *rejection.message == *why && rejection.versions().any(|(name, _)| &**name == "a"));
     assert!(told, "{:?}", bench.notices);
     assert_eq!(bench.set([endpoints_at("a", 9090)]), "EDS{a}", "its endpoints go on");
     let mended = bench.set([cluster_at("a", 10)]);

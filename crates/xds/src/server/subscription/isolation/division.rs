@@ -6,7 +6,7 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message;
 
-use super::{Hints, Need, Rejection, Subscription};
+use super::{Hints, Need, RejectedState, Subscription};
 use crate::snapshot::{Resource, ResourceType};
 
 impl Subscription {
@@ -41,7 +41,7 @@ impl Subscription {
             (first, second)
         };
         let [first, second] = [first, second].map(|units| units.into_iter().flatten().collect::<BTreeSet<Arc<str>>>());
-        let rejection = rejected.map(|suspects| Rejection { suspects, message: message.into() });
+        let rejection = rejected.map(|suspects| RejectedState { suspects, message: message.into() });
         isolation.add(first, false, torn, None);
         if !second.is_empty() {
             isolation.add(second, hinted, torn, rejection);

@@ -6,7 +6,9 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::google::protobuf::{Struct, Value, value};
 
 use super::*;
-use crate::server::{Node, Notice, Observer, Request, Response, Service, Stores, StreamInfo, listen, serve};
+use crate::server::{
+    Node, Notice, Observer, RejectionScope, Request, Response, Service, Stores, StreamInfo, listen, serve,
+};
 use crate::snapshot::{Groups, ResourceType};
 
 /// Writes down every hook that is called.
@@ -46,10 +48,12 @@ impl Observer for Diary {
     fn noticed(&self, stream: &StreamInfo, node: &Node, notice: &Notice) {
         let what = match notice {
             Notice::Acked { nonce, .. } => format!("ACK {nonce:?}"),
-            Notice::Nacked { nonce, message, .. } => format!("NACK {nonce:?} {message}"),
+            Notice::Rejected(rejection) => match &rejection.scope {
+                RejectionScope::Response { nonce, .. } => format!("NACK {nonce:?} {}", rejection.message),
+                RejectionScope::Resource { .. } => format!("without {}", rejection.suspects[0].name()),
+            },
             Notice::Unanswered { nonce, .. } => format!("silence {nonce:?}"),
             Notice::OldError { nonce, .. } => format!("old error {nonce:?}"),
-            Notice::Rejected { resource, .. } => format!("without {}", resource.name()),
             Notice::Recovered { name, .. } => format!("with {name} again"),
         };
         self.write(stream, format!("{} {what}", node.id));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::super::harness::*;
 use super::*;
-use crate::server::{Notice, Request, Response, Variant};
+use crate::server::{Notice, RejectionScope, Request, Response, Variant};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Store, Update, Version};
 
 const NAMES: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
@@ -250,7 +250,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
         let apart: Vec<_> = client.bench.stream.types[&kind].standing_apart().collect();
         assert!(apart.is_empty(), "remembered for nothing: {apart:?} in {:#?}", client.log);
         let open = client.bench.notices.iter().fold(0i64, |open, notice| match notice {
-            Notice::Rejected { .. } => open + 1,
+            Notice::Rejected(one) if matches!(one.scope, RejectionScope::Resource { .. }) => open + 1,
             _ => open,
         });
         assert!(open == 0 || client.bench.notices.iter().any(|n| matches!(n, Notice::Recovered { .. })));
