@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-use super::{References, canonical, split_variant, variant_name};
+use super::{Part, References, canonical, split_variant, variant_name};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
 
@@ -198,9 +198,16 @@ pub struct Resource {
     /// The same in version 2 of the API, once a client has asked for it.
     v2: OnceLock<Box<Frame>>,
     references: References,
-    /// Only a few have one.
-    lease: Option<Box<Lease>>,
+    /// Few resources have any: one word for the others.
+    extras: Option<Box<Extras>>,
     origins: Arc<[ObjectRef]>,
+}
+
+/// What most resources do not have.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Extras {
+    lease: Lease,
+    parts: Arc<[Part]>,
 }
 
 /// The bytes of a resource in one version of the API.
@@ -310,9 +317,17 @@ impl Resource {
             frame,
             v2: OnceLock::new(),
             references,
-            lease: (lease != Lease::default()).then(|| Box::new(lease)),
+            extras: (lease != Lease::default()).then(|| Box::new(Extras { lease, parts: Arc::default() })),
             origins: origins.into(),
         }
+    }
+
+    /// Records which object produced which part of the resource, in order.
+    pub fn with_parts(mut self, parts: Vec<Part>) -> Self {
+        if !parts.is_empty() || self.extras.is_some() {
+            self.extras.get_or_insert_default().parts = parts.into();
+        }
+        self
     }
 
     /// The same resource, in the same version, whose message is encoded differently, as `message`.
@@ -395,12 +410,17 @@ impl Resource {
     /// Its time to live and aliases.
     pub fn lease(&self) -> &Lease {
         static NONE: Lease = Lease { ttl: None, aliases: Vec::new(), constraints: None };
-        self.lease.as_deref().unwrap_or(&NONE)
+        self.extras.as_ref().map_or(&NONE, |extras| &extras.lease)
     }
 
     /// The names of other resources that this one uses.
     pub fn references(&self) -> &References {
         &self.references
+    }
+
+    /// Returns the recorded parts. Empty if the author of the resource recorded none.
+    pub fn parts(&self) -> &[Part] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.parts)
     }
 
     /// The objects that it was made from, sorted.

@@ -392,14 +392,19 @@ impl Store {
             let resource: Arc<Resource> = resource.into();
             let typed = next.types.entry(resource.kind()).or_default();
             let old = typed.resources.get(&**resource.name());
-            if old.is_some_and(|old| old.version() == resource.version() && old.origins() == resource.origins()) {
+            let is_same = |old: &Arc<Resource>| {
+                old.version() == resource.version()
+                    && old.origins() == resource.origins()
+                    && old.parts() == resource.parts()
+            };
+            if old.is_some_and(is_same) {
                 continue;
             }
             match typed.resources.insert(resource.name().clone(), resource.clone()) {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
                     typed.forget(&old, &mut next.users);
-                    // Other origins alone (a new generation of the object) are kept, but are no change to a stream.
+                    // New origins or parts alone, e.g. a new generation of an object, are kept and change no stream.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
                     }
