@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use super::message::{Node, Request};
 use super::order::{self, Timing};
-use super::stream::View;
 use super::subscription::{InFlight, State, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
@@ -16,9 +15,9 @@ type Types = BTreeMap<ResourceType, Subscription>;
 #[derive(Debug)]
 pub(super) struct Gates {
     /// The snapshot whose clusters were sent last.
-    clusters: View,
+    clusters: Arc<Snapshot>,
     /// The last snapshot whose clusters the client has accepted: the level that routes may rise to.
-    routes: Option<View>,
+    routes: Option<Arc<Snapshot>>,
     /// Whether the client came with resources of an earlier stream.
     reconnected: bool,
     /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
@@ -54,7 +53,7 @@ struct Replaced {
 }
 
 impl Gates {
-    pub fn new(snapshot: View) -> Self {
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Self {
             clusters: snapshot,
             routes: None,
@@ -92,12 +91,12 @@ impl Gates {
     }
 
     /// The snapshot that listeners and routes come from; `None` while a client that came back is not yet level.
-    pub fn routes_view(&self) -> Option<&View> {
+    pub fn routes_view(&self) -> Option<&Arc<Snapshot>> {
         self.routes.as_ref()
     }
 
     /// All clusters of `snapshot` are on their way.
-    pub fn clusters_sent(&mut self, snapshot: &View) {
+    pub fn clusters_sent(&mut self, snapshot: &Arc<Snapshot>) {
         if !Arc::ptr_eq(&self.clusters, snapshot) {
             self.clusters = snapshot.clone();
         }
@@ -157,7 +156,7 @@ impl Gates {
     /// Remembers those of `removed` clusters that the client has not accepted, as long as routes of its level or of
     /// `newest` lead there.
     pub fn forget_clusters(&mut self, removed: &[Arc<str>], types: &Types, newest: &Snapshot) {
-        let (view, clusters) = (self.routes.as_deref().map(|view| &**view), types.get(&ResourceType::CLUSTER));
+        let (view, clusters) = (self.routes.as_deref(), types.get(&ResourceType::CLUSTER));
         let leads = |snapshot: &Snapshot, name: &str| {
             order::before().any(|kind| snapshot.leading_to(kind, name).next().is_some())
         };

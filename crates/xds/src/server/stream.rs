@@ -21,10 +21,6 @@ use super::push::Look;
 use super::subscription::{Held, InFlight, IsolationEvent, Need, Subscription};
 use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 
-/// A snapshot in the hands of one stream, which counts by itself how often it holds it: the snapshot's own count is one
-/// place in memory, to which all cores would write a dozen times for each stream and change.
-pub(super) type View = Arc<Arc<Snapshot>>;
-
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Stream {
@@ -33,7 +29,7 @@ pub struct Stream {
     aggregated: bool,
     timing: Timing,
     node: Option<Node>,
-    newest: View,
+    newest: Arc<Snapshot>,
     pub(super) types: BTreeMap<ResourceType, Subscription>,
     gates: Gates,
     /// Load assignments of clusters that were sent before the client asked for any endpoints.
@@ -84,17 +80,13 @@ pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<Str
 impl Stream {
     /// A stream of `variant` for a client that will be served from `snapshot` on.
     pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
-        Self::over(variant, aggregated, timing, View::new(snapshot))
-    }
-
-    fn over(variant: Variant, aggregated: bool, timing: Timing, newest: View) -> Self {
         Self {
             variant,
             aggregated,
             timing,
             node: None,
-            gates: Gates::new(newest.clone()),
-            newest,
+            gates: Gates::new(snapshot.clone()),
+            newest: snapshot,
             types: BTreeMap::new(),
             unfollowed: HashSet::new(),
             asked_routes: BTreeSet::new(),
@@ -144,8 +136,7 @@ impl Stream {
     }
 
     /// Takes a newer snapshot.
-    pub fn on_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Instant) -> Vec<Output> {
-        let newest = View::new(snapshot);
+    pub fn on_snapshot(&mut self, newest: Arc<Snapshot>, now: Instant) -> Vec<Output> {
         let changes = newest.changes_since(self.newest.serial());
         for (kind, subscription) in &mut self.types {
             match &changes {
@@ -159,7 +150,7 @@ impl Stream {
         drop(changes);
         self.newest = newest.clone();
         let mut outputs = self.advance(now);
-        outputs.extend(self.outputs_of_other(|other| other.on_snapshot(Arc::clone(&newest), now)));
+        outputs.extend(self.outputs_of_other(|other| other.on_snapshot(newest, now)));
         outputs
     }
 

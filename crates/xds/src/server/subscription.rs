@@ -19,7 +19,6 @@ pub(super) use self::client::{InFlight, Known, Shared, State};
 use self::late::Late;
 use super::message::Variant;
 use super::pace::Pace;
-use super::stream::View;
 use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Limit, Resource, ResourceType, Snapshot};
 
 pub(super) use held::{Held, Standing};
@@ -30,11 +29,7 @@ pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of
 const MOST_INDEXED: usize = 256;
 
 /// The subscription to one type.
-///
-/// In memory its fields lie in this order: a stream looks at the first ones of each of its types whenever it is woken, and
-/// at the others of the type alone that it is woken for.
 #[derive(Debug)]
-#[repr(C)]
 pub(super) struct Subscription {
     pub kind: ResourceType,
     /// The first request that asks for anything is to be answered, best as a whole.
@@ -53,7 +48,7 @@ pub(super) struct Subscription {
     /// State of the world: whether a stale request left the wildcard out (see `let_go`).
     let_go_all: bool,
     /// The newest snapshot.
-    base: View,
+    base: Arc<Snapshot>,
     /// What `names` are in `base`, as long as nothing has changed since the first request.
     asked: Option<Arc<AskedNames>>,
     /// Names whose wanted state may differ from what was sent.
@@ -106,7 +101,7 @@ pub(super) enum Need {
 }
 
 impl Subscription {
-    pub fn new(kind: ResourceType, type_url: &str, base: View) -> Self {
+    pub fn new(kind: ResourceType, type_url: &str, base: Arc<Snapshot>) -> Self {
         Self {
             kind,
             type_url: type_url.into(),
@@ -228,7 +223,7 @@ impl Subscription {
     }
 
     /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
-    pub fn advance<'a>(&mut self, newest: &View, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
+    pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
         self.asked = None;
         changed.clone().for_each(|name| self.keep(name));
         self.base = newest.clone();

@@ -35,7 +35,7 @@ impl Stream {
     /// Begins a second state, for types that are asked for by a second URL.
     pub(super) fn begin_other(&mut self) {
         if self.other.is_none() {
-            let mut other = Self::over(self.variant, self.aggregated, self.timing, self.newest.clone());
+            let mut other = Self::new(self.variant, self.aggregated, self.timing, self.newest.clone());
             other.node.clone_from(&self.node);
             self.other = Some(Box::new(other));
         }
