@@ -1,5 +1,7 @@
-//! An xDS management server for Envoy and gRPC clients. [`snapshot`] holds the resources, [`server`] serves them; both
-//! have examples. Nothing here knows Kubernetes.
+//! An xDS management server for Envoy and gRPC clients.
+//!
+//! [`snapshot`] holds the resources, and [`server`] serves them. Both have examples. The crate does not depend on
+//! Kubernetes.
 
 pub mod identity;
 pub mod listening;
@@ -9,5 +11,5 @@ pub mod server;
 pub mod snapshot;
 pub mod tls;
 
-// In the versions whose messages this crate takes.
+// Re-exported, because messages must be of these versions.
 pub use {envoy_types, prost};

@@ -1,12 +1,12 @@
-//! The typed Envoy resources of one version, their differences, and how they are published.
+//! Typed Envoy resources: snapshots of them, their differences, and their publication.
 //!
-//! Usable without anything Kubernetes: it knows resources by type and name, the objects they came from only as
-//! references. Everything here is immutable once made and shared, never copied per stream.
+//! This module does not depend on Kubernetes. It identifies resources by type and name, and the objects behind them by
+//! references. Snapshots and resources are immutable, and all streams share them.
 //!
-//! A [`Resource`] is made of a message of `envoy-types` and a name, and from there on it is bytes with a version, the
-//! hash of its content. A [`Store`] has the newest [`Snapshot`]; [`Store::replace`] publishes all there is,
-//! [`Store::update`] a difference. Both compare: what is published again unchanged is news to nobody. [`Groups`] is a
-//! store for each group of clients, over what is common to all.
+//! A [`Resource`] is built from a name and a message of `envoy-types`, and is encoded once. Its version is a hash of its
+//! content. A [`Store`] holds the newest [`Snapshot`]. [`Store::replace`] publishes a complete content, [`Store::update`] a
+//! difference. Both notify streams only of resources that changed. [`Groups`] holds one store for each group of clients,
+//! on top of the resources that all groups share.
 //!
 //! ```
 //! use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -23,12 +23,13 @@
 //! assert_eq!(store.newest().map(|snapshot| snapshot.len(ResourceType::CLUSTER)), Some(2));
 //! ```
 //!
-//! One writer at a time may publish to a store; [`Groups`] sees to that itself. To serve one, see [`crate::server`].
+//! Only one writer at a time may publish to a store. [`Groups`] ensures this itself. To serve a store, see
+//! [`crate::server`].
 
-mod asked;
 mod bell;
 mod body;
 mod groups;
+mod named;
 mod names;
 mod part;
 mod references;
@@ -37,10 +38,10 @@ mod store;
 mod suspects;
 mod watch;
 
-pub use asked::Asked;
 pub(crate) use bell::Bell;
 pub use body::{Body, Limit};
 pub use groups::Groups;
+pub use named::NamedResources;
 pub use names::{Glob, canonical, split_variant, variant_name};
 pub use part::Part;
 pub use references::References;

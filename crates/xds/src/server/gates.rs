@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::message::{Node, Request};
 use super::order::{self, Timing};
-use super::subscription::{InFlight, State, Subscription};
+use super::subscription::{ClientState, InFlight, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot};
 
 type Types = BTreeMap<ResourceType, Subscription>;
@@ -226,7 +226,7 @@ impl Gates {
     /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
     /// has in its place, does not. A listener leads there through routes that it newly asks for. A cluster that was
     /// removed after its rejection is not accepted either; one that was never served is the client's own.
-    pub fn leads_nowhere(&self, resource: &Resource, sent: &State, types: &Types) -> bool {
+    pub fn leads_nowhere(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
         let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
         let through = |name: &Arc<str>| view.and_then(|view| view.get(ResourceType::ROUTES, name));
@@ -267,10 +267,10 @@ impl Gates {
 
     /// Whether a cluster that is going away still needs the endpoints `name`.
     pub fn uses_endpoints(&self, clusters: &Subscription, name: &str) -> bool {
-        let may_use = |state: &State| match state {
-            State::Resource(cluster) => cluster.references().endpoints.iter().any(|used| **used == *name),
-            State::Version(_) => true,
-            State::Unknown | State::Absent => false,
+        let may_use = |state: &ClientState| match state {
+            ClientState::Resource(cluster) => cluster.references().endpoints.iter().any(|used| **used == *name),
+            ClientState::Version(_) => true,
+            ClientState::Unknown | ClientState::Absent => false,
         };
         let going = clusters.in_flight.iter().any(|response| !response.is_empty());
         going || self.kept.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
@@ -322,11 +322,11 @@ impl Gates {
 
     /// Whether a route that the client has, or is about to get, may lead to the cluster.
     fn in_use(&self, cluster: &str, types: &Types, newest: &Snapshot) -> bool {
-        let may_use = |state: &State| match state {
-            State::Resource(resource) => resource.references().names_cluster(cluster),
+        let may_use = |state: &ClientState| match state {
+            ClientState::Resource(resource) => resource.references().names_cluster(cluster),
             // From an earlier stream: its content is not known, so it may use anything.
-            State::Version(_) => true,
-            State::Unknown | State::Absent => false,
+            ClientState::Version(_) => true,
+            ClientState::Unknown | ClientState::Absent => false,
         };
         let of_replaced = |replaced: &Replaced| replaced.old.references().names_cluster(cluster);
         // Routes of an older snapshot may still go out, and new ones be asked for.

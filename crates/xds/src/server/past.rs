@@ -40,8 +40,8 @@ impl Past {
         versions.push_back((response.version.clone(), held));
     }
 
-    /// What a client has that says `version`, if it was sent lately.
-    pub fn of(&self, version: &str) -> Option<Held> {
+    /// Returns the resources of `version`, if it was sent recently.
+    pub fn resources(&self, version: &str) -> Option<Held> {
         self.lock().iter().find(|(own, _)| own == version).map(|(_, held)| held.clone())
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::message::{Node, Response, Variant};
-use super::subscription::{Batch, Need, State, Subscription, Verdict, domains_of};
+use super::subscription::{Batch, ClientState, Need, Subscription, Verdict, domains_of};
 use crate::snapshot::{Limit, Resource, ResourceType, Snapshot};
 
 /// What a name should be at the client now.
@@ -34,7 +34,7 @@ pub(super) struct Push {
     pub size: usize,
     pub removed: Vec<Arc<str>>,
     pub missing: Vec<Arc<str>>,
-    pub content: Vec<(Arc<str>, State)>,
+    pub content: Vec<(Arc<str>, ClientState)>,
     pub done: Vec<Arc<str>>,
     /// Done for now, but looked at again.
     pub answered: Vec<Arc<str>>,
@@ -50,7 +50,7 @@ pub(super) struct Push {
     /// What is rejected stays as it is, and is not waited for.
     pub left_out: BTreeSet<Arc<str>>,
     /// Of a full state, what stays as it is.
-    pub instead: Vec<(Arc<str>, State)>,
+    pub instead: Vec<(Arc<str>, ClientState)>,
 }
 
 impl Push {
@@ -100,12 +100,12 @@ impl Push {
                 if again {
                     self.told_again.insert(name.clone());
                 }
-                let told = *sent == State::Absent && !again;
+                let told = *sent == ClientState::Absent && !again;
                 // A removal that was rejected with something else left the client with what it had accepted before.
                 let has_it = sent.exists() || (again && known.accepted.exists());
                 if !told && (need == Need::Asked || subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
-                    self.content.push((name.clone(), State::Absent));
+                    self.content.push((name.clone(), ClientState::Absent));
                 } else {
                     self.nothing.push(name.clone());
                 }
@@ -127,7 +127,7 @@ impl Push {
             self.asked.push(name.clone());
         }
         if need > Need::Changed || *sent != resource {
-            self.content.push((name.clone(), State::Resource(resource.clone())));
+            self.content.push((name.clone(), ClientState::Resource(resource.clone())));
             self.size += resource.size();
             self.set.push(resource);
         }
@@ -187,7 +187,7 @@ impl Push {
     }
 
     /// Takes out the removals of which `response` says nothing: who rejects it does not reject them.
-    pub fn take_silent(&mut self, response: &Response) -> Vec<(Arc<str>, State)> {
+    pub fn take_silent(&mut self, response: &Response) -> Vec<(Arc<str>, ClientState)> {
         let set = self.set.iter().map(|resource| resource.name());
         let told: BTreeSet<&Arc<str>> = set.chain(&response.missing).collect();
         let content = std::mem::take(&mut self.content).into_iter();

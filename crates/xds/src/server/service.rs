@@ -98,7 +98,7 @@ impl Stores {
     }
 
     /// The store for `client`, or why there is none.
-    pub(super) fn of(&self, client: Client<'_>) -> Result<Arc<Store>, String> {
+    pub(super) fn select(&self, client: Client<'_>) -> Result<Arc<Store>, String> {
         let Node { id, cluster, .. } = client.node;
         (self.0)(client).ok_or_else(|| format!("nothing is served to node {id:?} of cluster {cluster:?}"))
     }

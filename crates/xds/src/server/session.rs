@@ -213,7 +213,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         service.observer.received(&self.info, node, &request);
         let (aggregated, api, roles) = (implied.is_none(), self.method.api, self.peer.roles);
         let client = Client { node, variant: *variant, aggregated, api, roles };
-        let store = match service.stores.of(client) {
+        let store = match service.stores.select(client) {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),
         };
@@ -269,7 +269,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
 
     fn request(&mut self, stream: &Arc<Mutex<Stream>>, mut request: Request) -> Step {
         if self.names_no_resources() && request.nonce.is_empty() && !request.version.is_empty() {
-            request.held = self.method.service.past.of(&request.version);
+            request.held = self.method.service.past.resources(&request.version);
         }
         let Some(watch) = &mut self.watch else { return self.stopped() };
         let names = !request.subscribe.is_empty() || !request.locators.is_empty();

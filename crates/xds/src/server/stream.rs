@@ -212,7 +212,7 @@ impl Stream {
                 None => {
                     subscription.accept_late(&request.nonce);
                     for nonce in subscription.answered(&request.nonce) {
-                        let Some(response) = subscription.take(&nonce) else { continue };
+                        let Some(response) = subscription.remove_response(&nonce) else { continue };
                         let latency = now.saturating_duration_since(response.sent_at);
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         replaced.extend(subscription.accept(response));

@@ -1,6 +1,6 @@
 //! One resource type on one stream: what the client asked for, what it was sent, what it accepted.
 //!
-//! What changed is a set of dirty names, not a queue: a slow client costs no memory, and many changes become one.
+//! Changes are a set of dirty names, not a queue: a slow client costs no memory, and many changes are merged into one.
 
 mod asking;
 mod client;
@@ -15,11 +15,11 @@ use std::time::Instant;
 use imbl::OrdSet;
 
 use self::client::Level;
-pub(super) use self::client::{InFlight, Known, Shared, State};
+pub(super) use self::client::{ClientState, InFlight, Known, Shared};
 use self::late::Late;
 use super::message::Variant;
 use super::pace::Pace;
-use crate::snapshot::{Asked as AskedNames, Body, Glob, Interest, Limit, Resource, ResourceType, Snapshot};
+use crate::snapshot::{Body, Glob, Interest, Limit, NamedResources, Resource, ResourceType, Snapshot};
 
 pub(super) use held::{Held, Standing};
 pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of};
@@ -49,18 +49,18 @@ pub(super) struct Subscription {
     let_go_all: bool,
     /// The newest snapshot.
     base: Arc<Snapshot>,
-    /// What `names` are in `base`, as long as nothing has changed since the first request.
-    asked: Option<Arc<AskedNames>>,
+    /// The lookup of `names` in `base`, while nothing has changed since the first request.
+    named_resources: Option<Arc<NamedResources>>,
     /// Names whose wanted state may differ from what was sent.
     pub dirty: BTreeMap<Arc<str>, Need>,
     pub in_flight: Vec<InFlight>,
     /// Responses that were not answered in time.
     late: Vec<Late>,
-    /// What the client has rejected, if anything.
+    /// The search for rejected resources, if the client has rejected any.
     isolation: Option<Box<Isolation>>,
-    /// When the client must be told that a resource with a time to live lives on.
+    /// When the time to live of a resource must be renewed.
     renewals: BTreeMap<Arc<str>, Instant>,
-    /// What is large has to wait after it was sent.
+    /// Limits how often large resources are sent.
     pub pace: Pace,
     /// What the client has of `base`, of all that it asked for but the names that stand apart.
     level: Level,
@@ -85,7 +85,7 @@ pub(super) struct Subscription {
     /// State of the world: names that a stale request left out. Should the next one have them again, then the client
     /// has dropped and wants them anew.
     let_go: HashSet<Arc<str>>,
-    /// The newest NACK, until an ACK clears it and no culprit is left.
+    /// The message of the newest NACK, until an ACK clears it and no culprit is left.
     pub rejection: Option<Arc<str>>,
 }
 
@@ -109,7 +109,7 @@ impl Subscription {
             ever_named: false,
             came_back: false,
             names: OrdSet::new(),
-            asked: None,
+            named_resources: None,
             aliases: HashMap::new(),
             let_go: HashSet::new(),
             let_go_all: false,
@@ -135,7 +135,7 @@ impl Subscription {
         }
     }
 
-    /// Whether `name` is asked for, by name, by glob or by wildcard.
+    /// Returns whether the client subscribes to `name`: by name, glob, or wildcard.
     pub fn covers(&self, name: &str) -> bool {
         self.wildcard || self.named(name) || self.globs.iter().any(|glob| glob.covers(name))
     }
@@ -161,7 +161,7 @@ impl Subscription {
 
     /// Whether all there is of the type is asked for, so that many clients get the same.
     pub fn is_all(&self) -> bool {
-        if let Some(asked) = &self.asked {
+        if let Some(asked) = &self.named_resources {
             return asked.all;
         }
         self.wildcard
@@ -200,7 +200,7 @@ impl Subscription {
 
     /// Names that are asked for and do not exist, sorted.
     pub fn absent(&self) -> Vec<Arc<str>> {
-        if let Some(asked) = &self.asked {
+        if let Some(asked) = &self.named_resources {
             return asked.absent.clone();
         }
         let absent = self.names.iter().filter(|name| self.base.get(self.kind, name).is_none());
@@ -224,8 +224,8 @@ impl Subscription {
 
     /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
     pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
-        self.asked = None;
-        changed.clone().for_each(|name| self.keep(name));
+        self.named_resources = None;
+        changed.clone().for_each(|name| self.retain(name));
         self.base = newest.clone();
         for name in changed.clone() {
             if let Some(resource) = newest.get(self.kind, name) {
@@ -244,13 +244,13 @@ impl Subscription {
         if self.dirty.is_empty() { None } else { self.pace.due(is_dirty) }
     }
 
-    /// Notes that `name` needs a look; a stronger need stays.
+    /// Marks `name` as dirty. A stronger need is retained.
     pub fn touch(&mut self, name: &Arc<str>, need: Need) {
         let entry = self.dirty.entry(name.clone()).or_insert(need);
         *entry = need.max(*entry);
     }
 
-    /// Notes a change in the snapshot, if this client cares for the name.
+    /// Marks a changed name as dirty if the client subscribes to it or has it.
     fn changed(&mut self, name: &Arc<str>) {
         if self.covers(name) || self.apart.contains_key(name) {
             // What comes back as it was when it was rejected is not there because it was sent.
@@ -267,7 +267,7 @@ impl Subscription {
         known.sent == *newest && known.accepted != *newest && answered()
     }
 
-    /// Notes that `resource` is new or has changed: an alias that was asked for may have got its name.
+    /// Subscribes to a new or changed resource if the client asked for one of its aliases.
     fn named_by(&mut self, resource: &Resource) {
         for alias in &resource.lease().aliases {
             if self.names.contains(alias) && alias != resource.name() {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::asked::Lists;
+use super::named::Lists;
 use super::{ApiVersion, Resource};
 
 /// How many bytes a body holds at most, unless it has one resource alone.

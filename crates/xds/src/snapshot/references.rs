@@ -45,8 +45,8 @@ static NAMING: LazyLock<StringFields> =
     LazyLock::new(|| StringFields::new(NAMING_FIELDS.iter().map(|(message, field, _)| (*message, *field))));
 
 impl References {
-    /// What the resource `name` of type `kind` with the encoded `message` refers to.
-    pub(super) fn of(kind: ResourceType, name: &Arc<str>, message: &[u8]) -> Self {
+    /// Parses the references in the encoded `message` of the resource `name` of type `kind`.
+    pub(super) fn parse(kind: ResourceType, name: &Arc<str>, message: &[u8]) -> Self {
         if [ResourceType::ENDPOINTS, ResourceType::SECRET].contains(&kind) {
             return Self::default();
         }
@@ -96,7 +96,7 @@ mod tests {
     fn references(kind: ResourceType, mut fields: Value) -> References {
         fields["@type"] = kind.url().into();
         let read = protobuf::from_json(&fields).unwrap();
-        References::of(kind, &read.name.unwrap_or_default().into(), &read.message)
+        References::parse(kind, &read.name.unwrap_or_default().into(), &read.message)
     }
 
     fn texts(names: &[Arc<str>]) -> Vec<&str> {

@@ -308,7 +308,7 @@ impl Resource {
             version = Version(xxhash_rust::xxh3::xxh3_64_with_seed(&extras, version.0));
         }
         let name: Arc<str> = name.into();
-        let references = References::of(kind, &name, &value);
+        let references = References::parse(kind, &name, &value);
         let frame = Frame::new(kind.url(), &name, version, &extras, &value);
         Self {
             kind,

@@ -1,4 +1,4 @@
-//! The versioned store: one writer publishes, any number of streams follow.
+//! The versioned store. One writer publishes, and any number of streams follow.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use imbl::{OrdMap, OrdSet};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::asked::Asked;
 use super::body::{Bodies, Body, Limit};
+use super::named::NamedResources;
 use super::suspects::Suspects;
 use super::watch::Watchers;
 use super::{Resource, ResourceType, Version, canonical};
 
-/// How many publications back a stream can ask what changed; one that is further behind compares everything.
+/// The number of publications in the journal. A stream that is further behind compares all resources.
 const JOURNAL: usize = 256;
 
 /// Type and name of a resource.
 pub type Key = (ResourceType, Arc<str>);
 
-/// All resources at one moment. Immutable; a clone of the `Arc` is all that a stream holds.
+/// All resources at one moment. Immutable: streams share it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     serial: u64,
     generation: u64,
     types: BTreeMap<ResourceType, Typed>,
     users: Users,
-    /// What the last publications changed, oldest first; the newest is the one that made this snapshot. Names alone:
-    /// with the resources, every version of a route configuration of megabytes would outlive it by all these changes.
+    /// The names that recent publications changed, oldest first. The last entry belongs to the publication that made this
+    /// snapshot. Resources are not retained: each old version of a large route configuration would stay in memory.
     journal: imbl::Vector<Arc<[Key]>>,
     /// Shared by all snapshots of a store.
     suspects: Arc<Suspects>,
@@ -37,40 +37,40 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default)]
 struct Typed {
     resources: OrdMap<Arc<str>, Arc<Resource>>,
-    /// Alias and the name that it stands for; of several names the first holds.
+    /// Each alias with its name. If an alias has several names, the first one counts.
     aliases: OrdSet<(Arc<str>, Arc<str>)>,
-    /// XOR over the resources, so that a change costs what it changes.
+    /// XOR of the resources' digests, so that the cost of an update depends on the change alone.
     digest: u64,
-    /// Made on demand; those of another snapshot as long as nothing of the type has changed.
+    /// Encoded on demand. Snapshots share them while no resource of the type changes.
     bodies: Arc<Bodies>,
 }
 
 impl Typed {
-    /// Takes out what was noted of `old`.
-    fn forget(&mut self, old: &Resource, users: &mut Users) {
+    /// Removes what is derived from `old`.
+    fn remove_derived(&mut self, old: &Resource, users: &mut Users) {
         self.digest ^= digest(old);
         self.bodies = Arc::default();
         for alias in &old.lease().aliases {
             self.aliases.remove(&(alias.clone(), old.name().clone()));
         }
-        users.forget(old);
+        users.remove(old);
     }
 }
 
-/// Types of which there are many small resources that lead to clusters: each of them is found by the clusters.
+/// Types with many small resources that refer to clusters. They are indexed by cluster.
 const MANY: [ResourceType; 2] = [ResourceType::SCOPED_ROUTES, ResourceType::VIRTUAL_HOST];
 
-/// Who uses what.
+/// Indexes from a resource to the resources that refer to it.
 #[derive(Debug, Clone, Default)]
 struct Users {
-    /// Load assignment and the cluster that uses it.
+    /// Each load assignment with a cluster that uses it.
     endpoints: OrdSet<(Arc<str>, Arc<str>)>,
-    /// Cluster and the resource that leads there, of types of which there are many.
+    /// Each cluster with a resource of the types in `MANY` that refers to it.
     clusters: OrdSet<(Arc<str>, ResourceType, Arc<str>)>,
 }
 
 impl Users {
-    fn note(&mut self, resource: &Resource) {
+    fn add(&mut self, resource: &Resource) {
         for endpoints in resource.references().endpoints.iter() {
             self.endpoints.insert((endpoints.clone(), resource.name().clone()));
         }
@@ -81,7 +81,7 @@ impl Users {
         }
     }
 
-    fn forget(&mut self, resource: &Resource) {
+    fn remove(&mut self, resource: &Resource) {
         for endpoints in resource.references().endpoints.iter() {
             self.endpoints.remove(&(endpoints.clone(), resource.name().clone()));
         }
@@ -94,14 +94,14 @@ impl Users {
 }
 
 impl Snapshot {
-    /// Counts what was published in this store and changed something; never sent to anybody. Of one store, equal serial,
-    /// equal content.
+    /// Returns the number of publications that changed this store. Snapshots of one store with equal serials have equal
+    /// content. The serial is never sent to a client.
     pub fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// The number of the publication of which, and of those before it, everything is in here; never sent to anybody.
-    /// Where several stores are published together they count together ([`Store::publish`]), else it is the serial.
+    /// Returns the number of the newest publication that this snapshot includes. It is never sent to a client. Stores that
+    /// are published together share the number ([`Store::publish`]). Otherwise it is the serial.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -121,14 +121,14 @@ impl Snapshot {
         self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
     }
 
-    /// All resources of a type in one body, which everybody shares who asks for all of them.
+    /// Returns all resources of a type in one body, which all wildcard subscriptions share.
     pub fn body(&self, kind: ResourceType) -> Arc<Body> {
         let Some(typed) = self.types.get(&kind) else { return Arc::new(Body::new([])) };
         let all = || Arc::new(Body::new(typed.resources.values().cloned().collect::<Vec<_>>()));
         typed.bodies.whole.get_or_init(all).clone()
     }
 
-    /// The same in bodies of a limited size.
+    /// Returns all resources of a type in bodies of a limited size.
     pub fn parts(&self, kind: ResourceType, limit: Limit) -> Arc<[Arc<Body>]> {
         let Some(typed) = self.types.get(&kind) else { return Arc::new([]) };
         let split = || Body::split(&typed.resources.values().cloned().collect::<Vec<_>>(), limit).into();
@@ -139,14 +139,15 @@ impl Snapshot {
         parts.get_or_init(split).clone()
     }
 
-    /// What a list of names, with this hash, asks for of a type.
-    pub fn asked(&self, kind: ResourceType, hash: u64, names: &[String]) -> Option<Arc<Asked>> {
+    /// Returns the resources of a type that a list of names with this hash selects.
+    /// `None` if there is no resource of the type, or one has an alias.
+    pub fn named(&self, kind: ResourceType, hash: u64, names: &[String]) -> Option<Arc<NamedResources>> {
         let typed = self.types.get(&kind).filter(|typed| typed.aliases.is_empty())?;
         let get = |name: &str| typed.resources.get(name);
-        Some(typed.bodies.lists.get_or_look_up(hash, names, get, typed.resources.len()))
+        Some(typed.bodies.lists.get_or_insert(hash, names, get, typed.resources.len()))
     }
 
-    /// Names of the resources of a type that differ from those in `other`. Costs little where the two share much.
+    /// Returns the names of the resources of a type that differ from those in `other`. The cost depends on the difference.
     pub fn difference(&self, other: &Self, kind: ResourceType) -> Vec<Arc<str>> {
         let (none, of) =
             (OrdMap::new(), |snapshot: &Self| snapshot.types.get(&kind).map(|typed| typed.resources.clone()));
@@ -172,7 +173,7 @@ impl Snapshot {
         paired_with(&self.users.endpoints, name)
     }
 
-    /// The resources of a type that lead to a cluster.
+    /// Returns the resources of a type that refer to a cluster.
     pub fn leading_to<'a>(
         &'a self,
         kind: ResourceType,
@@ -188,28 +189,28 @@ impl Snapshot {
         Box::new(users.filter_map(move |(_, _, name)| self.get(kind, name)))
     }
 
-    /// What clients of this store have rejected.
+    /// Returns the resources that clients of this store have rejected.
     pub fn suspects(&self) -> &Suspects {
         &self.suspects
     }
 
-    /// How many resources of a type there are.
+    /// Returns the number of resources of a type.
     pub fn len(&self, kind: ResourceType) -> usize {
         self.types.get(&kind).map_or(0, |typed| typed.resources.len())
     }
 
-    /// The types of which there ever was a resource.
+    /// Returns the types that have, or had, a resource.
     pub fn kinds(&self) -> impl Iterator<Item = ResourceType> {
         self.types.keys().copied()
     }
 
-    /// The version of all resources of a type together: equal content, equal version, in any process.
+    /// Returns the version of all resources of a type. Equal content gives equal versions in every process.
     pub fn version(&self, kind: ResourceType) -> Version {
         Version(self.types.get(&kind).map_or(0, |typed| typed.digest))
     }
 
-    /// The version of all resources of a type, but for some that are others, or not there. It is that of a snapshot which
-    /// has exactly these.
+    /// Returns the version of all resources of a type after `others` replace, or remove, the resources of their names. A
+    /// snapshot with this content has the same version.
     pub fn version_with<'a>(
         &self,
         kind: ResourceType,
@@ -219,8 +220,8 @@ impl Snapshot {
         both.flatten().fold(self.version(kind), |version, resource| version.with(resource))
     }
 
-    /// What changed after the snapshot of this `serial`, a name perhaps several times; `None` if that is too long ago to
-    /// tell.
+    /// Returns the names that changed after the snapshot with this `serial`. A name may occur several times. `None` if the
+    /// journal does not go back that far.
     pub fn changes_since(&self, serial: u64) -> Option<impl Iterator<Item = &Key> + Clone> {
         let publications = usize::try_from(self.serial.checked_sub(serial)?).ok()?;
         let known = self.journal.len().checked_sub(publications)?;
@@ -229,16 +230,16 @@ impl Snapshot {
     }
 }
 
-/// What one publication changed.
+/// The changes of one publication.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// The [generation](Snapshot::generation) that it made.
+    /// The [generation](Snapshot::generation) of the publication.
     pub generation: u64,
-    /// Resources that were not there before.
+    /// New resources.
     pub added: Vec<Arc<Resource>>,
     /// Resources with new content.
     pub changed: Vec<Arc<Resource>>,
-    /// Resources that are gone, as they were.
+    /// Removed resources, in their last version.
     pub removed: Vec<Arc<Resource>>,
 }
 
@@ -248,20 +249,20 @@ impl Changes {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 
-    /// Type and name of everything that changed.
+    /// Returns the type and the name of each changed resource.
     pub fn names(&self) -> impl Iterator<Item = Key> {
         let all = self.added.iter().chain(&self.changed).chain(&self.removed);
         all.map(|resource| (resource.kind(), resource.name().clone()))
     }
 }
 
-/// What to change: resources to set and names to remove. `R` is `Resource`, or `Arc<Resource>` of what several stores
-/// share.
+/// A difference to publish: resources to set and names to remove. `R` is `Resource`, or `Arc<Resource>` for resources that
+/// several stores share.
 #[derive(Debug)]
 pub struct Update<R = Resource> {
     /// New or possibly changed resources.
     pub set: Vec<R>,
-    /// Names that are gone; unknown ones are ignored.
+    /// Names to remove. Unknown names are ignored.
     pub remove: Vec<Key>,
 }
 
@@ -285,7 +286,7 @@ impl<R> Update<R> {
     }
 }
 
-/// The store: holds the newest snapshot and tells the streams. Nothing is served before the first publication.
+/// The store: holds the newest snapshot and notifies the streams. Nothing is served before the first publication.
 #[derive(Debug)]
 pub struct Store {
     newest: watch::Sender<Option<Arc<Snapshot>>>,
@@ -305,12 +306,12 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Follows the newest snapshot; `None` until the first publication.
+    /// Subscribes to the newest snapshot. It is `None` until the first publication.
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<Snapshot>>> {
         self.newest.subscribe()
     }
 
-    /// How many follow it: streams, held polls and other subscribers.
+    /// Returns the number of subscribers: streams, held polls, and others.
     pub fn followers(&self) -> usize {
         self.newest.receiver_count()
     }
@@ -320,12 +321,12 @@ impl Store {
         self.newest.borrow().clone()
     }
 
-    /// Publishes `resources` as all there is. Streams are told only of real differences.
+    /// Publishes `resources` as the complete content. Streams are notified only of real differences.
     pub fn replace<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Arc<Changes> {
         self.replace_announced(resources, |_| ())
     }
 
-    /// The same; `announce` learns of the changes before any stream does, so that a log tells them in this order.
+    /// Replaces the content, and calls `announce` with the changes before any stream is notified.
     pub fn replace_announced<R: Into<Arc<Resource>>>(
         &self,
         resources: Vec<R>,
@@ -334,7 +335,7 @@ impl Store {
         self.update_announced(self.difference_to(resources), announce)
     }
 
-    /// The update that makes `resources` all there is. It may set what is there already.
+    /// Returns the update that makes `resources` the complete content. It may set resources that did not change.
     pub fn difference_to<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Update<Arc<Resource>> {
         let current = self.newest().unwrap_or_default();
         let mut update = Update::setting(resources.into_iter().map(Into::into).collect::<Vec<Arc<Resource>>>());
@@ -346,12 +347,12 @@ impl Store {
         update
     }
 
-    /// Publishes a difference. Cost: what changes, not what there is.
+    /// Publishes a difference. The cost depends on the size of the difference.
     pub fn update<R: Into<Arc<Resource>>>(&self, update: Update<R>) -> Arc<Changes> {
         self.update_announced(update, |_| ())
     }
 
-    /// The same; `announce` learns of the changes before any stream does.
+    /// Publishes a difference, and calls `announce` with the changes before any stream is notified.
     pub fn update_announced<R: Into<Arc<Resource>>>(
         &self,
         update: Update<R>,
@@ -360,8 +361,8 @@ impl Store {
         self.apply(update, None, announce)
     }
 
-    /// The same of what is published in several stores together, as publication number `generation` of all of them: the
-    /// snapshot bears it even if nothing has changed in this store, which no stream is told.
+    /// Publishes a difference in one of several stores that are published together. `generation` is the number of the
+    /// publication. The snapshot gets the number even if this store does not change. In that case no stream is notified.
     pub fn publish(
         &self,
         update: Update<Arc<Resource>>,
@@ -383,7 +384,7 @@ impl Store {
         for (kind, name) in update.remove {
             let Some(typed) = next.types.get_mut(&kind) else { continue };
             if let Some(old) = typed.resources.remove(&*canonical(&name)) {
-                typed.forget(&old, &mut next.users);
+                typed.remove_derived(&old, &mut next.users);
                 changes.removed.push(old);
             }
         }
@@ -403,7 +404,7 @@ impl Store {
             match typed.resources.insert(resource.name().clone(), resource.clone()) {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
-                    typed.forget(&old, &mut next.users);
+                    typed.remove_derived(&old, &mut next.users);
                     // New origins or parts alone, e.g. a new generation of an object, are kept and change no stream.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
@@ -415,11 +416,11 @@ impl Store {
             for alias in &resource.lease().aliases {
                 typed.aliases.insert((alias.clone(), resource.name().clone()));
             }
-            next.users.note(&resource);
+            next.users.add(&resource);
         }
         next.generation = generation.unwrap_or(next.generation);
         if changes.is_empty() && previous.is_some() {
-            // Provenance may still be newer, and the generation: kept, without telling anybody.
+            // Origins, parts, or the generation may be newer. They are stored, and no stream is notified.
             self.newest.send_if_modified(|newest| {
                 *newest = Some(Arc::new(next));
                 false
@@ -428,7 +429,7 @@ impl Store {
         }
         let changes = Arc::new(changes);
         (next.serial, next.generation) = (next.serial + 1, changes.generation);
-        // Whoever had nothing before the first one gets everything: that is no list to keep.
+        // Before the first publication a stream has nothing, so it needs no list of changes.
         if previous.is_some() {
             next.journal.push_back(changes.names().collect());
         }
@@ -443,7 +444,7 @@ impl Store {
     }
 }
 
-/// The second of every pair whose first is `first`, sorted.
+/// Returns the second element of each pair whose first element is `first`, sorted.
 fn paired_with<'a>(
     pairs: &'a OrdSet<(Arc<str>, Arc<str>)>,
     first: &Arc<str>,
@@ -453,7 +454,7 @@ fn paired_with<'a>(
 }
 
 impl Version {
-    /// The version of a set of resources that has one more, or one less if it has `resource`.
+    /// Returns the version of the set after `resource` is added to it, or removed from it.
     pub fn with(self, resource: &Resource) -> Self {
         Self(self.0 ^ digest(resource))
     }

@@ -9,7 +9,7 @@ use crate::server::message::{Output, Resources, Response, Variant};
 use crate::server::order::{self, Side};
 use crate::server::pace::Pace;
 use crate::server::push::{Look, Push};
-use crate::server::subscription::{Batch, InFlight, Need, Shared, State, Subscription};
+use crate::server::subscription::{Batch, ClientState, InFlight, Need, Shared, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
 
 /// What became of a batch.
@@ -35,7 +35,7 @@ impl Stream {
         }
         let (owed, full) = (subscription.answer_owed, self.variant == Variant::Sotw && kind.full_state());
         let absent = subscription.absent();
-        let content: Vec<_> = absent.iter().map(|name| (name.clone(), State::Absent)).collect();
+        let content: Vec<_> = absent.iter().map(|name| (name.clone(), ClientState::Absent)).collect();
         let mut push = Push { removed: absent, ..Push::default() };
         let tells = push.changes(self.variant, full, subscription, self.node.as_ref());
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
@@ -222,7 +222,7 @@ impl Stream {
         let tried: Vec<Arc<str>> = push.done.iter().chain(&push.answered).cloned().collect();
         let something = response.is_some();
         let attempt = subscription.tried(batch, &tried, something);
-        push.recognised.iter().for_each(|resource| subscription.recognise(resource));
+        push.recognised.iter().for_each(|resource| subscription.resolve_version(resource));
         for name in &push.answered {
             // Sent from an older view: looked at again when the gate is passed.
             subscription.dirty.insert(name.clone(), Need::Changed);
@@ -279,7 +279,7 @@ impl Stream {
             for (name, known) in subscription.standing_apart() {
                 let Some(resource) = view.get(kind, name).filter(|resource| known.sent == **resource) else { continue };
                 if !changed.contains(name) && subscription.holds(name) != *resource {
-                    push.content.push((name.clone(), State::Resource(resource.clone())));
+                    push.content.push((name.clone(), ClientState::Resource(resource.clone())));
                 }
             }
             return (Resources::from(view.body(kind)), view.version(kind));
@@ -322,7 +322,7 @@ impl Stream {
             let stays = push.waits.contains(*name) || push.left_out.contains(*name);
             !has_it && !stays && !changed.contains(*name)
         });
-        push.content.extend(again.map(|(name, resource)| (name.clone(), State::Resource(resource.clone()))));
+        push.content.extend(again.map(|(name, resource)| (name.clone(), ClientState::Resource(resource.clone()))));
         let version = view.version_with(kind, mixed.iter().map(|name| (name, all.get(name))));
         (Resources::from(all.into_values().collect::<Vec<_>>()), version)
     }

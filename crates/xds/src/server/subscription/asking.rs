@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::client::Level;
-use super::{Known, Need, State, Subscription};
+use super::{ClientState, Known, Need, Subscription};
 use crate::server::message::{Request, Variant};
 use crate::snapshot::{Glob, Resource, Version};
 
@@ -16,7 +16,7 @@ const LONG_LIST: usize = 64;
 impl Subscription {
     /// Takes the names of a request that is not stale; `first` of its type on the stream.
     pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
-        self.asked = None;
+        self.named_resources = None;
         match variant {
             _ if self.takes_list(variant, request) => {}
             Variant::Sotw => self.sotw_names(request, first),
@@ -29,7 +29,7 @@ impl Subscription {
     /// Takes a first request for many names, all of them plain: most clients ask for the same.
     fn takes_list(&mut self, variant: Variant, request: &Request) -> bool {
         let nothing = self.has_nothing() && !self.lists() && self.names.is_empty() && self.let_go.is_empty();
-        let plain = |name: &String| !name.is_empty() && matches!(Asked::parse(name), Asked::Name(_));
+        let plain = |name: &String| !name.is_empty() && matches!(Selector::parse(name), Selector::Name(_));
         if !nothing
             || request.subscribe.len() < LONG_LIST
             || !request.unsubscribe.is_empty()
@@ -39,10 +39,10 @@ impl Subscription {
             return false;
         }
         let hash = hash(&request.subscribe);
-        let Some(asked) = self.base.asked(self.kind, hash, &request.subscribe) else { return false };
+        let Some(asked) = self.base.named(self.kind, hash, &request.subscribe) else { return false };
         (self.last_names, self.ever_named, self.interest_changed) = (Some(hash), true, true);
         self.names = asked.names.clone();
-        self.asked = Some(asked);
+        self.named_resources = Some(asked);
         self.answer_owed |= variant == Variant::Sotw && self.kind.full_state();
         true
     }
@@ -64,10 +64,10 @@ impl Subscription {
         self.ever_named |= !request.subscribe.is_empty();
         let (mut names, mut globs) = (HashSet::<&str>::with_capacity(request.subscribe.len()), HashSet::new());
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
-            match Asked::parse(name) {
-                Asked::All => all = true,
-                Asked::Glob(glob) => drop(globs.insert(glob)),
-                Asked::Name(name) => drop(names.insert(name)),
+            match Selector::parse(name) {
+                Selector::All => all = true,
+                Selector::Glob(glob) => drop(globs.insert(glob)),
+                Selector::Name(name) => drop(names.insert(name)),
             }
         }
         let all = all && self.kind.may_be_listed();
@@ -149,10 +149,10 @@ impl Subscription {
             self.subscribe_all(!comes_back);
         }
         for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
-            match Asked::parse(name) {
-                Asked::All if self.kind.may_be_listed() => self.subscribe_all(!comes_back),
-                Asked::All => {}
-                Asked::Glob(glob) => {
+            match Selector::parse(name) {
+                Selector::All if self.kind.may_be_listed() => self.subscribe_all(!comes_back),
+                Selector::All => {}
+                Selector::Glob(glob) => {
                     let all = base.with_prefix(self.kind, glob.prefix().to_owned());
                     let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
                     let under_way = self.under_way().filter(|name| glob.covers(name));
@@ -167,7 +167,7 @@ impl Subscription {
                     }
                     self.globs.insert(glob);
                 }
-                Asked::Name(name) => {
+                Selector::Name(name) => {
                     let name = self.own(name);
                     if let Some(stands_for) = base.name_of_alias(self.kind, &name) {
                         self.ask_by_alias(&name, stands_for);
@@ -183,10 +183,10 @@ impl Subscription {
             }
         }
         for name in &request.unsubscribe {
-            match Asked::parse(name) {
-                Asked::All => self.wildcard = false,
-                Asked::Glob(glob) => drop(self.globs.remove(&glob)),
-                Asked::Name(name) => {
+            match Selector::parse(name) {
+                Selector::All => self.wildcard = false,
+                Selector::Glob(glob) => drop(self.globs.remove(&glob)),
+                Selector::Name(name) => {
                     let named = self.aliases.remove(name);
                     let name = named.as_deref().unwrap_or(name);
                     self.aliases.retain(|_, of| **of != *name);
@@ -236,12 +236,13 @@ impl Subscription {
         self.level = Level::Accepted;
         let has: HashMap<&Arc<str>, &Arc<Resource>> = held.iter().map(|resource| (resource.name(), resource)).collect();
         for resource in base.all(self.kind) {
-            let state = has.get(resource.name()).map_or(State::Unknown, |held| State::Resource((*held).clone()));
+            let state =
+                has.get(resource.name()).map_or(ClientState::Unknown, |held| ClientState::Resource((*held).clone()));
             self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
         }
         for resource in held {
             if resource.kind() == self.kind && self.base.get(self.kind, resource.name()).is_none() {
-                let state = State::Resource(resource.clone());
+                let state = ClientState::Resource(resource.clone());
                 self.apart.insert(resource.name().clone(), Known { sent: state.clone(), accepted: state });
                 self.touch(resource.name(), Need::Changed);
             }
@@ -256,10 +257,10 @@ impl Subscription {
             let version = Version::parse(version).unwrap_or_default();
             let name = self.own(name);
             let state = match self.base.get(self.kind, &name) {
-                Some(resource) if resource.version() == version => State::Resource(resource.clone()),
-                _ => State::Version(version),
+                Some(resource) if resource.version() == version => ClientState::Resource(resource.clone()),
+                _ => ClientState::Version(version),
             };
-            if !matches!(state, State::Resource(_)) {
+            if !matches!(state, ClientState::Resource(_)) {
                 self.touch(&name, Need::Changed);
             }
             self.apart.insert(name, Known { sent: state.clone(), accepted: state });
@@ -293,19 +294,19 @@ fn hash(names: &[String]) -> u64 {
     hash.digest()
 }
 
-/// What a name in a request asks for.
-enum Asked<'a> {
+/// The resources that a name in a request selects.
+enum Selector<'a> {
     All,
     Glob(Glob),
     Name(&'a str),
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Selector<'a> {
     fn parse(name: &'a str) -> Self {
         match Glob::parse(name) {
-            _ if name == "*" => Asked::All,
-            Some(glob) => Asked::Glob(glob),
-            None => Asked::Name(name),
+            _ if name == "*" => Selector::All,
+            Some(glob) => Selector::Glob(glob),
+            None => Selector::Name(name),
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::snapshot::{Resource, Version};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::server) struct Known {
     /// What it was sent last.
-    pub sent: State,
+    pub sent: ClientState,
     /// What it accepted last.
-    pub accepted: State,
+    pub accepted: ClientState,
 }
 
-/// The state of one name at the client.
+/// What the client has of one name.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::server) enum State {
+pub(in crate::server) enum ClientState {
     /// Nothing, and nothing was said.
     #[default]
     Unknown,
@@ -36,26 +36,26 @@ pub(in crate::server) enum State {
     Resource(Arc<Resource>),
 }
 
-impl PartialEq<Arc<Resource>> for State {
+impl PartialEq<Arc<Resource>> for ClientState {
     fn eq(&self, resource: &Arc<Resource>) -> bool {
         match self {
-            State::Resource(own) => own.version() == resource.version(),
-            State::Version(version) => *version == resource.version(),
-            State::Unknown | State::Absent => false,
+            ClientState::Resource(own) => own.version() == resource.version(),
+            ClientState::Version(version) => *version == resource.version(),
+            ClientState::Unknown | ClientState::Absent => false,
         }
     }
 }
 
-impl State {
+impl ClientState {
     /// Whether the client has some version.
     pub fn exists(&self) -> bool {
-        matches!(self, State::Version(_) | State::Resource(_))
+        matches!(self, ClientState::Version(_) | ClientState::Resource(_))
     }
 
     /// The resource, where its content is known.
     pub fn resource(&self) -> Option<&Arc<Resource>> {
         match self {
-            State::Resource(resource) => Some(resource),
+            ClientState::Resource(resource) => Some(resource),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ pub(in crate::server) struct InFlight {
     pub version: String,
     pub sent_at: Instant,
     /// What it changed, by name.
-    pub content: Vec<(Arc<str>, State)>,
+    pub content: Vec<(Arc<str>, ClientState)>,
     /// What it set beside that, in a first answer.
     pub first: Shared,
     /// All that it held, sorted, if that is everything that the client is to have, and not only the change.
@@ -82,14 +82,19 @@ pub(in crate::server) struct InFlight {
     /// What of it is large.
     pub paced: Vec<Paced>,
     /// Of a full state, names that stayed as they were although something else was sent of them before, or wanted.
-    pub instead: Vec<(Arc<str>, State)>,
+    pub instead: Vec<(Arc<str>, ClientState)>,
     /// Whether it was sent to find out what of an earlier response is at fault.
     pub attempt: Attempt,
 }
 
 impl InFlight {
     /// A response that changes `content`.
-    pub fn new(nonce: String, sent_at: Instant, content: Vec<(Arc<str>, State)>, full: Option<Resources>) -> Self {
+    pub fn new(
+        nonce: String,
+        sent_at: Instant,
+        content: Vec<(Arc<str>, ClientState)>,
+        full: Option<Resources>,
+    ) -> Self {
         Self {
             nonce,
             version: String::new(),
@@ -160,15 +165,15 @@ impl Subscription {
             return Known::default();
         }
         let sent = match self.base.get(self.kind, name) {
-            Some(resource) => State::Resource(resource.clone()),
-            None if self.named(name) => State::Absent,
-            None => State::Unknown,
+            Some(resource) => ClientState::Resource(resource.clone()),
+            None if self.named(name) => ClientState::Absent,
+            None => ClientState::Unknown,
         };
         let accepted = match &self.level {
-            Level::Nothing => State::Unknown,
+            Level::Nothing => ClientState::Unknown,
             Level::Sent(parts) => {
                 let accepted = parts.iter().find_map(|part| find(part, name));
-                accepted.map_or(State::Unknown, |resource| State::Resource(resource.clone()))
+                accepted.map_or(ClientState::Unknown, |resource| ClientState::Resource(resource.clone()))
             }
             Level::Accepted => sent.clone(),
         };
@@ -184,8 +189,8 @@ impl Subscription {
         self.apart.entry(name.clone()).or_default()
     }
 
-    /// Keeps what the client has of `name` while the newest snapshot moves on.
-    pub(super) fn keep(&mut self, name: &Arc<str>) {
+    /// Retains what the client has of `name` before the newest snapshot is replaced.
+    pub(super) fn retain(&mut self, name: &Arc<str>) {
         if !matches!(self.level, Level::Nothing) && self.covers(name) {
             self.apart(name);
         }
@@ -210,9 +215,9 @@ impl Subscription {
         known.sent == known.accepted
             && self.covers(name)
             && match (self.base.get(self.kind, name), &known.sent) {
-                (Some(resource), State::Resource(sent)) => sent.version() == resource.version(),
-                (None, State::Absent) => true,
-                (None, State::Unknown) => !self.named(name),
+                (Some(resource), ClientState::Resource(sent)) => sent.version() == resource.version(),
+                (None, ClientState::Absent) => true,
+                (None, ClientState::Unknown) => !self.named(name),
                 _ => false,
             }
     }
@@ -318,7 +323,7 @@ impl Subscription {
     /// Records that the first request was answered as a whole, in responses of which `sent` says what they held.
     pub fn answered_as_a_whole(&mut self, version: &str, sent: Vec<InFlight>) {
         self.fresh = false;
-        self.asked = None;
+        self.named_resources = None;
         self.dirty.clear();
         self.answer_owed = false;
         let asks = self.lists() || !self.names.is_empty();
@@ -331,7 +336,7 @@ impl Subscription {
         for mut response in sent {
             version.clone_into(&mut response.version);
             for (name, state) in &response.content {
-                self.apart.insert(name.clone(), Known { sent: state.clone(), accepted: State::Unknown });
+                self.apart.insert(name.clone(), Known { sent: state.clone(), accepted: ClientState::Unknown });
             }
             self.last_nonce.clone_from(&response.nonce);
             self.in_flight.push(response);
@@ -356,7 +361,7 @@ impl Subscription {
     }
 
     /// Records that the client need not be told of `content`: it has it. Returns whether there is now more to send.
-    pub fn has(&mut self, content: Vec<(Arc<str>, State)>) -> bool {
+    pub fn has(&mut self, content: Vec<(Arc<str>, ClientState)>) -> bool {
         let dirty = self.dirty.len();
         for (name, state) in &content {
             self.apart(name).sent = state.clone();
@@ -392,8 +397,8 @@ impl Subscription {
         self.in_flight.iter().flat_map(InFlight::names_set)
     }
 
-    /// Takes the response `nonce` out of those under way.
-    pub fn take(&mut self, nonce: &str) -> Option<InFlight> {
+    /// Removes the response `nonce` from those in flight, and returns it.
+    pub fn remove_response(&mut self, nonce: &str) -> Option<InFlight> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce)?;
         Some(self.in_flight.remove(at))
     }
@@ -426,28 +431,28 @@ impl Subscription {
         self.late.clear();
         self.accepted_version.clone_from(&response.version);
         self.attempt_accepted(response.attempt);
-        let replaced = self.has_taken(response);
+        let replaced = self.apply(response);
         self.conclude();
         replaced
     }
 
     /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
-    pub(super) fn has_taken(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
+    pub(super) fn apply(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
         self.reached = self.reached.max(response.generation);
         if let Some(all) = &response.full {
             self.came_back = false;
-            let absent: HashMap<&str, &State> = response
+            let absent: HashMap<&str, &ClientState> = response
                 .instead
                 .iter()
                 .chain(&response.content)
                 .filter(|(_, state)| state.resource().is_none())
                 .map(|(name, state)| (&**name, state))
                 .collect();
-            let state = |name: &Arc<str>, sent: &State| match (find(all, name), absent.get(&**name)) {
-                (Some(resource), _) => State::Resource(resource.clone()),
+            let state = |name: &Arc<str>, sent: &ClientState| match (find(all, name), absent.get(&**name)) {
+                (Some(resource), _) => ClientState::Resource(resource.clone()),
                 (None, Some(state)) => (*state).clone(),
                 (None, None) if !sent.exists() => sent.clone(),
-                (None, None) => State::Unknown,
+                (None, None) => ClientState::Unknown,
             };
             let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
             let content = unsettled.map(|(name, known)| (name.clone(), state(name, &known.sent))).collect();
@@ -465,7 +470,7 @@ impl Subscription {
         for known in self.apart.iter_mut().filter_map(|(name, known)| Some((find(&first, name)?, known))) {
             let (resource, known) = known;
             if !known.accepted.exists() {
-                known.accepted = State::Resource(resource.clone());
+                known.accepted = ClientState::Resource(resource.clone());
             }
         }
         let Level::Sent(accepted) = &mut self.level else {
@@ -489,22 +494,22 @@ impl Subscription {
             has.insert(resource.name().clone(), resource.clone());
         }
         for resource in settled {
-            let accepted = has.remove(resource.name()).map_or(State::Unknown, State::Resource);
-            let sent = State::Resource(resource.clone());
+            let accepted = has.remove(resource.name()).map_or(ClientState::Unknown, ClientState::Resource);
+            let sent = ClientState::Resource(resource.clone());
             self.apart.insert(resource.name().clone(), Known { sent, accepted });
             self.settle(resource.name());
         }
     }
 
     /// Records that the client has `content`, or need not be told of it.
-    fn accept_content(&mut self, content: Vec<(Arc<str>, State)>) -> Vec<Arc<Resource>> {
+    fn accept_content(&mut self, content: Vec<(Arc<str>, ClientState)>) -> Vec<Arc<Resource>> {
         let mut replaced = Vec::new();
         for (name, state) in content {
             self.cleared(&name, &state);
             let named = self.named(&name);
             let Some(known) = self.apart.get_mut(&name) else { continue };
             let gone = !state.exists() && !known.sent.exists() && !named;
-            if let State::Resource(old) = std::mem::replace(&mut known.accepted, state) {
+            if let ClientState::Resource(old) = std::mem::replace(&mut known.accepted, state) {
                 replaced.push(old);
             }
             if gone && self.base.get(self.kind, &name).is_none() {
@@ -528,18 +533,18 @@ impl Subscription {
     }
 
     /// What the client has of `name`: what is on its way, or what it accepted last.
-    pub fn holds(&self, name: &str) -> State {
+    pub fn holds(&self, name: &str) -> ClientState {
         let on_its_way = || self.in_flight.iter().any(|response| response.is_about(name));
         let known = self.known(name);
         if known.sent == known.accepted || on_its_way() { known.sent } else { known.accepted }
     }
 
-    /// Records that `resource` is the content of the version that the client came with.
-    pub fn recognise(&mut self, resource: &Arc<Resource>) {
+    /// Resolves the version that the client came with to `resource`.
+    pub fn resolve_version(&mut self, resource: &Arc<Resource>) {
         let Some(known) = self.apart.get_mut(resource.name()) else { return };
         for state in [&mut known.sent, &mut known.accepted] {
             if *state == *resource {
-                *state = State::Resource(resource.clone());
+                *state = ClientState::Resource(resource.clone());
             }
         }
     }

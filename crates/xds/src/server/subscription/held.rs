@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use super::{Known, State, Subscription};
+use super::{ClientState, Known, Subscription};
 use crate::snapshot::{Resource, Snapshot, Version};
 
 /// One name of one type on one stream.
@@ -75,9 +75,9 @@ impl Subscription {
                 _ => Standing::Absent,
             };
             let version = match &sent {
-                State::Resource(resource) => Some(resource.version()),
-                State::Version(version) => Some(*version),
-                State::Unknown | State::Absent => None,
+                ClientState::Resource(resource) => Some(resource.version()),
+                ClientState::Version(version) => Some(*version),
+                ClientState::Unknown | ClientState::Absent => None,
             };
             let resource = sent.resource().cloned();
             visit(Held { type_url: &self.type_url, name, resource, version, standing });

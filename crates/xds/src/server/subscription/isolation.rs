@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{InFlight, Need, State, Subscription};
+use super::{ClientState, InFlight, Need, Subscription};
 use crate::server::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Version};
 pub(in crate::server) use division::domains_of;
@@ -341,9 +341,9 @@ impl Subscription {
     }
 
     /// The client has accepted `state` of `name`.
-    pub(super) fn cleared(&mut self, name: &Arc<str>, state: &State) {
+    pub(super) fn cleared(&mut self, name: &Arc<str>, state: &ClientState) {
         let Some(isolation) = &mut self.isolation else { return };
-        let State::Resource(resource) = state else { return };
+        let ClientState::Resource(resource) = state else { return };
         let is_current = self.base.get(self.kind, name).is_some_and(|own| own.version() == resource.version());
         let is_culprit = |culprit: &Culprit| culprit.resource.version() == resource.version();
         if is_current || isolation.culprits.get(name).is_some_and(is_culprit) {
@@ -501,9 +501,9 @@ impl Subscription {
         let last_good = accepted.resource().filter(|good| good.version() != resource.version());
         self.base.suspects().remember(resource, last_good, &self.base);
         let last_good = match accepted {
-            State::Resource(good) => Some(good.version()),
-            State::Version(version) => Some(version),
-            State::Unknown | State::Absent => None,
+            ClientState::Resource(good) => Some(good.version()),
+            ClientState::Version(version) => Some(version),
+            ClientState::Unknown | ClientState::Absent => None,
         };
         let message: Arc<str> = message.into();
         let culprit = Culprit { resource: resource.clone(), message: message.clone(), retried: false };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{InFlight, State, Subscription};
+use super::{ClientState, InFlight, Subscription};
 
 /// The most of a type that are remembered. What is forgotten is accepted for good.
 const MOST: usize = 8;
@@ -13,13 +13,13 @@ const MOST: usize = 8;
 pub(super) struct Late {
     pub response: InFlight,
     /// What the client had accepted before of the names that it concerned.
-    before: Vec<(Arc<str>, State)>,
+    before: Vec<(Arc<str>, ClientState)>,
 }
 
 impl Subscription {
     /// Takes the response `nonce` for accepted, for the client does not answer.
     pub fn give_up(&mut self, nonce: &str) {
-        let Some(response) = self.take(nonce) else { return };
+        let Some(response) = self.remove_response(nonce) else { return };
         self.presume(response);
         if self.late.len() > MOST {
             self.late.remove(0);
@@ -32,7 +32,7 @@ impl Subscription {
         let unsettled = self.apart.iter().filter(|(_, known)| known.sent != known.accepted);
         let unsettled = unsettled.map(|(name, known)| (name.clone(), known.accepted.clone()));
         let before = first.chain(unsettled).collect();
-        self.has_taken(response.clone());
+        self.apply(response.clone());
         self.late.push(Late { response, before });
     }
 
@@ -48,7 +48,7 @@ impl Subscription {
     /// Takes out the response `nonce`, which the client rejects. A full state held what was taken for accepted before it,
     /// and that may be why.
     pub fn take_rejected(&mut self, nonce: &str) -> Option<InFlight> {
-        let (in_time, is_it) = (self.take(nonce), |late: &InFlight| late.nonce == nonce);
+        let (in_time, is_it) = (self.remove_response(nonce), |late: &InFlight| late.nonce == nonce);
         let full = match &in_time {
             Some(response) => response.full.is_some(),
             None => self.late.iter().find(|late| is_it(&late.response))?.response.full.is_some(),

@@ -1,4 +1,4 @@
-//! Lists of names that clients ask for: many ask for the same long one, so it is looked up and kept once.
+//! Lookups of the lists of names that clients subscribe to. Many clients send the same long list, so they share a lookup.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,24 +6,24 @@ use imbl::OrdSet;
 
 use super::Resource;
 
-/// Lists of one type of one snapshot that are remembered.
+/// The lookups that are retained for one type of one snapshot.
 const LISTS: usize = 8;
 
-/// What one list of names means in one snapshot.
+/// One list of names, looked up in one snapshot.
 #[derive(Debug)]
-pub struct Asked {
+pub struct NamedResources {
     hash: u64,
     in_order: Vec<Arc<str>>,
     /// The names, shared with the resources that have them.
     pub names: OrdSet<Arc<str>>,
-    /// Those that do not exist, sorted.
+    /// The names without a resource, sorted.
     pub absent: Vec<Arc<str>>,
-    /// Whether they are all that there is of the type, and perhaps more.
+    /// Whether the list names every resource of the type.
     pub all: bool,
 }
 
-impl Asked {
-    /// Looks `names` up; `count`: how many resources there are.
+impl NamedResources {
+    /// Looks `names` up. `count` is the number of resources of the type.
     fn new<'a>(hash: u64, names: &[String], get: impl Fn(&str) -> Option<&'a Arc<Resource>>, count: usize) -> Self {
         let own = |name: &String| get(name).map_or_else(|| name.as_str().into(), |resource| resource.name().clone());
         let in_order: Vec<Arc<str>> = names.iter().map(own).collect();
@@ -40,25 +40,25 @@ impl Asked {
     }
 }
 
-/// The lists of one type of one snapshot.
+/// The lookups in one type of one snapshot.
 #[derive(Debug, Default)]
-pub(super) struct Lists(Mutex<Vec<Arc<Asked>>>);
+pub(super) struct Lists(Mutex<Vec<Arc<NamedResources>>>);
 
 impl Lists {
-    /// What `names`, with this `hash`, mean.
-    pub fn get_or_look_up<'a>(
+    /// Returns the lookup of `names`, whose hash is `hash`.
+    pub fn get_or_insert<'a>(
         &self,
         hash: u64,
         names: &[String],
         get: impl Fn(&str) -> Option<&'a Arc<Resource>>,
         count: usize,
-    ) -> Arc<Asked> {
-        // Held while a list is looked up: clients that ask for the same at the same time wait, and find it.
+    ) -> Arc<NamedResources> {
+        // The lock is held during the lookup, so that clients with the same list wait and share it.
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lists.iter().find(|list| list.is(hash, names)) {
             return known.clone();
         }
-        let list = Arc::new(Asked::new(hash, names, get, count));
+        let list = Arc::new(NamedResources::new(hash, names, get, count));
         if lists.len() == LISTS {
             lists.remove(0);
         }
