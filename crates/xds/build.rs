@@ -1,7 +1,11 @@
 //! The descriptors of every Envoy message, from the `.proto` files that the envoy-types crate ships.
 //!
 //! What comes out is one `FileDescriptorSet`, with the extension options (validation rules, which fields are
-//! sensitive), at `$OUT_DIR/descriptors.bin`. Each file stands in it after those that it imports.
+//! sensitive), at `$OUT_DIR/descriptors.bin`. Each file stands in it after those that it imports. The table of all message
+//! types is written beside it, to `$OUT_DIR/types.rs`.
+
+#[path = "build/types.rs"]
+mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -37,13 +41,17 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").context("OUT_DIR is not set")?);
     let protos = envoy_types()?.join("proto");
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build/types.rs");
     println!("cargo:rerun-if-changed={}", protos.display());
     println!("cargo:rerun-if-changed={OWN}");
     // Our own last: of two files with one name, that of the crate is used.
     let includes = INCLUDES.iter().map(|include| protos.join(include)).chain([PathBuf::from(OWN)]);
     let descriptors = compile(&includes.collect::<Vec<_>>())?;
-    let path = out.join("descriptors.bin");
-    fs::write(&path, descriptors).with_context(|| format!("cannot write {}", path.display()))
+    for (name, content) in [("types.rs", types::source(&descriptors)?.into_bytes()), ("descriptors.bin", descriptors)] {
+        let path = out.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// The directory of envoy-types' sources: as `cargo metadata` prints it for the project that is built; if that fails, the

@@ -1,11 +1,11 @@
 //! A compact table of all message types: what walking over encoded messages needs, without the pool's look-ups.
+//!
+//! The build script writes it, so that no process has to decode the descriptors to serve resources.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
-
-use super::{TYPE_URL_PREFIX, versions};
+use super::TYPE_URL_PREFIX;
 
 /// The index of a message type in the table.
 pub(super) type Index = u32;
@@ -24,7 +24,7 @@ pub(super) const ENTRY_VALUE: u32 = 2;
 
 /// All message types.
 pub(super) struct Types {
-    all: Vec<Type>,
+    all: &'static [Type],
     by_name: HashMap<&'static [u8], Index>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Type {
     /// Whether equal messages may have different encodings: there is a map or an `Any` in it, at any depth.
     pub(super) unstable: bool,
     /// The fields that hold messages or are maps, by number.
-    pub(super) fields: Box<[(u32, FieldType)]>,
+    pub(super) fields: &'static [(u32, FieldType)],
 }
 
 /// What a field holds.
@@ -62,46 +62,22 @@ impl FieldType {
 }
 
 /// The table of the pool's types.
+static ALL: &[Type] = include!(concat!(env!("OUT_DIR"), "/types.rs"));
+
+/// The table of the pool's types.
 pub(super) fn types() -> &'static Types {
-    static TYPES: LazyLock<Types> = LazyLock::new(|| Types::new(&super::decoded()));
+    static TYPES: LazyLock<Types> = LazyLock::new(|| Types::new(ALL));
     &TYPES
 }
 
 impl Types {
-    fn new(pool: &DescriptorPool) -> Self {
-        let messages: Vec<_> = pool.all_messages().filter(|message| !message.is_map_entry()).collect();
-        // One allocation a type for the life of the process: type URLs are compared and kept everywhere.
-        let url = |name: &str| -> &'static str { Box::leak(format!("{TYPE_URL_PREFIX}{name}").into_boxed_str()) };
-        let urls: Vec<_> = messages.iter().map(|message| url(message.full_name())).collect();
-        let v2: Vec<_> =
-            versions::v2_names(pool, &messages).into_iter().map(|name| name.map(|name| url(&name))).collect();
+    fn new(all: &'static [Type]) -> Self {
         let name = |url: &'static str| &url.as_bytes()[TYPE_URL_PREFIX.len()..];
-        let v2_names = v2.iter().zip(0..).filter_map(|(url, index)| Some((name((*url)?), index)));
-        let mut by_name: HashMap<&'static [u8], Index> = v2_names.collect();
-        by_name.extend(urls.iter().map(|url| name(url)).zip(0..));
-        let index = |message: &MessageDescriptor| by_name.get(message.full_name().as_bytes()).copied();
-        let all = messages.iter().zip(urls).zip(v2).map(|((message, url), v2)| {
-            let any = message.full_name() == "google.protobuf.Any";
-            let fields = message.fields().filter_map(|field| {
-                let Kind::Message(inner) = field.kind() else { return None };
-                let field_type = match field.is_map() {
-                    true => FieldType::Map(inner.map_entry_value_field().kind().as_message().and_then(index)),
-                    false => FieldType::Message(index(&inner)?),
-                };
-                Some((field.number(), field_type))
-            });
-            let mut fields: Box<[_]> = fields.collect();
-            fields.sort_by_key(|(number, _)| *number);
-            let unstable = any || fields.iter().any(|(_, field)| matches!(field, FieldType::Map(_)));
-            Type { url, v2, any, unstable, fields }
-        });
-        let mut types = Self { all: all.collect(), by_name: HashMap::new() };
-        let unstable = types.reaching(|index| types.get(index).unstable);
-        for (message, unstable) in types.all.iter_mut().zip(unstable) {
-            message.unstable = unstable;
-        }
-        types.by_name = by_name;
-        types
+        let mut by_name = HashMap::with_capacity(2 * all.len());
+        by_name.extend(all.iter().zip(0..).filter_map(|(known, index)| Some((name(known.v2?), index))));
+        // Last: a name of version 2 may be that of another type.
+        by_name.extend(all.iter().map(|known| name(known.url)).zip(0..));
+        Self { all, by_name }
     }
 
     /// How many types there are.
@@ -136,8 +112,8 @@ impl Types {
     /// For each type whether it is one that `is_goal` says, or has a field that leads to one.
     pub(super) fn reaching(&self, is_goal: impl Fn(Index) -> bool) -> Vec<bool> {
         let mut users = vec![Vec::new(); self.all.len()];
-        for (user, message) in (0..).zip(&self.all) {
-            for (_, field) in &message.fields {
+        for (user, message) in (0..).zip(self.all) {
+            for (_, field) in message.fields {
                 if let Some(used) = field.message() {
                     users[used as usize].push(user);
                 }
@@ -160,5 +136,48 @@ impl Type {
     pub(super) fn field(&self, number: u32) -> Option<FieldType> {
         let at = self.fields.binary_search_by_key(&number, |(number, _)| *number).ok()?;
         Some(self.fields[at].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use prost_reflect::Kind;
+
+    use super::*;
+
+    #[test]
+    fn the_table_has_what_the_descriptors_say() {
+        let types = types();
+        let messages = super::super::pool().all_messages().filter(|message| !message.is_map_entry());
+        let mut count = 0;
+        for message in messages {
+            count += 1;
+            let index = types.index_of(message.full_name().as_bytes()).unwrap();
+            let known = types.get(index);
+            assert_eq!(known.url.strip_prefix(TYPE_URL_PREFIX), Some(message.full_name()));
+            assert_eq!(known.any, message.full_name() == "google.protobuf.Any");
+            let held = |kind: Kind| kind.as_message().map(|inner| inner.full_name().to_owned());
+            let mut fields: Vec<_> = message.fields().filter(|field| field.kind().as_message().is_some()).collect();
+            fields.sort_by_key(|field| field.number());
+            assert_eq!(known.fields.len(), fields.len(), "{}", known.url);
+            for (&(number, field), expected) in known.fields.iter().zip(fields) {
+                let (is_map, name) = match expected.kind() {
+                    Kind::Message(entry) if expected.is_map() => (true, held(entry.map_entry_value_field().kind())),
+                    kind => (false, held(kind)),
+                };
+                assert_eq!((number, matches!(field, FieldType::Map(_))), (expected.number(), is_map));
+                let url = field.message().map(|index| types.get(index).url);
+                assert_eq!(url.and_then(|url| url.strip_prefix(TYPE_URL_PREFIX)), name.as_deref());
+            }
+        }
+        assert_eq!(types.len(), count);
+        let is_source = |index: Index| {
+            let known = types.get(index);
+            known.any || known.fields.iter().any(|(_, field)| matches!(field, FieldType::Map(_)))
+        };
+        let unstable: Vec<bool> = types.all.iter().map(|known| known.unstable).collect();
+        assert_eq!(unstable, types.reaching(is_source));
     }
 }

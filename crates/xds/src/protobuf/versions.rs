@@ -2,45 +2,18 @@
 //!
 //! A message of version 3 is read and written as its predecessor was: fields kept their numbers, and those that went
 //! are reserved. What differs is the names of the types, and these stand in every `Any`. Which name a type had is told
-//! by an annotation in the protos, `udpa.annotations.versioning`.
+//! by an annotation in the protos, `udpa.annotations.versioning`, which the build script reads.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use prost::encoding::encode_varint;
-use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use super::types::{ANY_TYPE_URL, ANY_VALUE, ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{self, Fields, Malformed};
 
-/// What the annotations have wrong: they name a message that never was.
-const CORRECTIONS: &[(&str, &str)] =
-    &[("envoy.config.filter.http.ext_authz.v3.ExtAuthz", "envoy.config.filter.http.ext_authz.v2.ExtAuthz")];
-
-/// What the annotations leave out: two names of one message that are both still in use.
-const TWICE: &[(&str, &str)] = &[(TYPED_STRUCT, "udpa.type.v1.TypedStruct")];
-
-/// Its field 1 is a type URL, as that of an `Any` is.
-const TYPED_STRUCT: &str = "xds.type.v3.TypedStruct";
-
-/// The full name that each of `messages` had in version 2.
-pub(super) fn v2_names(pool: &DescriptorPool, messages: &[MessageDescriptor]) -> Vec<Option<String>> {
-    let annotation = pool.get_extension_by_name("udpa.annotations.versioning");
-    debug_assert!(annotation.is_some(), "the pool has no versioning annotation");
-    let previous = |message: &MessageDescriptor| {
-        if let Some((_, name)) = TWICE.iter().find(|(name, _)| *name == message.full_name()) {
-            return Some((*name).to_owned());
-        }
-        let options = message.options();
-        let annotation = options.get_extension(annotation.as_ref()?);
-        let name = annotation.as_message()?.get_field_by_name("previous_message_type")?;
-        let name = name.as_str()?;
-        let corrected = CORRECTIONS.iter().find(|(wrong, _)| *wrong == name).map_or(name, |(_, right)| right);
-        // Some moved within version 3.
-        (!corrected.is_empty() && !corrected.contains(".v3.")).then(|| corrected.to_owned())
-    };
-    messages.iter().map(|message| previous(message).filter(|name| *name != message.full_name())).collect()
-}
+/// Messages whose field 1 is a type URL, as that of an `Any` is.
+const TYPED_STRUCTS: [&str; 2] = ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"];
 
 /// The type URL that a type had in version 2; `None` for one that is new in version 3.
 pub fn v2_url(url: &str) -> Option<&'static str> {
@@ -65,10 +38,8 @@ pub fn in_v2(full_name: &str, message: &[u8]) -> Vec<u8> {
 
 /// Whether the type at `index` names another one in its field 1.
 fn names_a_type(index: Index) -> bool {
-    static TYPED: LazyLock<Vec<Index>> = LazyLock::new(|| {
-        let names = TWICE.iter().flat_map(|(new, old)| [new, old]);
-        names.filter_map(|name| types().index_of(name.as_bytes())).collect()
-    });
+    static TYPED: LazyLock<Vec<Index>> =
+        LazyLock::new(|| TYPED_STRUCTS.iter().filter_map(|name| types().index_of(name.as_bytes())).collect());
     types().get(index).any || TYPED.contains(&index)
 }
 
