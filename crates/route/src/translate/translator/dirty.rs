@@ -29,6 +29,10 @@ impl Dirty {
     /// An object has changed, come or gone. For an EndpointSlice, `key` is that of the Service which it belongs to; one
     /// that moves to another Service has changed both.
     pub fn note(&mut self, kind: Kind, key: ObjectKey) {
+        // A full translation reads no notes, and the first lists would note every object.
+        if self.everything {
+            return;
+        }
         match kind.info().trigger {
             Trigger::Source => drop(self.ingresses.insert(key)),
             Trigger::Service => drop(self.services.insert(key)),
@@ -41,7 +45,9 @@ impl Dirty {
 
     /// What cannot be decoded of an object has changed. Its content is for [`Dirty::note`].
     pub fn note_encoding(&mut self, kind: Kind, key: ObjectKey) {
-        self.encodings.insert((kind, key));
+        if !self.everything {
+            self.encodings.insert((kind, key));
+        }
     }
 
     /// Takes in what `other` notes.
