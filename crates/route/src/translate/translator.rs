@@ -258,7 +258,10 @@ impl Translator {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
         let (served, ours) = (self.served.take_changed(), &self.ingresses);
-        update.ingresses.extend(served.into_iter().filter(|key| ours.contains_key(key)));
+        // A full translation has added all Ingresses already.
+        if !dirty.everything {
+            update.ingresses.extend(served.into_iter().filter(|key| ours.contains_key(key)));
+        }
         self.outcomes.tell(&mut self.ledger);
         self.update_clusters(objects, dirty, &services, &mut update.touched);
         self.update_stats(&mut update.touched);

@@ -3,7 +3,7 @@
 //! An Ingress can lose all its paths and its default backend to others. No request reaches it then, and its status must
 //! not say otherwise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -14,9 +14,9 @@ use crate::translate::few::{beyond, set_of};
 /// How many virtual hosts have a route of each Ingress.
 #[derive(Debug, Default)]
 pub struct Served {
-    hosts: BTreeMap<ObjectKey, usize>,
-    /// The Ingresses that got their first virtual host, or lost their last one.
-    changed: BTreeSet<ObjectKey>,
+    hosts: HashMap<ObjectKey, usize>,
+    /// The Ingresses that got their first virtual host, or lost their last one, with repetitions.
+    changed: Vec<ObjectKey>,
 }
 
 impl Served {
@@ -32,7 +32,7 @@ impl Served {
             let hosts = self.hosts.entry(ingress.clone()).or_default();
             *hosts += 1;
             if *hosts == 1 {
-                self.changed.insert(ingress.clone());
+                self.changed.push(ingress.clone());
             }
         }
         for ingress in beyond(&before, &now) {
@@ -40,13 +40,13 @@ impl Served {
                 *hosts -= 1;
             } else {
                 self.hosts.remove(ingress);
-                self.changed.insert(ingress.clone());
+                self.changed.push(ingress.clone());
             }
         }
     }
 
     /// Returns the Ingresses that may have come to be served, or ceased to be, since the last call.
-    pub fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+    pub fn take_changed(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.changed)
     }
 }
