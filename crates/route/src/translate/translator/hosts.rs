@@ -87,11 +87,13 @@ impl Translator {
             return Made::default();
         }
         let mut problems = Vec::new();
-        let standing = self.standing(host, settings);
+        let above_host = parent(host);
+        let site_above = above_host.as_ref().and_then(|parent| self.sites.get(parent));
+        let standing = self.standing_among(&naming, host, site_above, settings);
         standing.report(host, &mut problems);
         let in_rules = !standing.served.is_empty();
         let wildcard = matches!(host, Host::Wildcard(_));
-        let above = parent(host).filter(|_| !in_rules).map(|parent| (self.standing(&parent, settings), parent));
+        let above = above_host.filter(|_| !in_rules).map(|parent| (self.standing(&parent, settings), parent));
         let nameless = (*host != Host::Any && (wildcard || !in_rules)).then(|| self.standing(&Host::Any, settings));
         let mut around = Around {
             own: HostRules::merge(host, &standing.served, &settings.regexes, &mut problems),
@@ -113,9 +115,9 @@ impl Translator {
         let routing = levels.into_iter().flatten().find(|level| !level.served.is_empty());
         let routing = routing.map(|level| Routing::new(&level.served, level.owner())).unwrap_or_default();
         let default = self.general.ground.default_secret.as_ref();
-        let parent = parent(host).and_then(|parent| self.sites.get(&parent));
         let (naming, beside) = asking(host, &naming);
-        let found = tls::chain(host, &naming, &beside, parent.and_then(|site| site.chain.as_ref()), default, &routing);
+        let found =
+            tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
         // A host that only rejected rules and entries name is left to the wildcard above it. With a chain of its own, it would
         // be answered 421 on the connections that were opened for the wildcard.
@@ -133,7 +135,7 @@ impl Translator {
             TlsHost { secret, minimum, maximum, virtual_host, origins }
         });
         // Without this, clients would get the certificate and the routes of the wildcard above.
-        let refused = named && https.is_none() && parent.is_some_and(|site| site.chain.is_some());
+        let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
         Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::Translator;
+use super::sites::Site;
 use crate::model::Host;
 use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
@@ -109,9 +110,22 @@ impl Translator {
 
     /// Decides whose rules for `host` are served.
     pub(super) fn standing(&self, host: &Host, settings: &Settings) -> Standing<'_> {
-        let named = self.with_rule(host);
+        let above = parent(host).and_then(|parent| self.sites.get(&parent));
+        self.standing_among(&self.naming(host), host, above, settings)
+    }
+
+    /// Decides whose rules for `host` are served. `naming` are the Ingresses that name the host, in the order of precedence;
+    /// `above` is the wildcard above it.
+    pub(super) fn standing_among<'a>(
+        &'a self,
+        naming: &[&'a Parsed],
+        host: &Host,
+        above: Option<&Site>,
+        settings: &Settings,
+    ) -> Standing<'a> {
+        let named: Vec<&Parsed> = naming.iter().copied().filter(|parsed| parsed.rules_on(host)).collect();
         let claim = match settings.namespace_ownership {
-            NamespaceOwnership::Strict => self.claim(host, &named),
+            NamespaceOwnership::Strict => self.claim(host, &named, above),
             NamespaceOwnership::InterNamespaceAllowed => None,
         };
         let (mut served, rejected): (Vec<_>, Vec<_>) = match &claim {
@@ -127,12 +141,12 @@ impl Translator {
         Standing { served, rejected, claim }
     }
 
-    /// The claim of the owner of `host`, which `named` have a rule for.
-    fn claim(&self, host: &Host, named: &[&Parsed]) -> Option<Claim> {
+    /// The claim of the owner of `host`, which `named` have a rule for, below the wildcard `above`.
+    fn claim(&self, host: &Host, named: &[&Parsed], above: Option<&Site>) -> Option<Claim> {
         if *host == Host::Any {
             return self.nameless.claim.clone();
         }
-        let above = parent(host).and_then(|parent| self.sites.get(&parent)?.claim.as_ref());
+        let above = above.and_then(|site| site.claim.as_ref());
         let direct = named.first().map(|parsed| (parsed.precedence.clone(), &parsed.origin, host));
         let through = above.map(|claim| (claim.since.clone(), &claim.ingress, &claim.host));
         let (since, ingress, through) = direct.into_iter().chain(through).min()?;
