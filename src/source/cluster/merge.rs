@@ -20,7 +20,8 @@ pub struct Merge {
 /// One watch: what a list under way has brought, and the keys of what it holds.
 #[derive(Default)]
 struct State {
-    list: Option<BTreeMap<ObjectKey, Object>>,
+    /// The objects in the order of their arrival, which is that of their keys as a rule. Sorted when the list ends.
+    list: Option<Vec<(ObjectKey, Object)>>,
     /// Until all watches are listed: the objects. Empty from then on, if it is the only watch.
     held: BTreeMap<ObjectKey, Option<Object>>,
     listed: bool,
@@ -73,14 +74,15 @@ impl Merge {
         let Some(watch) = self.watches.get_mut(i) else { return events };
         match arrival {
             Arrival::Alive => {}
-            Arrival::ListStarted => watch.list = Some(BTreeMap::new()),
+            Arrival::ListStarted => watch.list = Some(Vec::new()),
             Arrival::ListItem(key, object) => {
                 if let Some(object) = object {
-                    watch.list.get_or_insert_default().insert(key, object);
+                    watch.list.get_or_insert_default().push((key, object));
                 }
             }
             Arrival::ListEnded => {
-                let list = watch.list.take().unwrap_or_default();
+                // Of two objects with one key, the last one counts.
+                let list: BTreeMap<_, _> = watch.list.take().unwrap_or_default().into_iter().collect();
                 watch.absent_since = None;
                 if std::mem::take(&mut watch.is_absent) {
                     let (resource, version) = (kind.resource(), kind.info().version);
