@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use e2e::manifests::{documents, ingress, ingress_class, service};
 use e2e::{ApiServer, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, wait_for, wait_until};
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn shop(backend: &Backend) -> Manifests {
     let manifests = Manifests::new();
@@ -106,6 +106,63 @@ async fn metrics_count_what_happens() {
     wait_until("a problem", async || lockgate.metric("lockgate_problems", &[]).await == 1.0).await;
     wait_until("more acknowledgements", async || lockgate.metric("lockgate_xds_acks_total", &[]).await > acks).await;
     assert_eq!(lockgate.metric("lockgate_xds_nacks_total", &[]).await, 0.0);
+}
+
+/// 1,000 pods behind 20 Services come and go, one after another, and nothing that is served depends on them: each change of
+/// a pod is a new version of its EndpointSlice, as the controller of Kubernetes writes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_nothing_served_depends_on_leave_the_log_alone() {
+    const SERVICES: usize = 20;
+    const PODS: usize = 50;
+    let server = ApiServer::start().await;
+    let address = "10.1.2.3:80".parse().expect("an address");
+    let shop = [ingress_class(), service("shop", "", &[address]), ingress("shop", "shop.test", "shop", None)];
+    server.apply(&documents(&shop)).await;
+    let lockgate = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &[]).await;
+    lockgate.logged(&["published"]).await;
+    let lines = || lockgate.log().lines().count();
+
+    let target = server.target().field("content-type", "application/json");
+    let write = async |method: Method, path: &str, object: Value| {
+        let answer = target.send(method, path, object.to_string()).await.expect("an answer of the API server");
+        assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text());
+    };
+    let slice = |name: &str, pods: usize| {
+        let pods = (1..=pods).map(|pod| json!({ "addresses": [format!("10.0.0.{pod}")] }));
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": { "name": name, "labels": { "kubernetes.io/service-name": name } },
+            "ports": [{ "name": "http", "port": 80 }], "endpoints": pods.collect::<Vec<_>>(),
+        })
+    };
+    let (services, slices) =
+        ("/api/v1/namespaces/default/services", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices");
+    let (before, start) = (lines(), Instant::now());
+    for noise in (0..SERVICES).map(|noise| format!("noise-{noise}")) {
+        let ports = json!({ "ports": [{ "name": "http", "port": 80 }] });
+        let object = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": noise }, "spec": ports });
+        write(Method::POST, services, object).await;
+        write(Method::POST, slices, slice(&noise, 0)).await;
+        for pods in (1..=PODS).chain((0..PODS).rev()) {
+            write(Method::PUT, &format!("{slices}/{noise}"), slice(&noise, pods)).await;
+        }
+        write(Method::DELETE, &format!("{slices}/{noise}"), Value::Null).await;
+        write(Method::DELETE, &format!("{services}/{noise}"), Value::Null).await;
+    }
+    // A change of the shop comes after all of these, and is told.
+    server.kubectl(&["annotate", "ingress", "shop", "projectcontour.io/response-timeout=7s"], "").await;
+    lockgate.logged(&["object changed", "Ingress", "shop"]).await;
+    let (elapsed, log) = (start.elapsed(), lockgate.log());
+    let told: Vec<&str> = log.lines().skip(before).filter(|line| line.contains("noise-")).collect();
+    let changes = SERVICES * (2 * PODS + 4);
+    println!(
+        "{changes} changes of objects that nothing served depends on, in {:.1} s: {} lines, {} a minute; {} about the shop",
+        elapsed.as_secs_f64(),
+        told.len(),
+        told.len() as f64 / elapsed.as_secs_f64() * 60.0,
+        lines() - before - told.len()
+    );
+    assert!(told.is_empty(), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
