@@ -13,10 +13,8 @@ mod layout;
 mod place;
 mod plan;
 
-pub use disk::DiskError;
 pub use exporter::{Exporter, Options};
 pub use format::Format;
-pub use layout::file_name;
 pub use place::{Place, Reload};
 pub use plan::Timing;
 

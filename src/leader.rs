@@ -33,7 +33,6 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub struct Leader {
     term: Arc<watch::Sender<Option<Instant>>>,
-    leads: Arc<watch::Sender<bool>>,
 }
 
 impl Leader {
@@ -43,19 +42,14 @@ impl Leader {
     }
 
     fn until(term: Option<Instant>) -> Self {
-        let leads = term.is_some();
-        Self { term: Arc::new(watch::Sender::new(term)), leads: Arc::new(watch::Sender::new(leads)) }
+        Self { term: Arc::new(watch::Sender::new(term)) }
     }
 
     /// Whether this replica leads now. True only until the renew deadline, even if nobody has had the time to notice
     /// that it is over.
-    pub fn leads(&self) -> bool {
+    #[cfg(test)]
+    fn leads(&self) -> bool {
         self.term.borrow().is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Told whenever this replica begins to lead, and when it ends.
-    pub fn receiver(&self) -> watch::Receiver<bool> {
-        self.leads.subscribe()
     }
 
     /// Waits until this replica leads.
@@ -90,8 +84,7 @@ impl Leader {
 
     /// Tells a new term. Returns whether leading began or ended.
     fn set(&self, until: Option<Instant>) -> bool {
-        self.term.send_replace(until);
-        self.leads.send_if_modified(|leads| std::mem::replace(leads, until.is_some()) != until.is_some())
+        self.term.send_replace(until).is_some() != until.is_some()
     }
 }
 

@@ -2,21 +2,21 @@
 //!
 #![doc = include_str!("../ARCHITECTURE.md")]
 
-pub mod admin;
+mod admin;
 pub mod cmd;
-pub mod controller;
-pub mod drain;
-pub mod export;
+mod controller;
+mod drain;
+mod export;
 #[cfg(test)]
 mod golden;
-pub mod inspection;
-pub mod leader;
-pub mod metrics;
-pub mod pki;
-pub mod replicas;
+mod inspection;
+mod leader;
+mod metrics;
+mod pki;
+mod replicas;
 pub mod settings;
 pub mod source;
-pub mod status;
-pub mod telemetry;
+mod status;
+mod telemetry;
 #[cfg(test)]
 mod tidy;

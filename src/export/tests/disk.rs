@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::export::DiskError;
+use crate::export::disk::DiskError;
 use crate::export::disk::Disk;
 
 #[test]
