@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::export::disk::DiskError;
 use crate::export::disk::Disk;
+use crate::export::disk::DiskError;
 
 #[test]
 fn f1_a_reader_never_sees_a_part() {
