@@ -452,7 +452,7 @@ pub fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object
     }
 }
 
-/// The list at `field` of a value, if there is one.
+/// Returns the list at `field`; empty if the field is absent or no list.
 fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
     value.and_then(|value| value.get(field)).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -1,5 +1,5 @@
 //! The kinds that the sources read: a row for each, with how the API server is asked for its objects and how they are
-//! decoded. What is true of a kind itself is in [`Kind`]. A new kind is a row here and a module with its type.
+//! decoded. [`Kind`] has the properties of the kind itself. A new kind is a row here and a module with its type.
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::{Kind, Object};
@@ -11,7 +11,7 @@ use super::decode::{self, Decode, DecodeFault};
 
 /// Types of Secrets that never hold a key pair for a server, and may be large (Helm's releases). They are excluded in one
 /// watch: two watches, one for each wanted type, would lose the order in which a Secret is deleted and created again with
-/// another type. Field selectors do not change what RBAC must grant.
+/// another type. Field selectors need no other RBAC rules.
 const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
     type!=kubernetes.io/dockercfg,type!=kubernetes.io/dockerconfigjson,type!=kubernetes.io/basic-auth,\
     type!=kubernetes.io/ssh-auth,type!=bootstrap.kubernetes.io/token";
@@ -25,7 +25,7 @@ pub struct Row {
     pub form: fn() -> Form,
     /// The field selector of lists and watches.
     pub fields: Option<&'static str>,
-    /// Reads an object of a manifest; `None` if nothing of it is ever read.
+    /// Decodes an object of a manifest; `None` if the translation never reads it.
     pub from_value: fn(Value) -> Result<Option<Object>, DecodeFault>,
 }
 

@@ -1,7 +1,7 @@
 //! Kubernetes objects to Envoy resources, as a pure function: no I/O, no clock, no randomness.
 //!
-//! [`objects`] hold what the translation reads of each object, [`translate`] makes the [`model`] of them, and [`envoy`]
-//! makes resources of the model. [`settings`] choose among the ways.
+//! [`objects`] stores the fields of each object that the translation reads. [`translate`] builds the [`model`] from them, and
+//! [`envoy`] builds resources from the model. [`settings`] configures both.
 
 pub mod duration;
 pub mod envoy;

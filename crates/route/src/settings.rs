@@ -60,9 +60,9 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// Spans for a collector.
     pub tracing: Tracing,
-    /// Who is asked whether a request may pass.
+    /// External authorization of requests.
     pub external_authorization: ExternalAuthorization,
-    /// Who is asked whether there have been too many requests.
+    /// Global rate limiting.
     pub rate_limit: RateLimit,
     /// Connections to backends.
     pub upstream: Upstream,

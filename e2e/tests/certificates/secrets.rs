@@ -135,7 +135,7 @@ async fn two_controllers_that_start_at_once_have_one_authority() {
     for replica in &mut replicas {
         replica.wait_ready().await;
     }
-    // They are ready with their own certificate; that of the Envoys is written last.
+    // A controller is ready with its own certificate, and writes the certificate of the Envoys last.
     let logs = || replicas.iter().map(Lockgate::log).collect::<String>();
     wait_until("the key pairs", async || logs().matches("a new key pair").count() >= 2).await;
     let logs = logs();

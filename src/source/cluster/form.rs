@@ -21,7 +21,7 @@ pub struct Item {
     pub key: ObjectKey,
     /// `metadata.resourceVersion`.
     pub version: String,
-    /// What is read of it, if anything. [`Misencoded`] if something cannot be decoded.
+    /// The fields that the translation reads, if any. [`Misencoded`] if a field cannot be decoded.
     pub object: Option<Object>,
 }
 

@@ -117,7 +117,7 @@ impl Scan {
         self.at == 0
     }
 
-    /// Takes the value that `buffer` begins with out of it, if all of it is there.
+    /// Removes the first value from `buffer`, if it is complete.
     fn value(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, Malformed> {
         while let Some(byte) = buffer.get(self.at).copied() {
             let is_end = match byte {

@@ -20,7 +20,7 @@ pub struct Merge {
 /// One watch: what a list under way has brought, and the keys of what it holds.
 #[derive(Default)]
 struct State {
-    /// The objects in the order of their arrival, which is that of their keys as a rule. Sorted when the list ends.
+    /// The objects in the order of arrival, usually sorted by key. The list is sorted at its end.
     list: Option<Vec<(ObjectKey, Object)>>,
     /// Until all watches are listed: the objects. Empty from then on, if it is the only watch.
     held: BTreeMap<ObjectKey, Option<Object>>,

@@ -25,10 +25,36 @@ pub trait Content: Any + Debug + Send + Sync {
     }
 }
 
-/// A type whose values are the contents of all objects of one kind.
-pub trait Typed: Content + Clone {
+/// A type whose values are the contents of all objects of one kind. It is a [`Content`].
+pub trait Typed: Any + Clone + Debug + PartialEq + Send + Sync {
     /// The kind.
     const KIND: Kind;
+
+    /// The metadata.
+    fn metadata(&self) -> &Meta;
+
+    /// Whether `other` is the same in every field that the translation reads.
+    fn equals_for_translation(&self, other: &Self) -> bool {
+        self == other
+    }
+}
+
+impl<T: Typed> Content for T {
+    fn kind(&self) -> Kind {
+        T::KIND
+    }
+
+    fn meta(&self) -> &Meta {
+        self.metadata()
+    }
+
+    fn is_same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+
+    fn is_same_to_translation(&self, other: &dyn Any) -> bool {
+        other.downcast_ref().is_some_and(|other| self.equals_for_translation(other))
+    }
 }
 
 /// One object of any kind. Cheap to clone.
@@ -86,56 +112,36 @@ impl Debug for Object {
     }
 }
 
-/// Implements [`Content`] and [`Typed`] for a type with a field `meta` whose values are compared as a whole.
-#[macro_export]
-macro_rules! content {
+/// Implements [`Typed`] for a type with a field `meta`.
+macro_rules! typed {
     ($type:ty, $kind:expr) => {
-        impl $crate::objects::Content for $type {
-            fn kind(&self) -> $crate::objects::Kind {
-                $kind
-            }
+        impl Typed for $type {
+            const KIND: Kind = $kind;
 
-            fn meta(&self) -> &$crate::objects::Meta {
+            fn metadata(&self) -> &Meta {
                 &self.meta
             }
-
-            fn is_same(&self, other: &dyn std::any::Any) -> bool {
-                other.downcast_ref() == Some(self)
-            }
-        }
-
-        impl $crate::objects::Typed for $type {
-            const KIND: $crate::objects::Kind = $kind;
         }
     };
 }
 
-content!(IngressClass, Kind::INGRESS_CLASS);
-content!(Service, Kind::SERVICE);
-content!(EndpointSlice, Kind::ENDPOINT_SLICE);
-content!(Secret, Kind::SECRET);
-content!(Namespace, Kind::NAMESPACE);
-
-impl Content for Ingress {
-    fn kind(&self) -> Kind {
-        Kind::INGRESS
-    }
-
-    fn meta(&self) -> &Meta {
-        &self.meta
-    }
-
-    fn is_same(&self, other: &dyn Any) -> bool {
-        other.downcast_ref() == Some(self)
-    }
-
-    fn is_same_to_translation(&self, other: &dyn Any) -> bool {
-        other.downcast_ref().is_some_and(|Self { meta, spec, status: _ }| *meta == self.meta && *spec == self.spec)
-    }
-}
+typed!(IngressClass, Kind::INGRESS_CLASS);
+typed!(Service, Kind::SERVICE);
+typed!(EndpointSlice, Kind::ENDPOINT_SLICE);
+typed!(Secret, Kind::SECRET);
+typed!(Namespace, Kind::NAMESPACE);
 
 impl Typed for Ingress {
     const KIND: Kind = Kind::INGRESS;
+
+    fn metadata(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn equals_for_translation(&self, other: &Self) -> bool {
+        let Self { meta, spec, status: _ } = other;
+        self.meta == *meta && self.spec == *spec
+    }
 }
 
 impl Content for Misencoded {

@@ -1,4 +1,4 @@
-//! The table of kinds: what the API server calls each kind, and what a change of one of its objects triggers.
+//! The table of kinds: API group, version, and collection of each kind, and the effect of a change.
 
 use std::cmp::Ordering;
 use std::fmt;

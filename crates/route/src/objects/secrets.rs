@@ -25,7 +25,7 @@ impl Secret {
 }
 
 impl Objects {
-    /// Inserts a Secret, with what it keeps of the version before. Returns whether anything changed.
+    /// Inserts a Secret, and retains the last good content of the version before. Returns whether anything changed.
     pub(super) fn apply_secret(&mut self, object: Object) -> bool {
         let Some(content) = object.get::<Secret>() else { return false };
         let (key, mut secret) = (content.meta.key.clone(), Cow::Borrowed(content));

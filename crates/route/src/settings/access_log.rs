@@ -1,4 +1,4 @@
-//! Settings of Envoy's access log, and what its lines hold by default.
+//! Settings of Envoy's access log, and its default format.
 
 /// Envoy's access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct JsonField {
     pub format: String,
 }
 
-/// Envoy's own line, then the cluster, why the answer is what it is, and the Kubernetes object behind the route.
+/// Envoy's default line, then the cluster, the response code details, and the Kubernetes object of the route.
 const TEXT: &str = concat!(
     r#"[%START_TIME%] "%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%" "#,
     r#"%RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% "#,

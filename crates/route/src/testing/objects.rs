@@ -41,17 +41,21 @@ macro_rules! with_meta {
             }
 
             /// Created at this second.
-            #[allow(dead_code)]
             pub fn created(mut self, created: i64) -> Self {
                 self.0.meta.created = created;
                 self
             }
 
             /// Being deleted.
-            #[allow(dead_code)]
             pub fn terminating(mut self) -> Self {
                 self.0.meta.terminating = true;
                 self
+            }
+        }
+
+        impl From<$builder> for Object {
+            fn from(builder: $builder) -> Self {
+                Object::new(builder.0)
             }
         }
     };
@@ -172,6 +176,7 @@ impl ServiceBuilder {
 
 /// An EndpointSlice.
 pub struct SliceBuilder(EndpointSlice);
+with_meta!(SliceBuilder);
 
 /// The IPv4 EndpointSlice `name` of the Service `shop/service`.
 pub fn slice(name: &str, service: &str) -> SliceBuilder {
@@ -244,6 +249,7 @@ impl ClassBuilder {
 
 /// A Secret.
 pub struct SecretBuilder(Secret);
+with_meta!(SecretBuilder);
 
 /// The Secret `shop/name` with a good certificate for these names.
 pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
@@ -289,36 +295,6 @@ impl SecretBuilder {
     pub fn without_pair(mut self) -> Self {
         self.0.pair = None;
         self
-    }
-}
-
-impl From<IngressBuilder> for Object {
-    fn from(builder: IngressBuilder) -> Self {
-        Object::new(builder.0)
-    }
-}
-
-impl From<ServiceBuilder> for Object {
-    fn from(builder: ServiceBuilder) -> Self {
-        Object::new(builder.0)
-    }
-}
-
-impl From<SliceBuilder> for Object {
-    fn from(builder: SliceBuilder) -> Self {
-        Object::new(builder.0)
-    }
-}
-
-impl From<ClassBuilder> for Object {
-    fn from(builder: ClassBuilder) -> Self {
-        Object::new(builder.0)
-    }
-}
-
-impl From<SecretBuilder> for Object {
-    fn from(builder: SecretBuilder) -> Self {
-        Object::new(builder.0)
     }
 }
 

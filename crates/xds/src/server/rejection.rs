@@ -1,4 +1,4 @@
-//! Rejections as events: what a client rejected, in which version, and why.
+//! Rejections as events: the resources, their versions, and the reason of the client.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use crate::provenance::ObjectRef;
 /// do not count for the version of the resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Part {
-    /// The name of the element within the resource, e.g. that of a virtual host. Its author defines it.
+    /// The name of the element within the resource, for example of a virtual host. The builder of the resource defines it.
     pub name: Arc<str>,
     /// The object that produced the part.
     pub origin: ObjectRef,

@@ -46,7 +46,7 @@ struct Typed {
 }
 
 impl Typed {
-    /// Removes what is derived from `old`.
+    /// Removes the index entries of `old`.
     fn remove_derived(&mut self, old: &Resource, users: &mut Users) {
         self.digest ^= digest(old);
         self.bodies = Arc::default();

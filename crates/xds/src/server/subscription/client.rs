@@ -189,7 +189,7 @@ impl Subscription {
         self.apart.entry(name.clone()).or_default()
     }
 
-    /// Retains what the client has of `name` before the newest snapshot is replaced.
+    /// Retains the state of `name` at the client before the newest snapshot is replaced.
     pub(super) fn retain(&mut self, name: &Arc<str>) {
         if !matches!(self.level, Level::Nothing) && self.covers(name) {
             self.apart(name);

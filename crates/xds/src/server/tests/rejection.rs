@@ -98,7 +98,7 @@ fn d15_a_rejected_first_answer_is_reported_with_all_its_resources() {
     }
 }
 
-/// Each culprit is reported once, with the version that the client rejected and the one that it keeps.
+/// Each invalid resource is reported once, with the rejected version and the last accepted version.
 fn culprits_are_reported(variant: Variant) {
     for kind in KINDS {
         let bad = ["b", "d"];
