@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use k8s_openapi::api::networking::v1 as networking;
+use lockgate_route::objects::Misencoded;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::source::cluster::form::Form;
 
 /// Reads a list whose bytes come in pieces of these lengths, and the rest in one.
 fn read(text: &str, pieces: &[usize]) -> Result<(ListMeta, Vec<String>), Malformed> {
@@ -44,6 +47,17 @@ fn a_list_that_is_cut_off_or_no_list_is_malformed() {
         assert_eq!(read(text, &[]), Err(Malformed::NotJson), "{text}");
     }
     assert!(matches!(read(r#"{"metadata":"x"}"#, &[]), Err(Malformed::List(_))));
+}
+
+/// An item that is nested deeper than any decoder goes is found, and is a fault of its own; its neighbor is decoded.
+#[test]
+fn a_deep_item_costs_only_itself() {
+    let deep = format!(r#"{{"metadata":{{"name":"deep"}},"spec":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    let good = r#"{"metadata":{"name":"good"},"spec":{}}"#;
+    let (_, items) = read(&format!(r#"{{"items":[{deep},{good}]}}"#), &[1, 7, 4096]).unwrap();
+    let form = Form::custom::<networking::Ingress>();
+    let [deep, good] = [0, 1].map(|at: usize| (form.json)(&items[at]).object.unwrap());
+    assert!(deep.get::<Misencoded>().is_some() && good.get::<Misencoded>().is_none(), "{deep:?}");
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
