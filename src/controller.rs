@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
 use lockgate_route::model::Touched;
-use lockgate_route::objects::{EndpointSlice, Ingress, Kind, Object, ObjectKey, Objects};
+use lockgate_route::objects::{Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problems, shorten};
-use lockgate_route::translate::{Dirty, Translator};
+use lockgate_route::translate::{ChangedInputs, Input, Translator};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Changes, Resource, Update};
 use tokio::sync::{mpsc, watch};
@@ -50,11 +50,11 @@ pub struct Controller {
     /// Deletions that do not count yet.
     deletions: Deletions,
     translator: Translator,
-    /// What has changed and is not translated yet, as long as lists are missing.
-    dirty: Dirty,
+    /// The inputs that changed and are not translated yet, as long as lists are missing.
+    changed: ChangedInputs,
     settings_changed: bool,
     problems: Problems,
-    ingresses: OrdMap<ObjectKey, Published>,
+    sources: OrdMap<ObjectId, Published>,
     faults: BTreeSet<ObjectRef>,
     replicas: Replicas,
 }
@@ -74,10 +74,9 @@ struct Pass {
 
 /// An object that changed.
 struct Changed {
-    kind: Kind,
     object: ObjectRef,
-    /// What translation knows it by. An EndpointSlice that moves has two.
-    keys: Vec<ObjectKey>,
+    /// The inputs of the translation that it belongs to. An EndpointSlice that moves to another Service has two.
+    inputs: Vec<Input>,
     /// Whether something that is ours read it before, or reads it now.
     is_read: bool,
 }
@@ -106,10 +105,10 @@ impl Controller {
             unlisted: Kind::ALL.into_iter().collect(),
             deletions: Deletions::default(),
             translator: Translator::default(),
-            dirty: Dirty::everything(),
+            changed: ChangedInputs::everything(),
             settings_changed: false,
             problems: Problems::new(),
-            ingresses: OrdMap::new(),
+            sources: OrdMap::new(),
             faults: BTreeSet::new(),
             replicas: Replicas::default(),
         }
@@ -164,7 +163,7 @@ impl Controller {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
             let reference = ObjectRef::new(Kind::SECRET.as_str(), &key.namespace, &key.name);
-            self.changed(Kind::SECRET, reference, [key], pass);
+            self.record(Kind::SECRET, reference, [Input::new(Kind::SECRET, key)], pass);
         }
     }
 
@@ -172,14 +171,13 @@ impl Controller {
     fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
         match &event {
             Event::Deleted(kind, key) => {
-                let service = translated_by(&self.objects, *kind, key).filter(|_| *kind == Kind::ENDPOINT_SLICE);
-                if self.deletions.put(*kind, service.unwrap_or_else(|| namespace_of(key)), key, now) {
+                if self.deletions.put(*kind, deletion_group(&self.objects, *kind, key), key, now) {
                     return self.leave(*kind, key, pass);
                 }
             }
             Event::Applied(object) => {
                 let (kind, key) = (object.kind(), &object.meta().key);
-                let group = object.get().map_or_else(|| namespace_of(key), EndpointSlice::service_key);
+                let group = object.group().unwrap_or_else(|| namespace_of(key));
                 for key in self.deletions.applied(kind, group, key) {
                     self.take(Event::Deleted(kind, key), pass);
                 }
@@ -224,15 +222,15 @@ impl Controller {
                 for object in changed {
                     // A slice may have moved from one Service to another.
                     let key = key_of(&object);
-                    let keys = [&before, &self.objects].map(|objects| translated_by(objects, kind, &key));
-                    let keys: Vec<ObjectKey> = keys.into_iter().flatten().collect();
-                    keys.iter().for_each(|key| self.dirty.note(kind, key.clone()));
+                    let inputs = [&before, &self.objects].map(|objects| Input::of_object(objects, kind, &key));
+                    let inputs: Vec<Input> = inputs.into_iter().flatten().collect();
+                    inputs.iter().for_each(|input| self.changed.insert(input.clone()));
                     if !first {
-                        pass.changed.push(Changed { kind, object, keys, is_read: false });
+                        pass.changed.push(Changed { object, inputs, is_read: false });
                     }
                 }
                 for (kind, key) in self.objects.encoding_changes(&before) {
-                    self.dirty.note_encoding(kind, key);
+                    self.changed.insert_encoding(kind.id(key));
                 }
                 if self.unlisted.remove(&kind) {
                     self.readiness.listed(kind.as_str());
@@ -244,38 +242,38 @@ impl Controller {
             Event::Applied(object) => {
                 let (kind, reference) = (object.kind(), object.object_ref());
                 let key = object.meta().key.clone();
-                let before = translated_by(&self.objects, kind, &key);
+                let before = Input::of_object(&self.objects, kind, &key);
                 let misencoded = self.objects.misencoded(kind, &key).cloned();
                 pass.status |= kind == Kind::INGRESS;
                 if self.objects.apply(object) {
-                    let after = translated_by(&self.objects, kind, &key);
-                    self.changed(kind, reference, before.into_iter().chain(after), pass);
+                    let after = Input::of_object(&self.objects, kind, &key);
+                    self.record(kind, reference, before.into_iter().chain(after), pass);
                 }
                 if misencoded.as_ref() != self.objects.misencoded(kind, &key) {
-                    self.dirty.note_encoding(kind, key);
+                    self.changed.insert_encoding(kind.id(key));
                 }
             }
             Event::Deleted(kind, key) => {
-                let keys = translated_by(&self.objects, kind, &key);
+                let input = Input::of_object(&self.objects, kind, &key);
                 if self.objects.misencoded(kind, &key).is_some() {
-                    self.dirty.note_encoding(kind, key.clone());
+                    self.changed.insert_encoding(kind.id(key.clone()));
                 }
                 if self.objects.delete(kind, &key) {
                     self.note_evicted();
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
-                    self.changed(kind, reference, keys, pass);
+                    self.record(kind, reference, input, pass);
                 }
             }
             Event::Settings(settings) => {
                 self.settings = *settings;
-                self.dirty = Dirty::everything();
+                self.changed = ChangedInputs::everything();
                 self.settings_changed = true;
             }
             Event::Kept(kept) => self.adopt(&kept, pass),
             Event::Wanted => pass.wanted = true,
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
-                self.dirty = Dirty::default();
+                self.changed = ChangedInputs::default();
                 Kind::ALL.iter().for_each(|kind| self.readiness.listed(kind.as_str()));
                 let set = set.into_iter().map(Arc::new).collect();
                 pass.resources = Some(Resources::All(Update { set, remove: Vec::new() }));
@@ -310,15 +308,16 @@ impl Controller {
     /// Marks the deleted Secrets that are no longer kept: their last good pairs are gone.
     fn note_evicted(&mut self) {
         for key in self.objects.take_evicted_secrets() {
-            self.dirty.note(Kind::SECRET, key);
+            self.changed.insert(Input::new(Kind::SECRET, key));
         }
     }
 
-    fn changed(&mut self, kind: Kind, object: ObjectRef, keys: impl IntoIterator<Item = ObjectKey>, pass: &mut Pass) {
+    /// Records a change of an object of `kind`: for the next translation, the log, and the metrics.
+    fn record(&mut self, kind: Kind, object: ObjectRef, inputs: impl IntoIterator<Item = Input>, pass: &mut Pass) {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
-        let keys: Vec<ObjectKey> = keys.into_iter().collect();
-        keys.iter().for_each(|key| self.dirty.note(kind, key.clone()));
-        pass.changed.push(Changed { kind, object, keys, is_read: false });
+        let inputs: Vec<Input> = inputs.into_iter().collect();
+        inputs.iter().for_each(|input| self.changed.insert(input.clone()));
+        pass.changed.push(Changed { object, inputs, is_read: false });
     }
 
     /// Brings what is published up to date.
@@ -342,7 +341,7 @@ impl Controller {
             report::changed(&changed, self.views.quota.get_mut());
             return;
         }
-        if self.dirty.is_empty() {
+        if self.changed.is_empty() {
             report::changed(&changed, self.views.quota.get_mut());
             // A wake-up is lost when the queue of events is full, so every pass makes the views that are missing.
             if pass.wanted || self.views.is_incomplete() {
@@ -356,20 +355,20 @@ impl Controller {
             return;
         }
         let start = Instant::now();
-        let dirty = std::mem::take(&mut self.dirty);
-        let update = self.translator.update(&self.objects, &self.settings, &dirty);
+        let inputs = std::mem::take(&mut self.changed);
+        let update = self.translator.update(&self.objects, &self.settings, &inputs);
         self.metrics.translated(start.elapsed());
         self.note_readers(&mut changed);
         report::changed(&changed, self.views.quota.get_mut());
         let changes = self.publish(&update.touched, start);
         self.note_problems();
-        self.note_ingresses(&update.ingresses);
+        self.note_sources(&update.sources);
         self.published(&changes);
         self.inspection.send_replace(Arc::new(Inspection {
             objects: self.objects.clone(),
             problems: self.problems.clone(),
-            ingresses: self.ingresses.clone(),
-            kept: self.objects.kept().filter(|kept| self.translator.reads(Kind::SECRET, &kept.key)).collect(),
+            sources: self.sources.clone(),
+            kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
             complete: true,
         }));
     }
@@ -377,8 +376,13 @@ impl Controller {
     /// Notes which objects something that is ours reads, as far as translation has come.
     fn note_readers(&self, changed: &mut [Changed]) {
         for object in changed {
-            object.is_read |= object.keys.iter().any(|key| self.translator.reads(object.kind, key));
+            object.is_read |= object.inputs.iter().any(|input| self.translator.reads(input));
         }
+    }
+
+    /// Whether something that is ours reads a Secret.
+    fn reads_secret(&self, key: &ObjectKey) -> bool {
+        self.translator.reads(&Input::new(Kind::SECRET, key.clone()))
     }
 
     /// Publishes what is touched, and what is wanted or due.
@@ -394,24 +398,23 @@ impl Controller {
         self.problems = now;
     }
 
-    /// Notes since when those of these Ingresses that are ours are a part of what is published.
-    fn note_ingresses(&mut self, ingresses: &BTreeSet<ObjectKey>) {
+    /// Records the publication that serves each of these sources, if it is ours.
+    fn note_sources(&mut self, sources: &BTreeSet<ObjectId>) {
         let since = self.views.generation();
-        for key in ingresses {
-            let ours = self.objects.get::<Ingress>(key).filter(|_| self.translator.serves(key));
-            let Some(ingress) = ours else {
-                self.ingresses.remove(key);
+        for id in sources {
+            let Some(meta) = self.objects.meta(id.kind, &id.key).filter(|_| self.translator.serves(id)) else {
+                self.sources.remove(id);
                 continue;
             };
             let now = Published {
-                uid: ingress.meta.uid.clone(),
-                generation: ingress.meta.generation,
+                uid: meta.uid.clone(),
+                generation: meta.generation,
                 since,
-                served: !self.translator.has_lost(key),
+                served: !self.translator.has_lost(id),
             };
             let same = |known: &Published| Published { since, ..known.clone() } == now;
-            if !self.ingresses.get(key).is_some_and(same) {
-                self.ingresses.insert(key.clone(), now);
+            if !self.sources.get(id).is_some_and(same) {
+                self.sources.insert(id.clone(), now);
             }
         }
     }
@@ -429,12 +432,9 @@ impl Controller {
     }
 }
 
-/// The key under which translation knows an object: an EndpointSlice by its Service, if it is there.
-fn translated_by(objects: &Objects, kind: Kind, key: &ObjectKey) -> Option<ObjectKey> {
-    match kind == Kind::ENDPOINT_SLICE {
-        true => objects.service_of(key),
-        false => Some(key.clone()),
-    }
+/// The group of objects within which a deletion may belong to a creation.
+fn deletion_group(objects: &Objects, kind: Kind, key: &ObjectKey) -> ObjectKey {
+    objects.of_kind(kind).get(key).and_then(Object::group).unwrap_or_else(|| namespace_of(key))
 }
 
 /// What stands for all objects of the namespace of `key`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use lockgate_route::objects::{Kept, Kind, ObjectKey, Objects};
+use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects};
 use lockgate_route::translate::problem::Problems;
 
 /// What the controller's loop last worked on.
@@ -18,12 +18,19 @@ pub struct Inspection {
     pub objects: Objects,
     /// What is wrong with them.
     pub problems: Problems,
-    /// The Ingresses that are ours, by class. Empty before the first lists are in.
-    pub ingresses: OrdMap<ObjectKey, Published>,
+    /// The sources that are ours, by class. Empty before the first lists are in.
+    pub sources: OrdMap<ObjectId, Published>,
     /// The last good content that is served of Secrets that no longer have it.
     pub kept: Arc<[Kept]>,
     /// Whether all first lists are in and published, so that what is not here does not exist.
     pub complete: bool,
+}
+
+impl Inspection {
+    /// The publication that serves a source of `kind`, if the source is ours.
+    pub fn published(&self, kind: Kind, key: &ObjectKey) -> Option<&Published> {
+        self.sources.get(&kind.id(key.clone()))
+    }
 }
 
 /// Since when an object is a part of what Envoys are served.
@@ -50,6 +57,16 @@ pub fn changed<'a, K: Ord, V: PartialEq>(
     before.diff(now).map(|item| match item {
         DiffItem::Add(key, _) | DiffItem::Update { new: (key, _), .. } | DiffItem::Remove(key, _) => key,
     })
+}
+
+/// The sources of `kind` whose publication differs.
+pub fn changed_sources<'a>(
+    kind: Kind,
+    before: &'a Inspection,
+    now: &'a Inspection,
+) -> impl Iterator<Item = &'a ObjectKey> {
+    let of_kind = changed(&before.sources, &now.sources).filter(move |id| id.kind == kind);
+    of_kind.map(|id| &id.key)
 }
 
 /// The objects of `kind` that differ. Parts that both share are not looked at.

@@ -13,7 +13,7 @@ use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
 use super::reload::State;
-use crate::inspection::{Inspection, changed};
+use crate::inspection::{Inspection, changed, changed_sources};
 use crate::metrics::Metrics;
 
 /// How often the certificates are looked at while nothing changes.
@@ -149,21 +149,21 @@ impl Certificates {
 
 /// The Ingresses that may name other Secrets than before.
 fn touched_ingresses<'a>(seen: &'a Inspection, now: &'a Inspection) -> BTreeSet<&'a ObjectKey> {
-    if seen.ingresses.is_empty() && now.ingresses.is_empty() {
+    if seen.sources.is_empty() && now.sources.is_empty() {
         return BTreeSet::new();
     }
-    if seen.ingresses.is_empty() {
+    if seen.sources.is_empty() {
         // At the start, when all are new: to look each of them up in both takes 1 µs, and most have no TLS.
         let ingresses = now.objects.all::<Ingress>().filter(|ingress| ingress.spec.tls.is_some());
         return ingresses.map(|ingress| &ingress.meta.key).collect();
     }
     let touched = changed(seen.objects.of_kind(Kind::INGRESS), now.objects.of_kind(Kind::INGRESS));
-    touched.chain(changed(&seen.ingresses, &now.ingresses)).collect()
+    touched.chain(changed_sources(Kind::INGRESS, seen, now)).collect()
 }
 
 /// The Secrets that an Ingress names, if it is ours.
 fn secrets_of(seen: &Inspection, key: &ObjectKey) -> Vec<ObjectKey> {
-    let ours = seen.objects.get::<Ingress>(key).filter(|_| seen.ingresses.contains_key(key));
+    let ours = seen.objects.get::<Ingress>(key).filter(|_| seen.published(Kind::INGRESS, key).is_some());
     let tls = ours.into_iter().flat_map(|ingress| ingress.spec.tls.iter().flatten());
     let names = tls.filter_map(|tls| tls.secret_name.as_deref());
     names.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.into() }).collect()

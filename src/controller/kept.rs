@@ -1,6 +1,7 @@
 //! Last good content of Secrets from other replicas: taken over as it comes, and waited for at the start.
 
 use lockgate_route::objects::{Ingress, Kept, Kind, ObjectKey, Secret};
+use lockgate_route::translate::Input;
 
 use super::{Controller, Pass};
 
@@ -62,7 +63,7 @@ impl Controller {
                     name = &*key.name,
                     "the last good content of another replica is served"
                 );
-                self.dirty.note(Kind::SECRET, key);
+                self.changed.insert(Input::new(Kind::SECRET, key));
             }
         }
         pass.wanted = true;

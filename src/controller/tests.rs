@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_route::objects::{AddressType, Meta, Namespace, Object, SECRET_DELETED, Secret, Service};
+use lockgate_route::objects::{AddressType, EndpointSlice, Meta, Namespace, Object, SECRET_DELETED, Secret, Service};
 use lockgate_route::settings::ExternalNames;
 use lockgate_route::testing::objects::{class, ingress, objects, secret, service, slice};
 use lockgate_route::translate::problem::Reason;
@@ -162,11 +162,11 @@ fn a_list_with_one_change_touches_what_changed() {
         })
     };
     controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.1").into()), &mut Pass::default());
-    controller.dirty = Dirty::default();
+    controller.changed = ChangedInputs::default();
     controller.take(Event::Listed(Kind::ENDPOINT_SLICE, slices("10.0.0.2").into()), &mut Pass::default());
-    let mut one = Dirty::default();
-    one.note(Kind::ENDPOINT_SLICE, ObjectKey::new("shop", "b"));
-    assert_eq!(controller.dirty, one);
+    let mut one = ChangedInputs::default();
+    one.insert(Input::new(Kind::ENDPOINT_SLICE, ObjectKey::new("shop", "b")));
+    assert_eq!(controller.changed, one);
 }
 
 /// Whether something that is ours reads the object of `event`, before or after it.
@@ -368,7 +368,7 @@ proptest! {
             }
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
-            let Translation { model, problems, ingresses } = translate(&whole, &settings);
+            let Translation { model, problems, sources } = translate(&whole, &settings);
             let (all, mut whole) = (Touched::all(&model), wanted());
             whole.update(&model, &all, &settings, false, Instant::now());
             while controller.views.due().is_some() {
@@ -381,7 +381,7 @@ proptest! {
             }
             let told: Vec<_> = controller.problems.iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(told, problems, "after {:?}", steps);
-            prop_assert!(controller.ingresses.keys().eq(&ingresses), "after {:?}", steps);
+            prop_assert!(controller.sources.keys().eq(&sources), "after {:?}", steps);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Here {
         let acceptance = self.registry.acceptance(Node::is_envoy);
         let accepted = |wanted: &Wanted| {
             let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-            let known = inspection.ingresses.get(&key).filter(|known| is(known, wanted));
+            let known = inspection.published(Kind::INGRESS, &key).filter(|known| is(known, wanted));
             known.map_or(0, |known| accepted(&acceptance, known.since, &key))
         };
         Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }

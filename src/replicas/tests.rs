@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
-use lockgate_route::objects::ObjectKey;
+use lockgate_route::objects::{Kind, ObjectId};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
@@ -67,8 +67,8 @@ impl Replica {
             self.stores[*store].publish(update, since, |_| ());
         }
         let published = Published { uid: "u".into(), generation, since, served: true };
-        let ingresses = [(ObjectKey::new("shop", "cart"), published)].into_iter().collect();
-        self.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
+        let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), published)].into_iter().collect();
+        self.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     }
 
     fn others(&self) -> Others {
@@ -150,8 +150,8 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 1, 1).await;
     // A replica that is ahead asks for an Ingress that is not served here yet.
     let unserved = Published { uid: "u".into(), generation: 2, since: 2, served: false };
-    let ingresses = [(ObjectKey::new("shop", "cart"), unserved)].into_iter().collect();
-    replica.inspection.send_replace(Arc::new(Inspection { ingresses, complete: true, ..Inspection::default() }));
+    let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), unserved)].into_iter().collect();
+    replica.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     until(&replica.here, &cart(2), 1, 0).await;
 }
 

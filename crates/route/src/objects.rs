@@ -13,6 +13,7 @@ mod precedence;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use imbl::{OrdMap, OrdSet};
@@ -24,7 +25,7 @@ use crate::model::KeyPair;
 pub use content::{Content, Object, Typed};
 use deleted::Deleted;
 pub use kept::Kept;
-pub use kind::{Kind, KindInfo, Trigger};
+pub use kind::{Grouping, Kind, KindInfo};
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 
@@ -41,6 +42,31 @@ impl ObjectKey {
     /// The key `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// One object among those of all kinds.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId {
+    /// The kind.
+    pub kind: Kind,
+    /// Namespace and name.
+    pub key: ObjectKey,
+}
+
+impl ObjectId {
+    /// The object `namespace`/`name` of `kind`.
+    pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
+        Self { kind, key: ObjectKey::new(namespace, name) }
+    }
+}
+
+/// `Ingress shop/cart`, or `IngressClass ours` without a namespace.
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectKey { namespace, name } = &self.key;
+        let separator = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {namespace}{separator}{name}", self.kind.as_str())
     }
 }
 
@@ -356,6 +382,15 @@ impl Objects {
     /// The Service that an EndpointSlice belongs to.
     pub fn service_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
         self.get::<EndpointSlice>(slice).map(EndpointSlice::service_key)
+    }
+
+    /// The key by which the translation looks for an object: its own, or that of the group that it belongs to
+    /// ([`Grouping`]). `None` if the group is unknown, because the object does not exist.
+    pub fn group_of(&self, kind: Kind, key: &ObjectKey) -> Option<ObjectKey> {
+        match kind.info().grouping {
+            Grouping::Alone => Some(key.clone()),
+            Grouping::ByService => self.of_kind(kind).get(key)?.group(),
+        }
     }
 
     /// The EndpointSlices that belong to a Service, by name.

@@ -4,10 +4,12 @@ mod address;
 mod annotations;
 mod backend;
 mod class;
+mod dialect;
 mod endpoints;
 mod external_name;
 mod few;
 mod foreign;
+mod graph;
 pub mod host;
 mod ingress;
 mod path;
@@ -22,12 +24,15 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+pub use class::Classes;
+pub use dialect::{DIALECTS, Dialect};
 pub use endpoints::endpoints_of;
+pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
-pub use translator::{Dirty, Translator, Update};
+pub use translator::{Translator, Update};
 
 use crate::model::Model;
-use crate::objects::{ObjectKey, Objects};
+use crate::objects::{ObjectId, Objects};
 use crate::settings::Settings;
 
 /// What the objects ask for, and what is wrong with them.
@@ -37,14 +42,14 @@ pub struct Translation {
     pub model: Model,
     /// What is wrong, sorted, each once.
     pub problems: Vec<Problem>,
-    /// The Ingresses that are ours, by class.
-    pub ingresses: BTreeSet<ObjectKey>,
+    /// The sources that are served, by class.
+    pub sources: BTreeSet<ObjectId>,
 }
 
 /// What `objects` ask for. Whatever they hold, something is served: a fault costs only itself.
 pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
     let mut translator = Translator::default();
-    translator.update(objects, settings, &Dirty::everything());
-    let (model, problems, ingresses) = translator.into_parts();
-    Translation { model, problems: problems.into_iter().map(|problem| (*problem).clone()).collect(), ingresses }
+    translator.update(objects, settings, &ChangedInputs::everything());
+    let (model, problems, sources) = translator.into_parts();
+    Translation { model, problems: problems.into_iter().map(|problem| (*problem).clone()).collect(), sources }
 }

@@ -39,7 +39,7 @@ fn certificates_that_are_named_and_end_within_the_window_are_told() {
         certificates.ending(settings, now).map(|(_, secret)| secret.name.to_string()).collect()
     };
     assert!(names(&seen, &settings, END).is_empty(), "no Ingress of ours names one");
-    seen.ingresses.insert(key, published());
+    seen.sources.insert(Kind::INGRESS.id(key), published());
     assert_eq!(names(&seen, &settings, END - window), ["good"]);
     assert_eq!(names(&seen, &settings, END + 1), ["good"]);
     assert!(names(&seen, &settings, END - window - 1).is_empty());
@@ -105,14 +105,14 @@ proptest! {
                     let key = object.meta().key.clone();
                     seen.objects.apply(object);
                     match ours {
-                        true => drop(seen.ingresses.insert(key, published())),
-                        false => drop(seen.ingresses.remove(&key)),
+                        true => drop(seen.sources.insert(Kind::INGRESS.id(key), published())),
+                        false => drop(seen.sources.remove(&Kind::INGRESS.id(key))),
                     }
                 }
                 Step::NoIngress(at) => {
                     let key = ObjectKey::new("shop", &format!("i{at}"));
                     seen.objects.delete(Kind::INGRESS, &key);
-                    seen.ingresses.remove(&key);
+                    seen.sources.remove(&Kind::INGRESS.id(key));
                 }
                 Step::Secret(at, end) => drop(seen.objects.apply(ending_at(&at.to_string(), end))),
                 Step::NoSecret(at) => drop(seen.objects.delete(Kind::SECRET, &ObjectKey::new("shop", &at.to_string()))),

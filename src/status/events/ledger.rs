@@ -143,5 +143,5 @@ fn uid(objects: &Objects, object: &ObjectRef) -> Option<Arc<str>> {
 /// Whether what is said of an object is said because it is served: an Ingress may also have left our class.
 fn is_served(inspection: &Inspection, object: &ObjectRef) -> bool {
     let key = ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() };
-    object.kind != Kind::INGRESS.as_str() || inspection.ingresses.contains_key(&key)
+    object.kind != Kind::INGRESS.as_str() || inspection.published(Kind::INGRESS, &key).is_some()
 }

@@ -29,7 +29,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
     for (name, uid) in ingresses {
         let key = ObjectKey::new("shop", name);
         let published = Published { uid: (*uid).into(), generation: 3, since: 1, served: true };
-        inspection.ingresses.insert(key.clone(), published);
+        inspection.sources.insert(Kind::INGRESS.id(key.clone()), published);
         let meta = Meta {
             key,
             uid: (*uid).into(),
@@ -78,7 +78,7 @@ fn a_fault_is_told_once_with_its_fields_and_healed_once() {
 fn what_is_gone_or_no_longer_ours_is_not_healed() {
     let faulty = inspection(CART, &[problem("cart", "a", UNRESOLVED)]);
     let mut other_class = inspection(CART, &[]);
-    Arc::make_mut(&mut other_class).ingresses.clear();
+    Arc::make_mut(&mut other_class).sources.clear();
     for now in [inspection(&[], &[]), inspection(&[("cart", "another")], &[]), other_class] {
         let mut ledger = Ledger::default();
         ledger.look(&faulty, &Problems::new());

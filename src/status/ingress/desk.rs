@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
 use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use tokio::time::Instant;
 
-use crate::inspection::{Inspection, Published, changed};
+use crate::inspection::{Inspection, Published, changed, changed_sources};
 use crate::status::waiting::Waiting;
 
 /// An address in the status of an Ingress.
@@ -137,17 +137,17 @@ impl Desk {
         }
         let mut keys: BTreeSet<&ObjectKey> =
             changed(before.objects.of_kind(Kind::INGRESS), inspection.objects.of_kind(Kind::INGRESS)).collect();
-        keys.extend(changed(&before.ingresses, &inspection.ingresses));
+        keys.extend(changed_sources(Kind::INGRESS, &before, &inspection));
         if all {
             keys.extend(inspection.objects.of_kind(Kind::INGRESS).keys());
         }
         for key in keys {
-            let ours = inspection.ingresses.get(key);
+            let ours = inspection.published(Kind::INGRESS, key);
             match inspection.objects.get::<Ingress>(key) {
                 Some(ingress) => {
                     if ours.is_some() {
                         self.left.remove(key);
-                    } else if before.ingresses.contains_key(key) {
+                    } else if before.published(Kind::INGRESS, key).is_some() {
                         self.left.insert(key.clone());
                     }
                     self.look_at(key, ingress, ours, now);
@@ -337,7 +337,7 @@ impl Desk {
         // The watch may have been quicker than the answer, and what was withdrawn is withdrawn once.
         let inspection = self.inspection.clone();
         if let Some(ingress) = inspection.objects.get::<Ingress>(&write.key) {
-            self.look_at(&write.key, ingress, inspection.ingresses.get(&write.key), now);
+            self.look_at(&write.key, ingress, inspection.published(Kind::INGRESS, &write.key), now);
         }
         self.file(&write.key);
     }

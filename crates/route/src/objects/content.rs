@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{EndpointSlice, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, Secret, Service};
+use super::{
+    EndpointSlice, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, ObjectId, ObjectKey, Secret,
+    Service,
+};
 
 /// The content of an object of one kind, reduced to the fields that the translation or the status writers read.
 pub trait Content: Any + Debug + Send + Sync {
@@ -75,6 +78,19 @@ impl Object {
     /// The metadata.
     pub fn meta(&self) -> &Meta {
         self.0.meta()
+    }
+
+    /// Kind and key.
+    pub fn id(&self) -> ObjectId {
+        ObjectId { kind: self.kind(), key: self.meta().key.clone() }
+    }
+
+    /// The key of the group that the object belongs to, for kinds that are read by group ([`Grouping`]).
+    pub fn group(&self) -> Option<ObjectKey> {
+        match self.kind().info().grouping {
+            Grouping::Alone => None,
+            Grouping::ByService => self.get().map(EndpointSlice::service_key),
+        }
     }
 
     /// A reference to the object.

@@ -1,8 +1,10 @@
-//! The table of kinds: API group, version, and collection of each kind, and the effect of a change.
+//! The table of kinds: API group, version, and collection of each kind, and how the translation looks for its objects.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+
+use super::{ObjectId, ObjectKey};
 
 /// A kind of watched objects: a row of the table. Cheap to copy and to compare.
 #[derive(Clone, Copy)]
@@ -23,8 +25,8 @@ pub struct KindInfo {
     pub namespaced: bool,
     /// Whether a cluster may lack the kind, because it comes with a CustomResourceDefinition. Readiness does not wait for it.
     pub optional: bool,
-    /// What a change of an object triggers.
-    pub trigger: Trigger,
+    /// The key under which the translation looks for its objects.
+    pub grouping: Grouping,
     /// Whether a deletion counts only after a moment, in case the object is created again: requests fail without it.
     pub deletion_waits: bool,
     /// Whether annotations of other ingress controllers are kept: they matter where requests are routed by.
@@ -33,21 +35,13 @@ pub struct KindInfo {
     pub named_by_others: bool,
 }
 
-/// What a change of an object triggers.
+/// The key under which the translation looks for the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trigger {
-    /// It declares routes itself: its own translation.
-    Source,
-    /// The objects that name this class.
-    Class,
-    /// The clusters of this Service, and the objects that refer to it.
-    Service,
-    /// The endpoints of its Service.
-    Endpoints,
-    /// The objects, listeners, and clusters that use this Secret.
-    Secret,
-    /// The objects of this namespace whose precedence changes, and Services of type ExternalName.
-    Namespace,
+pub enum Grouping {
+    /// Each by its own key.
+    Alone,
+    /// All objects of one Service together, by the key of the Service.
+    ByService,
 }
 
 /// The defaults of most kinds.
@@ -58,7 +52,7 @@ const COMMON: KindInfo = KindInfo {
     plural: "",
     namespaced: true,
     optional: false,
-    trigger: Trigger::Source,
+    grouping: Grouping::Alone,
     deletion_waits: false,
     foreign_annotations: false,
     named_by_others: true,
@@ -80,7 +74,6 @@ impl Kind {
         group: "networking.k8s.io",
         plural: "ingressclasses",
         namespaced: false,
-        trigger: Trigger::Class,
         deletion_waits: true,
         ..COMMON
     });
@@ -88,7 +81,6 @@ impl Kind {
     pub const SERVICE: Self = Self(&KindInfo {
         name: "Service",
         plural: "services",
-        trigger: Trigger::Service,
         deletion_waits: true,
         foreign_annotations: true,
         ..COMMON
@@ -98,21 +90,16 @@ impl Kind {
         name: "EndpointSlice",
         group: "discovery.k8s.io",
         plural: "endpointslices",
-        trigger: Trigger::Endpoints,
+        grouping: Grouping::ByService,
         deletion_waits: true,
         named_by_others: false,
         ..COMMON
     });
     /// v1. The last good key pair of a deleted Secret is kept anyway.
-    pub const SECRET: Self = Self(&KindInfo { name: "Secret", plural: "secrets", trigger: Trigger::Secret, ..COMMON });
+    pub const SECRET: Self = Self(&KindInfo { name: "Secret", plural: "secrets", ..COMMON });
     /// v1
-    pub const NAMESPACE: Self = Self(&KindInfo {
-        name: "Namespace",
-        plural: "namespaces",
-        namespaced: false,
-        trigger: Trigger::Namespace,
-        ..COMMON
-    });
+    pub const NAMESPACE: Self =
+        Self(&KindInfo { name: "Namespace", plural: "namespaces", namespaced: false, ..COMMON });
 
     /// Every kind.
     pub const ALL: [Self; 6] =
@@ -126,6 +113,11 @@ impl Kind {
     /// The row of the table.
     pub const fn info(self) -> &'static KindInfo {
         self.0
+    }
+
+    /// The object of this kind with this key.
+    pub fn id(self, key: ObjectKey) -> ObjectId {
+        ObjectId { kind: self, key }
     }
 
     /// The kind as the API writes it.
@@ -166,7 +158,7 @@ impl Kind {
 
 impl PartialEq for Kind {
     fn eq(&self, other: &Self) -> bool {
-        self.identity() == other.identity()
+        std::ptr::eq(self.0, other.0) || self.identity() == other.identity()
     }
 }
 
@@ -180,6 +172,10 @@ impl PartialOrd for Kind {
 
 impl Ord for Kind {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Nearly always both are the same row.
+        if std::ptr::eq(self.0, other.0) {
+            return Ordering::Equal;
+        }
         self.identity().cmp(&other.identity())
     }
 }

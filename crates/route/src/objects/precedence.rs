@@ -1,12 +1,12 @@
 //! The order in which conflicts between objects are decided.
 
-use super::{Meta, Namespace, ObjectKey, Objects};
+use super::{Kind, Meta, Namespace, ObjectId, ObjectKey, Objects};
 
 /// The rank of an object in every conflict: the lesser one wins.
 ///
 /// An object that is being deleted loses to every object that is not. Its Service and pods may be gone already, and a
 /// finalizer can hold the object for any time. Between two objects of the same state the older one wins, then the lower
-/// namespace/name. An object that is being deleted and conflicts with nobody is served until it is gone.
+/// namespace/name, then the kind. An object that is being deleted and conflicts with nobody is served until it is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
     /// Whether the object or its namespace is being deleted.
@@ -15,13 +15,22 @@ pub struct Precedence {
     pub created: i64,
     /// [`Meta::key`].
     pub key: ObjectKey,
+    /// The kind, which decides between two objects that are equal in all else.
+    pub kind: Kind,
+}
+
+impl Precedence {
+    /// The object.
+    pub fn id(&self) -> ObjectId {
+        ObjectId { kind: self.kind, key: self.key.clone() }
+    }
 }
 
 impl Objects {
-    /// Returns the rank in conflicts of the object with this metadata.
-    pub fn precedence(&self, meta: &Meta) -> Precedence {
+    /// Returns the rank in conflicts of the object of `kind` with this metadata.
+    pub fn precedence(&self, kind: Kind, meta: &Meta) -> Precedence {
         let terminating = meta.terminating || self.is_terminating(&meta.key.namespace);
-        Precedence { terminating, created: meta.created, key: meta.key.clone() }
+        Precedence { terminating, created: meta.created, key: meta.key.clone(), kind }
     }
 
     /// Whether the namespace of this name is being deleted.

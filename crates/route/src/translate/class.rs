@@ -49,7 +49,7 @@ fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
 /// One problem for each IngressClass of ours that is marked as the default besides an older one.
 pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
     let mut defaults: Vec<_> = objects.all::<IngressClass>().filter(|class| is_default(class)).collect();
-    defaults.sort_by_cached_key(|class| objects.precedence(&class.meta));
+    defaults.sort_by_cached_key(|class| objects.precedence(Kind::INGRESS_CLASS, &class.meta));
     let Some((oldest, newer)) = defaults.split_first() else { return Vec::new() };
     let newer = newer.iter().filter(|class| is_ours(class, settings));
     newer

@@ -12,7 +12,9 @@ use crate::re2::Cost;
 
 use super::annotations::{self, Annotations, PlainText};
 use super::backend::{self, Context, Fault, Located};
+use super::dialect::Dialect;
 use super::few::set_of;
+use super::graph::Input;
 use super::problem::{Problem, Reason};
 use super::{host, path, tls};
 
@@ -81,15 +83,13 @@ pub struct Places {
     pub entries: Box<[u32]>,
 }
 
-/// What an Ingress was read from beside itself, each sorted.
+/// The inputs and clusters that a source reads, each sorted.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reads {
-    /// Services, whether they exist or not.
-    pub services: Box<[ObjectKey]>,
-    /// Clusters that were looked at.
+    /// Inputs beside the source itself, whether they exist or not.
+    pub inputs: Box<[Input]>,
+    /// Clusters, whether they can be built or not.
     pub clusters: Box<[ClusterName]>,
-    /// Secrets, whether they exist or not.
-    pub secrets: Box<[ObjectKey]>,
 }
 
 /// A rule with a valid host.
@@ -151,18 +151,25 @@ pub struct Target {
 /// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
 pub type Judgment = Result<Option<Arc<str>>, Fault>;
 
-/// What reading an Ingress needs beside it.
-pub struct Reading<'a, F> {
+/// What parsing a source needs beside it.
+pub struct Reading<'a> {
     /// The objects and settings.
     pub context: Context<'a>,
     /// The default certificate, if there is one.
     pub default_secret: Option<&'a SecretName>,
     /// What becomes of requests to a cluster.
-    pub judge: F,
+    pub judge: &'a mut dyn FnMut(&Located) -> Judgment,
 }
 
+/// The dialect of Ingresses.
+pub const DIALECT: Dialect = Dialect {
+    kind: Kind::INGRESS,
+    serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
+    parse: |object, reading| object.get().map(|ingress| parse(ingress, reading)),
+};
+
 /// Reads `ingress`. What is wrong with it costs only itself.
-pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading<F>) -> Parsed {
+pub fn parse(ingress: &Ingress, reading: Reading) -> Parsed {
     let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
     let origin = ingress.meta.object_ref(Kind::INGRESS);
     let Reading { context, default_secret, judge } = reading;
@@ -205,7 +212,9 @@ pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading
     let Reader { services, clusters, mut problems, .. } = reader;
     let mut secrets = Vec::new();
     let entries = tls::entries(ingress, &annotations, (context.objects, context.settings), &mut secrets, &mut problems);
-    let reads = Reads { services: set_of(services), clusters: set_of(clusters), secrets: set_of(secrets) };
+    let services = services.into_iter().map(|key| Input::new(Kind::SERVICE, key));
+    let inputs = services.chain(secrets.into_iter().map(|key| Input::new(Kind::SECRET, key)));
+    let reads = Reads { inputs: set_of(inputs.collect()), clusters: set_of(clusters) };
     let hosts = hosts(&rules, &entries);
     let own = entries.iter().filter_map(|entry| entry.problem_of_its_own(&origin, &rules, default_secret));
     problems.extend(own);
@@ -213,7 +222,7 @@ pub fn parse<F: FnMut(&Located) -> Judgment>(ingress: &Ingress, reading: Reading
     let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
     let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
     let asks = default_backend.is_some() || paths.any(|paths| paths > 0);
-    let precedence = context.objects.precedence(&ingress.meta);
+    let precedence = context.objects.precedence(Kind::INGRESS, &ingress.meta);
     let (rules, entries) = (rules.into(), entries.into());
     Parsed { precedence, origin, rule_less, annotations, rules, entries, asks, default_backend, hosts, reads, problems }
 }
@@ -233,18 +242,18 @@ fn hosts(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
     hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
 }
 
-struct Reader<'r, F> {
+struct Reader<'r> {
     ingress: &'r Ingress,
     origin: &'r ObjectRef,
     annotations: &'r Annotations,
     context: Context<'r>,
-    judge: F,
+    judge: &'r mut dyn FnMut(&Located) -> Judgment,
     services: Vec<ObjectKey>,
     clusters: Vec<ClusterName>,
     problems: Vec<Problem>,
 }
 
-impl<F: FnMut(&Located) -> Judgment> Reader<'_, F> {
+impl Reader<'_> {
     fn path(&mut self, at: (usize, Option<usize>), path: &HTTPIngressPath) -> Option<PathRule> {
         let text = path.path.as_deref().unwrap_or_default();
         let target = self.target(&format!("{}.backend", field(at)), &path.backend);

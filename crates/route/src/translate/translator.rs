@@ -1,12 +1,10 @@
-//! The translation that remembers: a change costs what it touches, and not what there is.
+//! The incremental translation: a change costs what it affects, not what exists.
 //!
-//! What was read of an Ingress is kept, and for each Service, Secret and host who depends on it. A changed object leads to
-//! the Ingresses that read it, these to the hosts that they name, and these to the entries of the model. Starting with
-//! [`Dirty::everything`] is the translation from scratch, so there is one way to translate and not two; a property test
-//! compares the two ends.
+//! The translator keeps every parsed source, and follows the dependency graph ([`graph`](super::graph)): a changed input
+//! leads to the sources that read it, these to the hosts that they name, and these to the entries of the model. The
+//! translation from scratch is the same code with [`ChangedInputs::everything`]; a property test compares the results.
 
 mod clusters;
-mod dirty;
 mod encodings;
 mod hosts;
 mod ledger;
@@ -20,27 +18,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{ClusterName, Host, Model, SecretName, StatsTls, Touched};
-use crate::objects::{Ingress, Kind, ObjectKey, Objects, Precedence, Trigger};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence};
 use crate::parallel;
 use crate::settings::Settings;
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
-use super::few::{Few, beyond};
+use super::dialect::{DIALECTS, Dialect};
+use super::graph::{ChangedInputs, Graph, Input};
 use super::ingress::{self, Parsed, Reading};
 use super::problem::{Problem, Problems};
 use super::tls;
 
 use clusters::{Clusters, NewClusters};
-pub use dirty::Dirty;
 use ledger::Ledger;
 use missed::Outcomes;
 use ownership::Nameless;
 use served::Served;
 use sites::Sites;
 
-/// So many Ingresses are read, and hosts made, before they are put where they belong: all at once would be a second copy
-/// of them. Tests have small worlds, and go through them in several turns too.
+/// The number of sources that are parsed, and of hosts that are made, before they are stored: all at once would be a second
+/// copy of them. Tests have few objects, and go through them in several turns too.
 const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
 /// What a translation depends on as a whole: when it changes, everything is translated again.
@@ -73,22 +71,22 @@ struct General {
 pub struct Update {
     /// The entries of the model that are not as they were.
     pub touched: Touched,
-    /// Ingresses that are ours and were read again, came to be served or ceased to be, and those that are ours no more.
-    pub ingresses: BTreeSet<ObjectKey>,
+    /// Sources of ours that were parsed again, gained their first route or lost their last one, and sources that are no longer ours.
+    pub sources: BTreeSet<ObjectId>,
 }
 
 /// The translation and all that it is made of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Translator {
+    dialects: &'static [Dialect],
     model: Model,
     ledger: Ledger,
     general: General,
     classes: Classes,
-    /// The Ingresses that are ours.
-    ingresses: BTreeMap<ObjectKey, Arc<Parsed>>,
-    readers_of_services: BTreeMap<ObjectKey, Few<ObjectKey>>,
-    readers_of_secrets: BTreeMap<ObjectKey, Few<ObjectKey>>,
-    /// The Ingresses with a default backend.
+    /// The sources that are ours, by class.
+    sources: BTreeMap<ObjectId, Arc<Parsed>>,
+    graph: Graph,
+    /// The sources with a default backend.
     with_default: BTreeSet<Precedence>,
     /// The owner and the default backend of the hosts that no rule names.
     nameless: Nameless,
@@ -100,134 +98,177 @@ pub struct Translator {
     /// How many TLS hosts and clusters, and whether statistics, use a Secret.
     uses_of_secrets: BTreeMap<SecretName, usize>,
     /// The problem of each object of which something cannot be decoded.
-    encoding_problems: BTreeMap<(Kind, ObjectKey), Arc<Problem>>,
+    encoding_problems: BTreeMap<ObjectId, Arc<Problem>>,
+}
+
+/// A translator of every dialect.
+impl Default for Translator {
+    fn default() -> Self {
+        Self::new(&DIALECTS)
+    }
 }
 
 impl Translator {
-    /// What is to be served.
+    /// A translator of these dialects that has translated nothing yet.
+    pub fn new(dialects: &'static [Dialect]) -> Self {
+        Self {
+            dialects,
+            model: Model::default(),
+            ledger: Ledger::default(),
+            general: General::default(),
+            classes: Classes::default(),
+            sources: BTreeMap::new(),
+            graph: Graph::default(),
+            with_default: BTreeSet::new(),
+            nameless: Nameless::default(),
+            sites: Sites::default(),
+            served: Served::new(dialects),
+            outcomes: Outcomes::default(),
+            clusters: Clusters::default(),
+            endpoint_problems: BTreeMap::new(),
+            uses_of_secrets: BTreeMap::new(),
+            encoding_problems: BTreeMap::new(),
+        }
+    }
+
+    /// The model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What is wrong.
+    /// The problems.
     pub fn problems(&self) -> &Problems {
         self.ledger.found()
     }
 
-    /// Whether an Ingress is ours, by class.
-    pub fn serves(&self, ingress: &ObjectKey) -> bool {
-        self.ingresses.contains_key(ingress)
+    /// Whether a source is ours, by class.
+    pub fn serves(&self, source: &ObjectId) -> bool {
+        self.sources.contains_key(source)
     }
 
-    /// Whether something that is ours reads an object, or would if it existed. `key`: for an EndpointSlice, that of its
-    /// Service.
-    pub fn reads(&self, kind: Kind, key: &ObjectKey) -> bool {
-        let uses_secret = || {
+    /// Whether something that is ours reads an input, or would if it existed.
+    pub fn reads(&self, input: &Input) -> bool {
+        let (kind, key) = (input.kind(), input.key());
+        let is_of_settings = || {
             let secret = tls::secret_name(&key.namespace, &key.name);
             let Ground { default_secret, fallback_secret, client_certificate: _ } = &self.general.ground;
             let named = [default_secret, fallback_secret].into_iter().flatten().any(|named| *named == secret);
             named || self.uses_of_secrets.contains_key(&secret)
         };
-        match kind.info().trigger {
-            Trigger::Source => self.serves(key),
-            Trigger::Class => true,
-            Trigger::Service | Trigger::Endpoints => self.readers_of_services.contains_key(key),
-            Trigger::Secret => self.readers_of_secrets.contains_key(key) || uses_secret(),
-            Trigger::Namespace => self.clusters.readers_of_namespaces().next().is_some(),
+        if kind == Kind::ENDPOINT_SLICE {
+            return self.graph.is_read(&Input::new(Kind::SERVICE, key.clone()));
         }
+        kind == Kind::INGRESS_CLASS
+            || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
+            || kind == Kind::SECRET && is_of_settings()
+            || self.graph.is_read(input)
+            || self.serves(&kind.id(key.clone()))
     }
 
-    /// Whether an Ingress that is ours has lost all that it asks for: every path and its default backend belong to others,
-    /// or are not valid. One that asks for neither has lost nothing.
-    pub fn has_lost(&self, ingress: &ObjectKey) -> bool {
-        self.ingresses.get(ingress).is_some_and(|parsed| parsed.asks) && !self.served.contains(ingress)
+    /// Whether a source of ours has lost all that it asks for: every route belongs to others, or is not valid. A source
+    /// without routes has lost nothing.
+    pub fn has_lost(&self, source: &ObjectId) -> bool {
+        self.sources.get(source).is_some_and(|parsed| parsed.asks) && !self.served.contains(source)
     }
 
-    /// The Ingresses that are ours, by class.
-    pub fn ingresses(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.ingresses.keys()
+    /// The sources that are ours, by class.
+    pub fn sources(&self) -> impl Iterator<Item = &ObjectId> {
+        self.sources.keys()
     }
 
-    /// The model, and what is wrong.
-    pub fn into_parts(self) -> (Model, Problems, BTreeSet<ObjectKey>) {
-        (self.model, self.ledger.found().clone(), self.ingresses.into_keys().collect())
+    /// The model, the problems, and the sources that are ours.
+    pub fn into_parts(self) -> (Model, Problems, BTreeSet<ObjectId>) {
+        (self.model, self.ledger.found().clone(), self.sources.into_keys().collect())
     }
 
-    /// Brings all of it up to date with `objects` and `settings`, which differ from those of the last time by `dirty` alone.
-    pub fn update(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
-        if !dirty.everything && !dirty.classes && dirty.secrets.is_empty() {
-            return self.follow(objects, settings, dirty);
+    /// The source with this rank.
+    fn source(&self, rank: &Precedence) -> Option<&Parsed> {
+        self.sources.get(&rank.id()).map(|parsed| &**parsed)
+    }
+
+    /// Updates the translation to `objects` and `settings`, which differ from those of the last update by `changed` alone.
+    pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
+        let classes = changed.of_kind(Kind::INGRESS_CLASS).next().is_some();
+        if !changed.is_everything() && !classes && changed.of_kind(Kind::SECRET).next().is_none() {
+            return self.follow(objects, settings, changed, BTreeSet::new());
         }
         let general = General::new(objects, settings);
-        if dirty.everything || general.ground != self.general.ground {
+        if changed.is_everything() || general.ground != self.general.ground {
             return self.begin_anew(objects, settings, general);
         }
         self.ledger.replace(&self.general.problems, &general.problems);
         self.general = general;
-        match dirty.classes {
-            true => {
-                let dirty = self.with_members_of_classes(objects, settings, dirty);
-                self.follow(objects, settings, &dirty)
-            }
-            false => self.follow(objects, settings, dirty),
-        }
+        let moved = if classes { self.update_classes(objects, settings) } else { BTreeSet::new() };
+        self.follow(objects, settings, changed, moved)
     }
 
-    /// Takes the classes over, and adds the Ingresses to `dirty` that are ours by another class than before, or no longer.
+    /// Updates the classes. Returns the sources that are now ours, or no longer.
     ///
-    /// The class of every Ingress is looked at, which costs less than an index of all Ingresses by class.
-    fn with_members_of_classes(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Dirty {
+    /// The class of every source is compared, which costs less than an index of all sources by class.
+    fn update_classes(&mut self, objects: &Objects, settings: &Settings) -> BTreeSet<ObjectId> {
         let before = std::mem::replace(&mut self.classes, Classes::new(objects, settings));
-        let mut dirty = dirty.clone();
-        if before != self.classes {
-            let all = objects.all::<Ingress>();
-            let moved = all.filter(|ingress| before.serve(ingress) != self.classes.serve(ingress));
-            dirty.ingresses.extend(moved.map(|ingress| ingress.meta.key.clone()));
+        if before == self.classes {
+            return BTreeSet::new();
         }
-        dirty
+        let moved = |(dialect, object): &(&Dialect, &Object)| {
+            (dialect.serves)(object, &before) != (dialect.serves)(object, &self.classes)
+        };
+        candidates(self.dialects, objects).filter(moved).map(|(_, object)| object.id()).collect()
     }
 
     /// Translates everything.
     fn begin_anew(&mut self, objects: &Objects, settings: &Settings, general: General) -> Update {
-        let before = std::mem::take(self);
+        let before = std::mem::replace(self, Self::new(self.dialects));
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general.problems);
         self.general = general;
-        let ingresses = objects.of_kind(Kind::INGRESS).keys().cloned().collect();
-        let mut update = self.follow(objects, settings, &Dirty { ingresses, ..Dirty::everything() });
+        let sources = candidates(self.dialects, objects).map(|(_, object)| object.id()).collect();
+        let mut update = self.follow(objects, settings, &ChangedInputs::everything(), sources);
         update.touched.extend(Touched::all(&before.model));
-        update.ingresses.extend(before.ingresses.into_keys());
+        update.sources.extend(before.sources.into_keys());
         update
     }
 
-    /// Follows changes that leave the ground as it is.
-    fn follow(&mut self, objects: &Objects, settings: &Settings, dirty: &Dirty) -> Update {
-        let mut services = dirty.services.clone();
-        if !dirty.namespaces.is_empty() {
+    /// Follows changes that leave the ground as it is. `sources` are parsed again beside those that the changes concern.
+    fn follow(
+        &mut self,
+        objects: &Objects,
+        settings: &Settings,
+        changed: &ChangedInputs,
+        mut sources: BTreeSet<ObjectId>,
+    ) -> Update {
+        let mut services: BTreeSet<ObjectKey> = changed.of_kind(Kind::SERVICE).cloned().collect();
+        if changed.of_kind(Kind::NAMESPACE).next().is_some() {
             services.extend(self.clusters.readers_of_namespaces());
         }
         services.iter().for_each(|service| self.clusters.forget_service(service, &mut self.ledger));
-        let mut ingresses = dirty.ingresses.clone();
-        ingresses.extend(dirty.namespaces.iter().flat_map(|namespace| self.outranked(namespace, objects)).cloned());
-        let readers = services.iter().filter_map(|key| self.readers_of_services.get(key));
-        let readers = readers.chain(dirty.secrets.iter().filter_map(|key| self.readers_of_secrets.get(key)));
-        ingresses.extend(readers.flat_map(Few::iter).cloned());
+        for dialect in self.dialects {
+            let of_kind = changed.of_kind(dialect.kind).cloned();
+            sources.extend(of_kind.map(|key| ObjectId { kind: dialect.kind, key }));
+            let namespaces = changed.of_kind(Kind::NAMESPACE);
+            sources.extend(namespaces.flat_map(|namespace| self.outranked(dialect, namespace, objects)).cloned());
+        }
+        let services_read = services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
+        for input in services_read {
+            sources.extend(self.graph.readers(&input).cloned());
+        }
+        sources.extend(changed.inputs().flat_map(|input| self.graph.readers(input)).cloned());
 
         let mut update = Update::default();
         let mut hosts = BTreeSet::new();
         let mut defaults = false;
-        let ingresses: Vec<ObjectKey> = ingresses.into_iter().collect();
-        for some in ingresses.chunks(AT_A_TIME) {
-            let read = parallel::map(some, |key| self.read(key, objects, settings));
-            for (key, read) in some.iter().zip(read) {
-                let before = self.ingresses.get(key).cloned();
-                let (now, made) = read.map_or_else(Default::default, |(parsed, made)| (Some(Arc::new(parsed)), made));
+        let sources: Vec<ObjectId> = sources.into_iter().collect();
+        for some in sources.chunks(AT_A_TIME) {
+            let parsed = parallel::map(some, |id| self.parse(id, objects, settings));
+            for (id, parsed) in some.iter().zip(parsed) {
+                let before = self.sources.get(id).cloned();
+                let (now, made) = parsed.map_or_else(Default::default, |(parsed, made)| (Some(Arc::new(parsed)), made));
                 self.clusters.keep(made, &mut self.ledger);
                 if before.is_some() || now.is_some() {
-                    update.ingresses.insert(key.clone());
+                    update.sources.insert(id.clone());
                 }
                 // Who reads what is noted anew in any case: a cluster that was forgotten has been made again.
-                self.exchange(key, before.as_deref(), now.clone());
+                self.exchange(id, before.as_deref(), now.clone());
                 if before != now {
                     let both = || before.iter().chain(&now);
                     hosts.extend(both().flat_map(|parsed| parsed.hosts().cloned()));
@@ -254,54 +295,64 @@ impl Translator {
             }
         }
         // The default certificate, or the fallback, is presented for every host, whoever names it.
-        if self.general.ground.presented_to_all().is_some() && (dirty.everything || !dirty.secrets.is_empty()) {
+        if self.general.ground.presented_to_all().is_some()
+            && (changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some())
+        {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
-        let (served, ours) = (self.served.take_changed(), &self.ingresses);
-        // A full translation has added all Ingresses already.
-        if !dirty.everything {
-            update.ingresses.extend(served.into_iter().filter(|key| ours.contains_key(key)));
+        let (served, ours) = (self.served.take_changed(), &self.sources);
+        // A full translation has added all sources already.
+        if !changed.is_everything() {
+            update.sources.extend(served.into_iter().filter(|key| ours.contains_key(key)));
         }
         self.outcomes.tell(&mut self.ledger);
-        self.update_clusters(objects, dirty, &services, &mut update.touched);
+        self.update_clusters(objects, changed, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
-        self.update_secrets(objects, dirty, &mut update.touched);
-        self.update_encodings(objects, dirty);
+        self.update_secrets(objects, changed, &mut update.touched);
+        self.update_encodings(objects, changed);
         update
     }
 
-    /// Returns the Ingresses of a namespace whose rank in conflicts has changed: the namespace is being deleted, or another
-    /// of its name has been created.
-    fn outranked(&self, namespace: &ObjectKey, objects: &Objects) -> impl Iterator<Item = &ObjectKey> {
-        let name = namespace.name.clone();
-        let first = ObjectKey { namespace: name.clone(), name: "".into() };
-        let inside = self.ingresses.range(first..).take_while(move |(key, _)| key.namespace == name);
-        inside.filter_map(|(key, parsed)| {
-            let meta = objects.meta(Kind::INGRESS, key)?;
-            (objects.precedence(meta) != parsed.precedence).then_some(key)
+    /// Returns the sources of a namespace whose rank in conflicts has changed: the namespace is being deleted, or another
+    /// one of its name has been created.
+    fn outranked(
+        &self,
+        dialect: &Dialect,
+        namespace: &ObjectKey,
+        objects: &Objects,
+    ) -> impl Iterator<Item = &ObjectId> {
+        let (kind, name) = (dialect.kind, namespace.name.clone());
+        let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
+        let inside = self.sources.range(first..);
+        let inside = inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name);
+        inside.filter_map(move |(id, parsed)| {
+            let meta = objects.meta(kind, &id.key)?;
+            (objects.precedence(kind, meta) != parsed.precedence).then_some(id)
         })
     }
 
-    /// Reads an Ingress, if there is one and it is ours. With it come the clusters that it looks at and that are not
-    /// known yet.
-    fn read(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
-        let ingress = objects.get::<Ingress>(key).filter(|ingress| self.classes.serve(ingress))?;
+    /// Parses a source if it exists and is ours. Also returns the clusters that it refers to and that are not known yet.
+    fn parse(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
+        let dialect = self.dialects.iter().find(|dialect| dialect.kind == id.kind)?;
+        let object = objects.of_kind(id.kind).get(&id.key)?;
+        if !(dialect.serves)(object, &self.classes) {
+            return None;
+        }
         let context =
             Context { objects, settings, client_certificate: self.general.ground.client_certificate.as_ref() };
         let mut made = NewClusters::new();
-        let judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
+        let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let parsed = ingress::parse(ingress, Reading { context, default_secret, judge });
+        let parsed = (dialect.parse)(object, Reading { context, default_secret, judge: &mut judge })?;
         Some((parsed, made))
     }
 
-    /// Puts `now` in the place of `before` wherever an Ingress is noted.
-    fn exchange(&mut self, key: &ObjectKey, before: Option<&Parsed>, now: Option<Arc<Parsed>>) {
+    /// Replaces `before`, the last version of a source, with `now` wherever it is kept.
+    fn exchange(&mut self, id: &ObjectId, before: Option<&Parsed>, now: Option<Arc<Parsed>>) {
         let none = ingress::Reads::default();
         let (old, new) =
             (before.map_or(&none, |parsed| &parsed.reads), now.as_deref().map_or(&none, |parsed| &parsed.reads));
-        change_readers(&mut self.readers_of_services, key, &old.services, &new.services);
-        change_readers(&mut self.readers_of_secrets, key, &old.secrets, &new.secrets);
+        self.graph.replace(id, &old.inputs, &new.inputs);
         self.clusters.read(&old.clusters, &new.clusters);
         let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
@@ -309,12 +360,12 @@ impl Translator {
             self.with_default.remove(&parsed.precedence);
             self.sites.leave(parsed);
         }
-        let Some(parsed) = now else { return drop(self.ingresses.remove(key)) };
+        let Some(parsed) = now else { return drop(self.sources.remove(id)) };
         if parsed.default_backend.is_some() {
             self.with_default.insert(parsed.precedence.clone());
         }
         self.sites.enter(&parsed);
-        self.ingresses.insert(key.clone(), parsed);
+        self.sources.insert(id.clone(), parsed);
     }
 }
 
@@ -330,24 +381,14 @@ impl General {
     }
 }
 
-/// Notes that `reader`, which read `before`, now reads `now`.
-fn change_readers(
-    readers: &mut BTreeMap<ObjectKey, Few<ObjectKey>>,
-    reader: &ObjectKey,
-    before: &[ObjectKey],
-    now: &[ObjectKey],
-) {
-    for key in beyond(now, before) {
-        readers.entry(key.clone()).or_default().insert(reader.clone());
-    }
-    for key in beyond(before, now) {
-        if let Some(of_key) = readers.get_mut(key) {
-            of_key.remove(reader);
-            if of_key.is_empty() {
-                readers.remove(key);
-            }
-        }
-    }
+/// All objects of source kinds, with their dialects.
+fn candidates<'a>(
+    dialects: &'static [Dialect],
+    objects: &'a Objects,
+) -> impl Iterator<Item = (&'static Dialect, &'a Object)> {
+    let of_kind =
+        move |dialect: &'static Dialect| objects.of_kind(dialect.kind).values().map(move |object| (dialect, object));
+    dialects.iter().flat_map(of_kind)
 }
 
 /// Sets the entry at `key`, or takes it out.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lockgate_route::objects::ObjectId;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,13 +65,13 @@ proptest! {
                         seen.objects.apply(Object::new(ingress.clone()));
                     });
                     match ours {
-                        true => seen.ingresses.extend(other.ingresses.clone()),
-                        false => drop(seen.ingresses.remove(&ObjectKey::new("shop", NAMES[at]))),
+                        true => seen.sources.extend(other.sources.clone()),
+                        false => drop(seen.sources.remove(&ObjectId::new(Kind::INGRESS, "shop", NAMES[at]))),
                     }
                 }
                 Step::Deleted(at) => {
                     seen.objects.delete(Kind::INGRESS, &ObjectKey::new("shop", NAMES[at]));
-                    seen.ingresses.remove(&ObjectKey::new("shop", NAMES[at]));
+                    seen.sources.remove(&ObjectId::new(Kind::INGRESS, "shop", NAMES[at]));
                 }
                 Step::Wrong { at, field, reason, generation, is } => {
                     let mut problem = problem(NAMES[at], field, REASONS[reason]);
@@ -106,7 +107,7 @@ proptest! {
                     let there = |was: &&Notice| {
                         let key = ObjectKey { namespace: was.object.namespace.clone(), name: was.object.name.clone() };
                         let uid = now.objects.meta(Kind::INGRESS, &key).map(|meta| meta.uid.clone());
-                        uid.as_ref() == Some(&was.uid) && now.ingresses.contains_key(&key)
+                        uid.as_ref() == Some(&was.uid) && now.published(Kind::INGRESS, &key).is_some()
                     };
                     let healed: Vec<&Notice> = notices.iter().filter(|told| told.reason == HEALED).collect();
                     let healed: BTreeSet<_> = healed.into_iter().map(key).collect();

@@ -61,7 +61,7 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
         };
         inspection.objects.apply(Object::new(Ingress { meta, spec: IngressSpec::default(), status }));
         if given.ours {
-            inspection.ingresses.insert(given.key(), given.published());
+            inspection.sources.insert(Kind::INGRESS.id(given.key()), given.published());
         }
     }
     Arc::new(inspection)

@@ -148,7 +148,7 @@ fn fuzz_annotations() {
             let read = protobuf::from_json(&typed).expect("JSON that is read again");
             assert_eq!(protobuf::to_json(name, &read.message), json, "{resource:?}");
         }
-        match (translation.problems.is_empty(), translation.ingresses.is_empty()) {
+        match (translation.problems.is_empty(), translation.sources.is_empty()) {
             (_, true) => "of another class",
             (true, false) => "served",
             (false, false) => "served, with problems",

@@ -7,10 +7,10 @@ use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
 use crate::model::{Model, Touched};
-use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectKey, Objects};
+use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::{ExternalNames, Settings, Tls};
 use crate::testing::objects::*;
-use crate::translate::{Dirty, Translator, translate};
+use crate::translate::{ChangedInputs, Input, Translator, translate};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -110,30 +110,25 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Notes what `step` changes in `objects`, as the loop does.
-fn take(step: Step, objects: &mut Objects, settings: &mut Settings, dirty: &mut Dirty) {
+/// Applies `step` to `objects`, as the loop does.
+fn take(step: Step, objects: &mut Objects, settings: &mut Settings, changed: &mut ChangedInputs) {
     let (kind, key) = match &step {
         Step::Apply(object) => (object.kind(), object.meta().key.clone()),
         Step::Delete(kind, key) => (*kind, key.clone()),
         Step::Settings(other) => {
             *settings = Settings::clone(other);
-            *dirty = Dirty::everything();
+            *changed = ChangedInputs::everything();
             return;
         }
     };
-    let mut keys = match kind == Kind::ENDPOINT_SLICE {
-        true => objects.service_of(&key).into_iter().collect(),
-        false => vec![key.clone()],
-    };
+    let before = Input::of_object(objects, kind, &key);
     match step {
-        Step::Apply(object) => {
-            keys.extend(object.get().map(EndpointSlice::service_key));
-            objects.apply(object);
-        }
+        Step::Apply(object) => drop(objects.apply(object)),
         Step::Delete(..) => drop(objects.delete(kind, &key)),
         Step::Settings(_) => {}
     }
-    keys.into_iter().for_each(|key| dirty.note(kind, key));
+    let after = Input::of_object(objects, kind, &key);
+    before.into_iter().chain(after).for_each(|input| changed.insert(input));
 }
 
 /// The keys whose entries differ.
@@ -156,8 +151,8 @@ fn difference(before: &Model, now: &Model) -> Touched {
 }
 
 /// The Ingresses that have lost all that they ask for.
-fn lost_of(translator: &Translator) -> BTreeSet<ObjectKey> {
-    translator.ingresses().filter(|key| translator.has_lost(key)).cloned().collect()
+fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
+    translator.sources().filter(|key| translator.has_lost(key)).cloned().collect()
 }
 
 #[test]
@@ -166,12 +161,12 @@ fn a_port_that_gets_its_number_as_its_name_has_other_endpoints() {
     let path = ingress("shop").host("x.com").path("Prefix", "/", "a:80");
     let endpoint = slice("s", "a").port("", 8080).endpoint("10.0.0.1", [true, true, false]);
     let mut objects = objects(&[class("ours").into(), path.into(), port(""), endpoint.into()]);
-    let (mut settings, mut dirty) = (Settings::default(), Dirty::default());
+    let (mut settings, mut changed) = (Settings::default(), ChangedInputs::default());
     let mut translator = Translator::default();
-    translator.update(&objects, &settings, &Dirty::everything());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
     let before = translator.model().clone();
-    take(Step::Apply(port("80")), &mut objects, &mut settings, &mut dirty);
-    translator.update(&objects, &settings, &dirty);
+    take(Step::Apply(port("80")), &mut objects, &mut settings, &mut changed);
+    translator.update(&objects, &settings, &changed);
     assert_ne!(translator.model().endpoints, before.endpoints);
     assert_eq!(translator.model(), &translate(&objects, &settings).model);
 }
@@ -186,14 +181,14 @@ fn a_class_concerns_its_members_alone() {
     for object in [of("one", "ours"), of("two", "other"), of("three", "other")] {
         objects.apply(object);
     }
-    let (mut settings, mut dirty) = (Settings::default(), Dirty::default());
+    let (mut settings, mut changed) = (Settings::default(), ChangedInputs::default());
     let mut translator = Translator::default();
-    translator.update(&objects, &settings, &Dirty::everything());
-    let members = [ObjectKey::new("shop", "three"), ObjectKey::new("shop", "two")];
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let members = ["three", "two"].map(|name| ObjectId::new(Kind::INGRESS, "shop", name));
     for step in [Step::Apply(class("other").into()), Step::Delete(Kind::INGRESS_CLASS, ObjectKey::new("", "other"))] {
-        take(step, &mut objects, &mut settings, &mut dirty);
-        let update = translator.update(&objects, &settings, &std::mem::take(&mut dirty));
-        assert!(update.ingresses.iter().eq(&members), "{:?}", update.ingresses);
+        take(step, &mut objects, &mut settings, &mut changed);
+        let update = translator.update(&objects, &settings, &std::mem::take(&mut changed));
+        assert!(update.sources.iter().eq(&members), "{:?}", update.sources);
         assert_eq!(update.touched.http.len(), 2, "{:?}", update.touched);
         assert_eq!(translator.model(), &translate(&objects, &settings).model);
     }
@@ -214,26 +209,26 @@ proptest! {
             objects.apply(object);
         }
         let mut translator = Translator::default();
-        translator.update(&objects, &settings, &Dirty::everything());
+        translator.update(&objects, &settings, &ChangedInputs::everything());
         let mut lost = lost_of(&translator);
         for steps in passes {
-            let (mut dirty, before) = (Dirty::default(), translator.model().clone());
+            let (mut changed, before) = (ChangedInputs::default(), translator.model().clone());
             for step in steps.clone() {
-                let mut one = Dirty::default();
+                let mut one = ChangedInputs::default();
                 take(step, &mut objects, &mut settings, &mut one);
-                dirty.extend(one);
+                changed.extend(one);
             }
-            let update = translator.update(&objects, &settings, &dirty);
+            let update = translator.update(&objects, &settings, &changed);
             let whole = translate(&objects, &settings);
             prop_assert_eq!(translator.model(), &whole.model, "after {:?}", steps);
             let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
-            prop_assert!(translator.ingresses().eq(&whole.ingresses));
+            prop_assert!(translator.sources().eq(&whole.sources));
             let mut anew = Translator::default();
-            anew.update(&objects, &settings, &Dirty::everything());
+            anew.update(&objects, &settings, &ChangedInputs::everything());
             let lost_before = std::mem::replace(&mut lost, lost_of(&translator));
             prop_assert_eq!(&lost, &lost_of(&anew), "after {:?}", steps);
-            let told = |key: &&ObjectKey| update.ingresses.contains(*key);
+            let told = |id: &&ObjectId| update.sources.contains(*id);
             prop_assert!(lost_before.symmetric_difference(&lost).all(|key| told(&key)), "untold after {:?}", steps);
             let changed = difference(&before, translator.model());
             let mut both = update.touched.clone();

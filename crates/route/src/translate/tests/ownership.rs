@@ -4,7 +4,7 @@ use crate::model::Host;
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::objects::{routes as routes_of, *};
-use crate::translate::{Dirty, Translator};
+use crate::translate::{ChangedInputs, Input, Translator};
 
 /// The world with Services in the namespaces `evil` and `team` too.
 fn tenants() -> World {
@@ -366,7 +366,7 @@ fn a_host_goes_to_the_next_oldest_at_once() {
     let mut objects: Objects = objects(&tenants().objects);
     let settings = Settings::default();
     let mut translator = Translator::default();
-    translator.update(&objects, &settings, &Dirty::everything());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
     let mut apply = |object: Result<IngressBuilder, &str>| {
         let key = match object {
             Ok(builder) => {
@@ -381,9 +381,9 @@ fn a_host_goes_to_the_next_oldest_at_once() {
                 key
             }
         };
-        let mut dirty = Dirty::default();
-        dirty.note(Kind::INGRESS, key);
-        let update = translator.update(&objects, &settings, &dirty);
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::INGRESS, key));
+        let update = translator.update(&objects, &settings, &changed);
         let hosts = translator.model().http.iter();
         let served: Vec<String> =
             hosts.map(|(host, routes)| format!("{host} {}", routes_of(routes).join(" "))).collect();

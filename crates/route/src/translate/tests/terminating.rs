@@ -1,8 +1,7 @@
 //! Objects that are being deleted lose every conflict, and are served as long as they conflict with nobody.
 
-use crate::objects::ObjectKey;
 use crate::testing::objects::*;
-use crate::translate::{Dirty, Translator};
+use crate::translate::{ChangedInputs, Translator};
 
 /// Two worlds with both Ingresses, of which the older one is being deleted: by itself, and with its namespace `going`.
 fn going(old: IngressBuilder, young: IngressBuilder) -> [World; 2] {
@@ -104,9 +103,9 @@ fn a_class_that_goes_is_no_older_default() {
 /// The Ingresses of `world` in the namespace `shop` that have lost all that they ask for.
 fn lost(world: World) -> Vec<String> {
     let mut translator = Translator::default();
-    translator.update(&objects(&world.objects), &world.settings, &Dirty::everything());
-    let lost = translator.ingresses().filter(|key| translator.has_lost(key));
-    lost.map(|ObjectKey { name, .. }| name.to_string()).collect()
+    translator.update(&objects(&world.objects), &world.settings, &ChangedInputs::everything());
+    let lost = translator.sources().filter(|id| translator.has_lost(id));
+    lost.map(|id| id.key.name.to_string()).collect()
 }
 
 #[test]

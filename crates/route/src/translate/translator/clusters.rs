@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::ledger::Ledger;
 use super::{Translator, set};
 use crate::model::{Action, Cluster, ClusterName, Discovery, Touched, VirtualHost};
-use crate::objects::{ObjectKey, Objects};
+use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::few::beyond;
-use crate::translate::{Dirty, endpoints_of};
+use crate::translate::{ChangedInputs, endpoints_of};
 
 /// The clusters that Ingresses look at.
 #[derive(Debug, Default)]
@@ -157,12 +157,12 @@ impl Translator {
     pub(super) fn update_clusters(
         &mut self,
         objects: &Objects,
-        dirty: &Dirty,
+        changed: &ChangedInputs,
         services: &BTreeSet<ObjectKey>,
         touched: &mut Touched,
     ) {
         // A Service is also the origin of its endpoints, and names their port.
-        let moved = dirty.endpoints.iter().chain(services);
+        let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services);
         let mut endpoints: BTreeSet<ClusterName> =
             moved.flat_map(|service| names_of(service, &self.model.clusters)).collect();
         for (name, now) in self.clusters.take_changed() {

@@ -2,25 +2,27 @@
 
 use std::sync::Arc;
 
-use super::{Dirty, Translator};
+use super::Translator;
 use crate::objects::{Kind, Misencoded, ObjectKey, Objects};
+use crate::translate::ChangedInputs;
 use crate::translate::problem::{Problem, Reason};
 
 impl Translator {
     /// Brings the problems of undecodable objects up to date.
-    pub(super) fn update_encodings(&mut self, objects: &Objects, dirty: &Dirty) {
-        if dirty.everything {
-            objects.all_misencoded().for_each(|object| self.update_encoding(object.kind, &object.meta.key, objects));
+    pub(super) fn update_encodings(&mut self, objects: &Objects, changed: &ChangedInputs) {
+        if changed.is_everything() {
+            let all = objects.all_misencoded();
+            all.for_each(|object| self.update_encoding(object.kind, &object.meta.key, objects));
         }
-        dirty.encodings.iter().for_each(|(kind, key)| self.update_encoding(*kind, key, objects));
+        changed.encodings().for_each(|object| self.update_encoding(object.kind, &object.key, objects));
     }
 
     fn update_encoding(&mut self, kind: Kind, key: &ObjectKey, objects: &Objects) {
         let now = objects.misencoded(kind, key).map(|object| Arc::new(problem(object)));
-        let key = (kind, key.clone());
+        let object = kind.id(key.clone());
         let before = match now.clone() {
-            Some(now) => self.encoding_problems.insert(key, now),
-            None => self.encoding_problems.remove(&key),
+            Some(now) => self.encoding_problems.insert(object, now),
+            None => self.encoding_problems.remove(&object),
         };
         self.ledger.replace(before.as_slice(), now.as_slice());
     }
@@ -59,17 +61,17 @@ mod tests {
     #[test]
     fn a_problem_comes_changes_and_goes_with_its_object() {
         let (mut objects, mut translator) = (Objects::default(), Translator::default());
-        translator.update(&objects, &Settings::default(), &Dirty::everything());
+        translator.update(&objects, &Settings::default(), &ChangedInputs::everything());
         let key = ObjectKey::new("shop", "cart");
-        let mut dirty = Dirty::default();
-        dirty.note_encoding(Kind::SECRET, key.clone());
+        let mut changed = ChangedInputs::default();
+        changed.insert_encoding(Kind::SECRET.id(key.clone()));
         let mut messages = Vec::new();
         for object in [Some(broken("one")), Some(broken("two")), None] {
             match object {
                 Some(object) => objects.apply(object),
                 None => objects.delete(Kind::SECRET, &key),
             };
-            translator.update(&objects, &Settings::default(), &dirty);
+            translator.update(&objects, &Settings::default(), &changed);
             messages.push(translator.problems().iter().map(ToString::to_string).collect::<Vec<_>>());
             let anew = crate::translate::translate(&objects, &Settings::default());
             assert_eq!(anew.problems.len(), translator.problems().len());

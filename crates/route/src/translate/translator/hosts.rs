@@ -31,10 +31,10 @@ pub struct Made {
 }
 
 impl Translator {
-    /// The Ingresses that name a host, in the order of precedence.
+    /// The sources that name a host, in the order of precedence.
     pub(super) fn naming(&self, host: &Host) -> Vec<&Parsed> {
-        let ingresses = self.sites.get(host).into_iter().flat_map(|site| site.ingresses.iter());
-        ingresses.filter_map(|rank| self.ingresses.get(&rank.key)).map(|parsed| &**parsed).collect()
+        let sources = self.sites.get(host).into_iter().flat_map(|site| site.sources.iter());
+        sources.filter_map(|rank| self.source(rank)).collect()
     }
 
     /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.

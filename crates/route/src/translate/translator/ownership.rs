@@ -160,8 +160,8 @@ impl Translator {
     /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either is another one.
     pub(super) fn find_nameless(&mut self, settings: &Settings) -> bool {
         let with_default = || {
-            let parsed = self.with_default.iter().filter_map(|rank| self.ingresses.get(&rank.key));
-            parsed.filter_map(|parsed| Some((&**parsed, parsed.default_backend.as_deref()?)))
+            let parsed = self.with_default.iter().filter_map(|rank| self.source(rank));
+            parsed.filter_map(|parsed| Some((parsed, parsed.default_backend.as_deref()?)))
         };
         let with_rule = self.with_rule(&Host::Any);
         let claim = match settings.namespace_ownership {

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Translator, set};
 use crate::model::{SecretName, StatsTls, Touched};
-use crate::objects::Objects;
-use crate::translate::Dirty;
-use crate::translate::tls;
+use crate::objects::{Kind, Objects};
+use crate::translate::{ChangedInputs, tls};
 
 impl Translator {
     /// Takes in how statistics are to be served.
@@ -24,14 +23,14 @@ impl Translator {
     }
 
     /// Brings key pairs and authorities up to date. Those that came into use or went out of it are touched already.
-    pub(super) fn update_secrets(&mut self, objects: &Objects, dirty: &Dirty, touched: &mut Touched) {
+    pub(super) fn update_secrets(&mut self, objects: &Objects, changed: &ChangedInputs, touched: &mut Touched) {
         let parts = [tls::secret_name, tls::authorities_name];
-        let names = dirty.secrets.iter().flat_map(|key| parts.map(|name| name(&key.namespace, &key.name)));
-        let changed: BTreeSet<SecretName> = names
+        let names = changed.of_kind(Kind::SECRET).flat_map(|key| parts.map(|name| name(&key.namespace, &key.name)));
+        let stale: BTreeSet<SecretName> = names
             .filter(|name| self.uses_of_secrets.contains_key(name))
             .chain(touched.secrets.iter().cloned())
             .collect();
-        for name in changed {
+        for name in stale {
             let used = self.uses_of_secrets.contains_key(&name);
             let now = used.then(|| tls::secret(objects, &name)).flatten();
             if self.model.secrets.get(&name) != now.as_ref() {

@@ -1,4 +1,4 @@
-//! Who speaks of which host, and which hosts depend on others.
+//! The hosts that sources name, and the dependencies between hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use crate::translate::tls::{Chain, Missed};
 
 use super::ownership::Claim;
 
-/// A host that an Ingress names, in a rule or for TLS.
+/// A host that a source names, in a rule or for TLS.
 #[derive(Debug, Default)]
 pub struct Site {
-    /// The Ingresses that name it, in the order of precedence.
-    pub ingresses: Few<Precedence>,
+    /// The sources that name it, in the order of precedence.
+    pub sources: Few<Precedence>,
     /// Whether any of them does in a rule that is served.
     pub in_rules: bool,
     /// The claim of its owner. Kept for wildcards alone, where the names below ask for it.
     pub claim: Option<Claim>,
     /// What it is served with behind TLS.
     pub chain: Option<Chain>,
-    /// What is wrong with the Ingresses for this host alone.
+    /// Problems of the sources with this host alone.
     pub problems: Vec<Arc<Problem>>,
     /// The TLS entries for it without a usable key pair.
     pub missed: Vec<Missed>,
 }
 
-/// All hosts that Ingresses name.
+/// All hosts that sources name.
 #[derive(Debug, Default)]
 pub struct Sites {
     sites: BTreeMap<Host, Box<Site>>,
@@ -51,21 +51,21 @@ impl Sites {
         self.sites.get_mut(host).map(|site| &mut **site)
     }
 
-    /// An Ingress names these hosts.
+    /// Adds a source to the hosts that it names.
     pub fn enter(&mut self, parsed: &Parsed) {
         for host in parsed.hosts() {
             if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
                 self.below.entry(above).or_default().insert(host.clone());
             }
-            self.sites.entry(host.clone()).or_default().ingresses.insert(parsed.precedence.clone());
+            self.sites.entry(host.clone()).or_default().sources.insert(parsed.precedence.clone());
         }
     }
 
-    /// An Ingress that named these hosts does no longer.
+    /// Removes a source from the hosts that it names.
     pub fn leave(&mut self, parsed: &Parsed) {
         for host in parsed.hosts() {
             if let Some(site) = self.sites.get_mut(host) {
-                site.ingresses.remove(&parsed.precedence);
+                site.sources.remove(&parsed.precedence);
             }
         }
     }
@@ -82,7 +82,7 @@ impl Sites {
 
     /// Forgets a host that nobody names any more; what was noted of it.
     pub fn forget_unnamed(&mut self, host: &Host) -> Option<Site> {
-        self.sites.get(host).filter(|site| site.ingresses.is_empty())?;
+        self.sites.get(host).filter(|site| site.sources.is_empty())?;
         self.borrowing.remove(host);
         if let Some(above) = parent(host)
             && let Some(hosts) = self.below.get_mut(&above)

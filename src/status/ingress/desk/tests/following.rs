@@ -89,14 +89,14 @@ proptest! {
                         inspection.objects.apply(Object::new(ingress.clone()));
                     }
                     match ours {
-                        true => drop(inspection.ingresses.insert(given.key(), given.published())),
-                        false => drop(inspection.ingresses.remove(&given.key())),
+                        true => drop(inspection.sources.insert(Kind::INGRESS.id(given.key()), given.published())),
+                        false => drop(inspection.sources.remove(&Kind::INGRESS.id(given.key()))),
                     }
                 }
                 Step::Deleted(at) => {
                     let key = given(NAMES[at]).key();
                     inspection.objects.delete(Kind::INGRESS, &key);
-                    inspection.ingresses.remove(&key);
+                    inspection.sources.remove(&Kind::INGRESS.id(key));
                 }
                 Step::Accepted(at) => {
                     let key = given(NAMES[at]).key();
@@ -117,7 +117,7 @@ proptest! {
                         looks.finished(&write, outcome, now);
                         if outcome == Outcome::Gone {
                             inspection.objects.delete(Kind::INGRESS, &write.key);
-                            inspection.ingresses.remove(&write.key);
+                            inspection.sources.remove(&Kind::INGRESS.id(write.key.clone()));
                         }
                     }
                 }
