@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockgate_route::objects::{AddressType, EndpointSlice, Meta, Namespace, Object, SECRET_DELETED, Secret, Service};
 use lockgate_route::settings::ExternalNames;
+use lockgate_route::testing::model::Shared as _;
 use lockgate_route::testing::objects::{class, ingress, objects, secret, service, slice};
 use lockgate_route::translate::problem::Reason;
 use lockgate_route::translate::{Translation, translate};
@@ -235,12 +236,12 @@ fn a_deleted_secret_that_is_evicted_is_translated_again() {
     let mut pass = Pass::default();
     controller.take(Event::Deleted(Kind::SECRET, ObjectKey::new("shop", "one")), &mut pass);
     controller.pass(pass);
-    assert_eq!(controller.translator.model().https.len(), 1, "the last good pair is still served");
+    assert_eq!(controller.translator.model().https().len(), 1, "the last good pair is still served");
     let mut pass = Pass::default();
     delete_other_secrets(&mut controller, &mut pass);
     controller.pass(pass);
     let whole = translate(&controller.objects, &settings);
-    assert!(whole.model.https.is_empty());
+    assert!(whole.model.https().is_empty());
     assert_eq!(controller.translator.model(), &whole.model);
 }
 
@@ -301,7 +302,10 @@ fn a_host_of_a_deleted_ingress_is_anybodys_at_once() {
     let (mut controller, now) = (serving(), Instant::now());
     let deleted = Event::Deleted(Kind::INGRESS, ObjectKey::new("shop", "shop"));
     assert_eq!(ingresses_after(&mut controller, Some(deleted), now), ["shop"]);
-    assert!(controller.translator.model().http.values().any(|host| !host.routes.is_empty()), "it is served meanwhile");
+    assert!(
+        controller.translator.model().http().values().any(|host| !host.routes.is_empty()),
+        "it is served meanwhile"
+    );
     let other = ingress("other").namespace("other").created(9).host("x.com").path("Prefix", "/", "b:80");
     assert_eq!(ingresses_after(&mut controller, Some(Event::Applied(other.into())), now), ["other", "shop"]);
     let conflicted = controller.problems.iter().filter(|problem| problem.reason == Reason::Conflicted);

@@ -109,16 +109,16 @@ impl Views {
         if self.is_foreign {
             return Arc::default();
         }
-        let adapted = self.for_files(settings);
-        let settings = adapted.as_ref().unwrap_or(settings);
         let everything = self.newest().is_none() || settings_changed;
         self.generation += u64::from(everything || !touched.is_empty());
         let [envoy, whole, grpc] = View::ALL.map(|view| self.served.is_wanted(view));
-        self.whole.stale |= everything || !touched.http.is_empty() || self.served.newest(View::Whole).is_none();
+        self.whole.stale |= everything || touched.has_plain_routes(model) || self.served.newest(View::Whole).is_none();
         self.grpc.stale |= everything || leads_elsewhere(touched) || self.served.newest(View::Grpc).is_none();
 
         let by_host = envoy && settings.routes.discovery != Discovery::Rds;
-        let forms = Forms { vhds: by_host, rds: false };
+        // A bucket is a scope that names its routes, and Envoy takes such routes from no file.
+        let no_buckets = self.served.primary() == View::Whole;
+        let forms = Forms { vhds: by_host, rds: false, no_buckets };
         let Built { shared, vhds, rds } = self.builder.update(model, touched, settings, settings_changed, forms);
         let mut changes = Arc::default();
         if everything {
@@ -145,17 +145,6 @@ impl Views {
             self.update_grpc(&shared, model, &changes, start);
         }
         changes
-    }
-
-    /// The settings for files, where they have to be others: a bucket is a scope that names its routes, and Envoy takes
-    /// such routes from no file.
-    fn for_files(&self, settings: &Settings) -> Option<Settings> {
-        let files = self.served.primary() == View::Whole;
-        (files && settings.routes.discovery == Discovery::Buckets).then(|| {
-            let mut settings = settings.clone();
-            settings.routes.discovery = Discovery::Rds;
-            settings
-        })
     }
 
     /// Brings views with whole route configurations up to date, with `rds` if these are made. While they are too
@@ -239,8 +228,7 @@ const LED_TO: [ResourceType; 2] = [ResourceType::CLUSTER, ResourceType::ENDPOINT
 
 /// Whether something is touched that leads to clusters.
 fn leads_elsewhere(touched: &Touched) -> bool {
-    let Touched { http, https, clusters, endpoints: _, secrets: _, stats_tls: _ } = touched;
-    !http.is_empty() || !https.is_empty() || !clusters.is_empty()
+    touched.has_routes() || !touched.clusters.is_empty()
 }
 
 /// Whether gRPC clients have this resource just as Envoys do: clusters that gRPC takes, and every load assignment.

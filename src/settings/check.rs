@@ -2,12 +2,12 @@
 
 mod process;
 
-use lockgate_route::model::TlsVersion;
+use lockgate_route::model::{Bind, TlsVersion};
 use lockgate_route::settings::Settings;
 
 use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
-use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, Listener, StatsTls, TlsParameters};
+use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTls, TlsParameters};
 
 /// All that is wrong with settings whose values are right.
 pub fn all(resolved: &Resolved) -> Vec<Fault> {
@@ -87,7 +87,7 @@ impl Checks<'_> {
     /// No two listeners have one port, unless each has an address of its own.
     fn ports(&mut self) {
         let listeners = &self.resolved.settings.route.listeners;
-        let all: [(&str, &str, &Listener); 6] = [
+        let all: [(&str, &str, &Bind); 6] = [
             ("listeners.http.port", "http", &listeners.http),
             ("listeners.https.port", "https", &listeners.https),
             ("listeners.stats.port", "stats", &listeners.stats),
@@ -134,8 +134,8 @@ impl Checks<'_> {
         }
         // The marks are for clients: the listeners for probes have none.
         let served = &all[..2];
-        let has_v4 = |listener: &Listener| listener.address.is_none_or(|address| address.is_ipv4());
-        let has_v6 = |listener: &Listener| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());
+        let has_v4 = |listener: &Bind| listener.address.is_none_or(|address| address.is_ipv4());
+        let has_v6 = |listener: &Bind| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());
         if options.tos.is_some() && !served.iter().all(|(_, listener)| has_v4(listener)) {
             self.fault(&["listeners.socketOptions.tos"], "a mark of IPv4, and a listener has an IPv6 address");
         }

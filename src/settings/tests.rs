@@ -6,6 +6,7 @@ mod reference;
 
 use std::time::Duration;
 
+use lockgate_route::model::Bind;
 use lockgate_route::settings as route;
 
 use super::keys::{GROUPS, KEYS};
@@ -72,7 +73,7 @@ fn every_field_has_a_key() {
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
             Listeners {
-                http: Listener { address: _, port: _ },
+                http: Bind { address: _, port: _ },
                 https: _,
                 stats: _,
                 stats_tls: StatsTls { at: _, secret: _, client_ca: _ },

@@ -23,6 +23,7 @@ pub mod runtime;
 pub mod secret;
 pub mod services;
 pub mod stats;
+pub mod stream;
 pub mod tracing;
 pub mod wire;
 

@@ -3,9 +3,10 @@
 //! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. Ordered collections only, so that equal models
 //! become equal bytes.
 
+mod listener;
 mod touched;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,19 +14,14 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
+pub use listener::{Bind, Connections, Datagrams, Listener, ListenerId, PlainHosts, RouteDiscovery, TlsHosts, Traffic};
 pub use touched::Touched;
 
 /// Everything that is to be served at one moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Model {
-    /// Virtual hosts of the plain-text listener.
-    pub http: BTreeMap<Host, VirtualHost>,
-    /// What is served behind TLS, by server name (SNI); [`Host::Any`] takes clients without a known one, and answers 404
-    /// if it has no routes.
-    pub https: BTreeMap<Host, TlsHost>,
-    /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
-    /// take their connections.
-    pub refused: BTreeSet<Host>,
+    /// The listeners for clients, by name.
+    pub listeners: BTreeMap<ListenerId, Listener>,
     /// Clusters by name, each referenced by at least one route.
     pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
     /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
@@ -34,6 +30,40 @@ pub struct Model {
     pub secrets: BTreeMap<SecretName, Secret>,
     /// How Envoy's statistics are served by TLS.
     pub stats_tls: Option<StatsTls>,
+}
+
+impl Model {
+    /// The hosts of a listener for plain HTTP; `None` if there is no such listener.
+    pub fn plain(&self, listener: &str) -> Option<&PlainHosts> {
+        match &self.listeners.get(listener)?.traffic {
+            Traffic::Http(hosts) => Some(hosts),
+            _ => None,
+        }
+    }
+
+    /// The hosts of a listener for HTTP over TLS; `None` if there is no such listener.
+    pub fn tls(&self, listener: &str) -> Option<&TlsHosts> {
+        match &self.listeners.get(listener)?.traffic {
+            Traffic::Https(hosts) => Some(hosts),
+            _ => None,
+        }
+    }
+
+    /// The hosts of a listener for plain HTTP, to be changed.
+    pub fn plain_mut(&mut self, listener: &str) -> Option<&mut PlainHosts> {
+        match &mut self.listeners.get_mut(listener)?.traffic {
+            Traffic::Http(hosts) => Some(hosts),
+            _ => None,
+        }
+    }
+
+    /// The hosts of a listener for HTTP over TLS, to be changed.
+    pub fn tls_mut(&mut self, listener: &str) -> Option<&mut TlsHosts> {
+        match &mut self.listeners.get_mut(listener)?.traffic {
+            Traffic::Https(hosts) => Some(hosts),
+            _ => None,
+        }
+    }
 }
 
 /// Which `Host` / `:authority` (or SNI) a thing is for. The order is the order in which Envoy prefers them.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 pub use access_log::{AccessLog, AccessLogFormat, AccessLogLevel, JSON_FIELDS, JsonField, STDERR, STDOUT};
 pub use downstream::{
     Compression, CompressionAlgorithm, ConnectionBalancer, EscapedSlashes, HeaderPolicies, HeaderPolicy, Hsts, Http,
-    Http3, HttpVersion, Listener, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls,
-    TlsParameters, Underscores,
+    Http3, HttpVersion, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
+    Underscores,
 };
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;

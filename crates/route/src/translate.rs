@@ -12,6 +12,7 @@ mod foreign;
 mod graph;
 pub mod host;
 mod ingress;
+pub(crate) mod listeners;
 mod path;
 pub mod problem;
 mod regexes;

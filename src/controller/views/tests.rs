@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
-use lockgate_route::model::Host;
+use lockgate_route::model::{Host, ListenerId};
 use lockgate_route::settings::{Discovery, Routes};
-use lockgate_route::testing::model::model;
+use lockgate_route::testing::model::{Shared as _, model, model_with};
 use lockgate_xds::snapshot::{Snapshot, Store};
 
 use super::*;
@@ -144,7 +144,7 @@ fn files_have_routes_in_one_piece_also_where_envoys_have_buckets() {
     let settings = Settings { routes: Routes { discovery: Discovery::Buckets }, ..Settings::default() };
     let mut views = Views::new(View::Whole, Box::new(|| ()));
     for changed in [false, true] {
-        views.update(&model(), &Touched::all(&model()), &settings, changed, Instant::now());
+        views.update(&model_with(&settings), &Touched::all(&model()), &settings, changed, Instant::now());
         assert!(one(&views, View::Whole, ResourceType::ROUTES, "http").references().names_cluster("shop/cart/http"));
         let scopes = names(&views, View::Whole, ResourceType::SCOPED_ROUTES);
         assert!(scopes.iter().all(|scope| scope.starts_with("https/")), "{scopes:?}");
@@ -162,9 +162,9 @@ fn the_settings_say_in_which_form_delta_envoys_get_routes() {
         let settings = Settings { routes: Routes { discovery }, ..Settings::default() };
         let mut again = wanted();
         for (views, changed) in [(&mut views, true), (&mut again, false)] {
-            views.update(&model(), &Touched::all(&model()), &settings, changed, Instant::now());
+            views.update(&model_with(&settings), &Touched::all(&model()), &settings, changed, Instant::now());
             while let Some(due) = views.due() {
-                views.update(&model(), &Touched::default(), &settings, false, due);
+                views.update(&model_with(&settings), &Touched::default(), &settings, false, due);
             }
         }
         let by_host = !names(&views, View::Envoy, ResourceType::ROUTES).is_empty()
@@ -184,7 +184,7 @@ fn new_endpoints_are_one_resource_for_all_and_wait_for_nothing() {
     let mut views = published(&model());
     let mut model = model();
     // Routes of both other views have to wait.
-    model.http.pop_first().unwrap();
+    model.http_mut().pop_first().unwrap();
     for _ in 0..2 {
         update(&mut views, &model, &Touched::all(&self::model()), false);
     }
@@ -213,18 +213,18 @@ fn all_views_count_the_same_publications_and_no_stream_is_told_of_a_number() {
 #[test]
 fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
     let (mut views, first) = (published(&model()), model());
-    let [host, other] = [0, 1].map(|at| first.http.keys().nth(at).unwrap().clone());
-    let touched = |host: &Host| Touched {
-        http: [host.clone()].into(),
-        clusters: Touched::all(&first).clusters,
-        ..Touched::default()
+    let [host, other] = [0, 1].map(|at| first.http().keys().nth(at).unwrap().clone());
+    let touched = |host: &Host| {
+        let mut touched = Touched { clusters: Touched::all(&first).clusters, ..Touched::default() };
+        touched.insert_host(ListenerId::HTTP, host.clone());
+        touched
     };
     let start = Instant::now() + Duration::from_secs(60);
     let settings = Settings::default();
     let version = |views: &Views| one(views, View::Whole, ResourceType::ROUTES, "http").version();
 
     let mut model = first.clone();
-    model.http.remove(&host);
+    model.http_mut().remove(&host);
     let before = version(&views);
     views.update(&model, &touched(&host), &settings, false, start);
     assert_ne!(version(&views), before, "the first at once");
@@ -234,7 +234,7 @@ fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
     // Now it is as if it had just taken a second.
     views.whole.made(start, start + Duration::from_secs(1));
     let gone = model.clusters.pop_first().unwrap().0;
-    model.http.remove(&other);
+    model.http_mut().remove(&other);
     views.update(&model, &touched(&other), &settings, false, start + Duration::from_secs(4));
     let whole = snapshot(&views, View::Whole);
     assert_eq!((version(&views), whole.generation()), begun, "it does not have all of the newest publication");

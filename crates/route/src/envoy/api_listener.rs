@@ -11,7 +11,7 @@
 //! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
 //!   route takes fails with UNAVAILABLE, at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
@@ -24,8 +24,8 @@ use prost::Message;
 
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
-    Action, Cluster, ClusterName, Discovery, Forward, Host, Model, PathMatch, Retry, Route, UpstreamProtocol,
-    VirtualHost, WeightedCluster,
+    Action, Cluster, ClusterName, Discovery, Forward, Host, Listener, ListenerId, Model, PathMatch, Retry, Route,
+    Traffic, UpstreamProtocol, VirtualHost, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -84,13 +84,21 @@ fn is_refused(cluster: &Cluster) -> bool {
 /// What `previous` has already is taken from there: a Service has four resources here that hardly ever change.
 pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
     let mut made = Made { previous, clusters: vec![], routes: BTreeMap::new(), listeners: BTreeMap::new() };
+    let listeners: Vec<(&ListenerId, &Traffic)> =
+        model.listeners.iter().map(|(id, listener)| (id, &listener.traffic)).collect();
     for host in exact_hosts(model) {
         let key = Host::Exact(host.into());
-        let plain = model.http.get(&key);
-        let tls = model.https.get(&key).map(|tls| &tls.virtual_host);
+        let plain = listeners.iter().filter_map(|(id, traffic)| match traffic {
+            Traffic::Http(plain) => Some((*id, 80, plain.hosts.get(&key)?)),
+            _ => None,
+        });
+        let tls = listeners.iter().filter_map(|(id, traffic)| match traffic {
+            Traffic::Https(tls) => Some((*id, 443, &tls.hosts.get(&key)?.virtual_host)),
+            _ => None,
+        });
         // Plain first, so that TLS takes the name without a port if the host has both.
-        for (listener, port, content) in [(names::HTTP, 80, plain), (names::HTTPS, 443, tls)] {
-            let Some(content) = content.filter(|content| !impersonates(host, content, model)) else { continue };
+        for (listener, port, content) in plain.chain(tls) {
+            let Some(content) = Some(content).filter(|content| !impersonates(host, content, model)) else { continue };
             let name = names::api_routes_of_host(listener, host);
             let mut origins: Vec<ObjectRef> = content.routes.iter().map(|route| route.origin.clone()).collect();
             origins.sort();
@@ -170,9 +178,18 @@ fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
     served && content.routes.iter().any(|route| *route.origin.namespace != *namespace)
 }
 
+/// The hosts of a listener for HTTP.
+fn hosts(listener: &Listener) -> Box<dyn Iterator<Item = &Host> + '_> {
+    match &listener.traffic {
+        Traffic::Http(plain) => Box::new(plain.hosts.keys()),
+        Traffic::Https(tls) => Box::new(tls.hosts.keys()),
+        Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Box::new(std::iter::empty()),
+    }
+}
+
 /// Hosts that a client can call by name.
 fn exact_hosts(model: &Model) -> impl Iterator<Item = &str> {
-    let hosts: std::collections::BTreeSet<&Host> = model.http.keys().chain(model.https.keys()).collect();
+    let hosts: BTreeSet<&Host> = model.listeners.values().flat_map(hosts).collect();
     hosts.into_iter().filter_map(|host| match host {
         Host::Exact(name) if !RESERVED.iter().any(|suffix| name.ends_with(suffix)) => Some(&**name),
         Host::Exact(_) | Host::Wildcard(_) | Host::Any => None,

@@ -1,24 +1,27 @@
 //! Keeps the resources of a model up to date: what a change touches is made again, and nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
-use super::chains::Chains;
+use super::chains::{Chains, TlsListener};
 use super::route::{self, Buckets, VirtualHosts};
-use super::{cluster, endpoint, listener, names, runtime, secret, services};
-use crate::model::{Host, Model, Touched};
+use super::{cluster, endpoint, listener, runtime, secret, services, stream};
+use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
 use crate::parallel;
-use crate::settings::{Discovery, Settings};
+use crate::settings::Settings;
 
-/// In which forms the routes of the plain-text listener are wanted.
+/// The wanted forms of the routes of listeners for plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forms {
     /// Each virtual host is a resource, for delta clients.
     pub vhds: bool,
-    /// One route configuration has them all. To make it costs what there is, not what has changed.
+    /// One route configuration has all virtual hosts. Its cost depends on their number, not on what has changed.
     pub rds: bool,
+    /// Clients cannot use buckets, because they find no route configuration by its name. Listeners with buckets have virtual
+    /// hosts instead.
+    pub no_buckets: bool,
 }
 
 /// What is to be published after a change. A resource may be in it that has not changed.
@@ -32,32 +35,32 @@ pub struct Built {
     pub rds: Update<Arc<Resource>>,
 }
 
-/// Makes the resources of a model that changes. What they are depends on the model alone, not on what it was before.
+/// Makes the resources of a model that changes. They depend on the model alone, not on earlier versions of it.
 #[derive(Debug, Default)]
 pub struct Builder {
-    plain: Plain,
-    chains: Chains,
-    listeners: BTreeSet<Arc<str>>,
+    listeners: BTreeMap<ListenerId, State>,
+    /// The listeners that the model does not have: for probes and scrapers.
+    operators: BTreeSet<Arc<str>>,
     started: bool,
 }
 
-/// The routes of the plain-text listener.
+/// The state of a listener of the model.
 #[derive(Debug)]
-enum Plain {
-    /// By virtual hosts, in the forms that are wanted.
+enum State {
+    /// Plain HTTP with a resource for each virtual host, or one for all.
     Hosts(Hosts),
-    /// In buckets, for everybody.
+    /// Plain HTTP in buckets.
     Buckets(Buckets),
+    /// HTTP over TLS.
+    Tls(Chains),
+    /// Connections or datagrams: the listener alone.
+    Streams,
 }
 
-impl Default for Plain {
-    fn default() -> Self {
-        Self::Hosts(Hosts::default())
-    }
-}
-
-#[derive(Debug, Default)]
+/// The routes of a listener for plain HTTP, by virtual host.
+#[derive(Debug)]
 struct Hosts {
+    listener: ListenerId,
     virtual_hosts: VirtualHosts,
     /// Whether everything of the form by VHDS has been given out.
     vhds_given: bool,
@@ -97,58 +100,142 @@ impl Builder {
                     None => built.shared.remove.push((ResourceType::CLUSTER, name.into())),
                 }
             }
-            built.shared.set.push(Arc::new(runtime::resource(settings)));
+        }
+        if everything || !touched.listeners.is_empty() {
+            built.shared.set.push(Arc::new(runtime::resource(model, settings)));
+        }
+        self.remove_listeners(model, wanted, &mut built);
+        for (id, listener) in &model.listeners {
+            let first = !self.listeners.contains_key(id);
+            let state = self.listeners.entry(id.clone()).or_insert_with(|| State::new(id, &listener.traffic, wanted));
+            state.update(id, (model, touched), settings, everything || first, wanted, &mut built);
         }
         if everything || touched.stats_tls {
-            self.listeners(model, settings, &mut built.shared);
-        }
-        let https = self.chains.update(model, touched, settings, everything);
-        built.shared.set.extend(https.set);
-        built.shared.remove.extend(https.remove);
-        self.in_form(settings, &mut built);
-        match &mut self.plain {
-            Plain::Hosts(hosts) => hosts.update(model, touched, settings, everything, wanted, &mut built),
-            Plain::Buckets(buckets) => {
-                let changed = buckets.update(&model.http, &touched.http, settings, everything);
-                built.shared.set.extend(changed.set);
-            }
+            self.update_operators(model, settings, &mut built.shared);
         }
         built
     }
 
-    /// Takes leave of what the settings no longer ask for.
-    fn in_form(&mut self, settings: &Settings, built: &mut Built) {
-        let buckets = settings.routes.discovery == Discovery::Buckets;
-        match &self.plain {
-            Plain::Hosts(hosts) if buckets => {
-                let routes: Key = (ResourceType::ROUTES, names::HTTP.into());
-                built.vhds.remove = hosts.virtual_hosts.removal().chain([routes.clone()]).collect();
-                built.rds.remove = vec![routes];
-                self.plain = Plain::Buckets(Buckets::default());
+    /// Removes the listeners that are gone, or that have another form.
+    fn remove_listeners(&mut self, model: &Model, wanted: Forms, built: &mut Built) {
+        let stays = |id: &ListenerId, state: &State| {
+            model.listeners.get(id.as_str()).is_some_and(|listener| state.is_for(&listener.traffic, wanted))
+        };
+        let gone = self.listeners.iter().filter(|(id, state)| !stays(id, state)).map(|(id, _)| id.clone());
+        for id in gone.collect::<Vec<_>>() {
+            if let Some(state) = self.listeners.remove(id.as_str()) {
+                state.remove(&id, model, built);
             }
-            Plain::Buckets(_) if !buckets => {
-                built.shared.remove.extend(Buckets::removal());
-                self.plain = Plain::default();
-            }
-            Plain::Hosts(_) | Plain::Buckets(_) => {}
         }
     }
 
-    /// The listeners that do not depend on hosts.
-    fn listeners(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let listeners = listener::listeners(model, settings);
+    /// The listeners for probes and scrapers.
+    fn update_operators(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
+        let listeners = listener::of_operators(model, settings);
         let now: BTreeSet<Arc<str>> = listeners.iter().map(|listener| listener.name().clone()).collect();
-        let gone = self.listeners.difference(&now).map(|name| (ResourceType::LISTENER, name.clone()));
+        let gone = self.operators.difference(&now).map(|name| (ResourceType::LISTENER, name.clone()));
         update.remove.extend(gone);
         update.set.extend(listeners.into_iter().map(Arc::new));
-        self.listeners = now;
+        self.operators = now;
+    }
+}
+
+impl State {
+    fn new(id: &ListenerId, traffic: &Traffic, wanted: Forms) -> Self {
+        match traffic {
+            Traffic::Http(plain) if plain.discovery == RouteDiscovery::Buckets && !wanted.no_buckets => {
+                Self::Buckets(Buckets::new(id))
+            }
+            Traffic::Http(_) => Self::Hosts(Hosts::new(id)),
+            Traffic::Https(_) => Self::Tls(Chains::default()),
+            Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Self::Streams,
+        }
+    }
+
+    /// Whether this is the state of a listener with such traffic.
+    fn is_for(&self, traffic: &Traffic, wanted: Forms) -> bool {
+        match (self, traffic) {
+            (Self::Hosts(_) | Self::Buckets(_), Traffic::Http(plain)) => {
+                let buckets = plain.discovery == RouteDiscovery::Buckets && !wanted.no_buckets;
+                buckets == matches!(self, Self::Buckets(_))
+            }
+            (Self::Tls(_), Traffic::Https(_)) => true,
+            (Self::Streams, Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Removes what was made. The listener itself stays if the model still has one of its name, which replaces it.
+    fn remove(self, id: &ListenerId, model: &Model, built: &mut Built) {
+        let listener: Key = (ResourceType::LISTENER, id.name().clone());
+        let is_gone = !model.listeners.contains_key(id.as_str());
+        built.shared.remove.extend(Some(listener.clone()).filter(|_| is_gone));
+        match self {
+            Self::Hosts(hosts) => {
+                let routes: Key = (ResourceType::ROUTES, id.name().clone());
+                built.vhds.remove.extend(hosts.virtual_hosts.removal().chain([routes.clone()]));
+                built.rds.remove.push(routes);
+            }
+            Self::Buckets(buckets) => built.shared.remove.extend(buckets.removal()),
+            Self::Tls(chains) => {
+                built.shared.remove.extend(chains.removal(id).filter(|key| is_gone || *key != listener));
+            }
+            Self::Streams => {}
+        }
+    }
+
+    /// Adds the changes of the listener `id` to `built`.
+    fn update(
+        &mut self,
+        id: &ListenerId,
+        (model, touched): (&Model, &Touched),
+        settings: &Settings,
+        everything: bool,
+        wanted: Forms,
+        built: &mut Built,
+    ) {
+        let listener_changed = everything || touched.listeners.contains(id.as_str());
+        let Some(listener) = model.listeners.get(id.as_str()) else { return };
+        let Listener { bind, traffic } = listener;
+        match (self, traffic) {
+            (Self::Hosts(hosts), Traffic::Http(plain)) => {
+                if listener_changed {
+                    let message = listener::http(id, bind, RouteDiscovery::ByHost, settings);
+                    built.shared.set.push(Arc::new(Resource::new(id.as_str(), &message, vec![])));
+                }
+                hosts.update(plain, touched, settings, everything, wanted, built);
+            }
+            (Self::Buckets(buckets), Traffic::Http(plain)) => {
+                if listener_changed {
+                    let message = listener::http(id, bind, RouteDiscovery::Buckets, settings);
+                    built.shared.set.push(Arc::new(Resource::new(id.as_str(), &message, vec![])));
+                }
+                let changed = buckets.update(&plain.hosts, touched.hosts_of(id.as_str()), settings, everything);
+                built.shared.set.extend(changed.set);
+            }
+            (Self::Tls(chains), Traffic::Https(_)) => {
+                let Some(listener) = TlsListener::of(model, id.as_str()) else { return };
+                let changed = chains.update(listener, touched, settings, listener_changed);
+                built.shared.set.extend(changed.set);
+                built.shared.remove.extend(changed.remove);
+            }
+            (Self::Streams, traffic) if listener_changed => {
+                built.shared.set.extend(stream::listener(id, bind, traffic, settings).map(Arc::new));
+            }
+            _ => {}
+        }
     }
 }
 
 impl Hosts {
+    fn new(listener: &ListenerId) -> Self {
+        let virtual_hosts = VirtualHosts::new(listener);
+        Self { listener: listener.clone(), virtual_hosts, vhds_given: false, rds_given: false, started: false }
+    }
+
     fn update(
         &mut self,
-        model: &Model,
+        plain: &PlainHosts,
         touched: &Touched,
         settings: &Settings,
         everything: bool,
@@ -156,23 +243,24 @@ impl Hosts {
         built: &mut Built,
     ) {
         let first = !std::mem::replace(&mut self.started, true);
+        let hosts = touched.hosts_of(self.listener.as_str());
         let default = (first || everything).then_some(&Host::Any);
-        let changed = self.virtual_hosts.update(&model.http, touched.http.iter().chain(default), settings);
+        let changed = self.virtual_hosts.update(&plain.hosts, hosts.iter().chain(default), settings);
         self.rds_given &= !everything && changed.set.is_empty() && changed.remove.is_empty();
         if wanted.vhds {
             if everything || !self.vhds_given {
-                built.vhds.set.push(Arc::new(route::http_routes_by_host(settings)));
+                built.vhds.set.push(Arc::new(route::http_routes_by_host(&self.listener, settings)));
             }
             if self.vhds_given {
                 built.vhds.set.extend(changed.set);
-                built.vhds.remove = changed.remove;
+                built.vhds.remove.extend(changed.remove);
             } else {
                 built.vhds.set.extend(self.virtual_hosts.all().cloned());
             }
         }
         self.vhds_given = wanted.vhds;
         if wanted.rds && !self.rds_given {
-            built.rds.set.push(Arc::new(route::http_routes_of(self.virtual_hosts.all(), settings)));
+            built.rds.set.push(Arc::new(route::http_routes_of(&self.listener, self.virtual_hosts.all(), settings)));
             self.rds_given = true;
         }
     }

@@ -19,7 +19,10 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Action, Host, Model, SecretName, TlsHost, TlsVersion, Touched};
+use crate::model::{
+    Action, Bind, Host, Listener, ListenerId, Model, SecretName, TlsHost, TlsHosts, TlsVersion, Touched, Traffic,
+    VirtualHost,
+};
 use crate::settings::Settings;
 
 pub use matcher::Choice;
@@ -42,7 +45,31 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
     }
 }
 
-/// The listeners for TLS, and the routes of all hosts behind it, following a model that changes.
+/// A listener for HTTP over TLS, and the hosts of the listener for plain HTTP beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsListener<'a> {
+    /// Its name.
+    pub id: &'a ListenerId,
+    /// Where it listens.
+    pub bind: &'a Bind,
+    /// Its hosts.
+    pub tls: &'a TlsHosts,
+    /// The hosts of the listener for plain HTTP beside it.
+    pub plain: &'a BTreeMap<Host, VirtualHost>,
+}
+
+impl<'a> TlsListener<'a> {
+    /// The listener of `model` with this name, if it is one for HTTP over TLS.
+    pub fn of(model: &'a Model, id: &'a str) -> Option<Self> {
+        static NONE: BTreeMap<Host, VirtualHost> = BTreeMap::new();
+        let (id, listener) = model.listeners.get_key_value(id)?;
+        let Listener { bind, traffic: Traffic::Https(tls) } = listener else { return None };
+        let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
+        Some(Self { id, bind, tls, plain: plain.map_or(&NONE, |plain| &plain.hosts) })
+    }
+}
+
+/// A listener for HTTP over TLS, and the routes of all hosts behind it, following a model that changes.
 #[derive(Debug, Default)]
 pub struct Chains {
     /// What each host contributes to the listeners: a hash of its certificate settings and of its origins without
@@ -50,8 +77,8 @@ pub struct Chains {
     hosts: BTreeMap<Host, u64>,
     /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes lead nowhere.
     excluded: BTreeMap<Host, u16>,
-    /// The listeners that there are.
-    listeners: BTreeSet<&'static str>,
+    /// The Envoy listeners that exist: over TCP, and over QUIC.
+    listeners: BTreeSet<ListenerId>,
 }
 
 impl Chains {
@@ -61,63 +88,65 @@ impl Chains {
     /// A listener is as large as the number of hosts, so it is made only if one has come, gone, or is presented otherwise.
     pub fn update(
         &mut self,
-        model: &Model,
+        listener: TlsListener,
         touched: &Touched,
         settings: &Settings,
         everything: bool,
     ) -> Update<Arc<Resource>> {
         let mut update = Update::default();
-        let mut stale: BTreeSet<&Host> = touched.https.iter().collect();
+        let mut stale: BTreeSet<&Host> = touched.hosts_of(listener.id.as_str()).iter().collect();
         let gone: Vec<Host>;
         if everything {
-            gone = self.hosts.keys().filter(|host| shape(host, model).is_none()).cloned().collect();
-            stale.extend(gone.iter().chain(model.https.keys()).chain(&model.refused));
+            gone = self.hosts.keys().filter(|host| shape(host, &listener).is_none()).cloned().collect();
+            stale.extend(gone.iter().chain(listener.tls.hosts.keys()).chain(&listener.tls.refused));
         }
-        if self.update_excluded(model, touched, everything) {
+        if self.update_excluded(&listener, touched, everything) {
             stale.insert(&Host::Any);
         }
         let mut listeners = everything;
         let mut above = BTreeSet::new();
         for host in &stale {
-            let shape = shape(host, model);
+            let shape = shape(host, &listener);
             let before = match shape {
                 Some(shape) => self.hosts.insert((*host).clone(), shape),
                 None => self.hosts.remove(*host),
             };
             if before.is_some() != shape.is_some() {
                 // The wildcard above it names it as being elsewhere.
-                above.extend(wildcard_above(host, model));
+                above.extend(wildcard_above(host, &listener));
             }
-            if before.is_some_and(|before| before != REFUSED) && !model.https.contains_key(*host) {
-                update.remove.push(key_of_routes(host));
+            if before.is_some_and(|before| before != REFUSED) && !listener.tls.hosts.contains_key(*host) {
+                update.remove.push(key_of_routes(listener.id, host));
             }
             listeners |= before != shape;
         }
         stale.extend(&above);
         for host in stale {
-            if let Some(tls) = model.https.get(host) {
-                update.set.push(Arc::new(routes(host, tls, model, settings)));
+            if let Some(tls) = listener.tls.hosts.get(host) {
+                update.set.push(Arc::new(routes(host, tls, &listener, settings)));
             }
         }
         if listeners {
-            self.update_listeners(model, settings, &mut update);
+            self.update_listeners(&listener, settings, &mut update);
         }
         update
     }
 
     /// Brings the excluded hosts up to date. Returns whether they have changed.
-    fn update_excluded(&mut self, model: &Model, touched: &Touched, everything: bool) -> bool {
-        if !serves_unnamed(model) {
+    fn update_excluded(&mut self, listener: &TlsListener, touched: &Touched, everything: bool) -> bool {
+        if !serves_unnamed(listener) {
             self.excluded.clear();
             return false;
         }
-        if everything || self.excluded.is_empty() || touched.https.contains(&Host::Any) {
-            let now = excluded(model).map(|(host, status)| (host.clone(), status)).collect();
+        let of_tls = touched.hosts_of(listener.id.as_str());
+        if everything || self.excluded.is_empty() || of_tls.contains(&Host::Any) {
+            let now = excluded(listener).map(|(host, status)| (host.clone(), status)).collect();
             return std::mem::replace(&mut self.excluded, now) != self.excluded;
         }
         let mut changed = false;
-        for host in touched.http.iter().chain(&touched.https) {
-            let now = exclusion(host, model);
+        let of_plain = listener.tls.plain.iter().flat_map(|plain| touched.hosts_of(plain.as_str()));
+        for host in of_plain.chain(of_tls) {
+            let now = exclusion(host, listener);
             changed |= match now {
                 Some(status) => self.excluded.insert(host.clone(), status) != now,
                 None => self.excluded.remove(host).is_some(),
@@ -126,11 +155,19 @@ impl Chains {
         changed
     }
 
-    fn update_listeners(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let made = listener::tls_listeners(model, settings);
-        let names = made.iter().map(|(name, _)| *name).collect();
+    /// Returns what has to be removed when the listener is gone.
+    pub fn removal(self, listener: &ListenerId) -> impl Iterator<Item = Key> {
+        let served = self.hosts.into_iter().filter(|(_, shape)| *shape != REFUSED);
+        let routes = served.map(|(host, _)| key_of_routes(listener, &host)).collect::<Vec<_>>();
+        let listeners = self.listeners.into_iter().map(|id| (ResourceType::LISTENER, id.name().clone()));
+        routes.into_iter().chain(listeners)
+    }
+
+    fn update_listeners(&mut self, listener: &TlsListener, settings: &Settings, update: &mut Update<Arc<Resource>>) {
+        let made = listener::tls_listeners(listener, settings);
+        let names = made.iter().map(|(id, _)| id.clone()).collect();
         let gone = std::mem::replace(&mut self.listeners, names);
-        let gone = gone.difference(&self.listeners).map(|name| (ResourceType::LISTENER, Arc::from(*name)));
+        let gone = gone.difference(&self.listeners).map(|id| (ResourceType::LISTENER, id.name().clone()));
         update.remove.extend(gone);
         update.set.extend(made.into_iter().map(|(_, resource)| Arc::new(resource)));
     }
@@ -140,8 +177,8 @@ impl Chains {
 const REFUSED: u64 = 0;
 
 /// A hash of what a listener has of a host.
-fn shape(host: &Host, model: &Model) -> Option<u64> {
-    let Some(tls) = model.https.get(host) else { return model.refused.contains(host).then_some(REFUSED) };
+fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
+    let Some(tls) = listener.tls.hosts.get(host) else { return listener.tls.refused.contains(host).then_some(REFUSED) };
     let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = tls;
     let objects = origins.iter().map(|origin| format!(" {origin}"));
     let text = format!("{secret} {minimum:?} {maximum:?}{}", objects.collect::<String>());
@@ -149,33 +186,34 @@ fn shape(host: &Host, model: &Model) -> Option<u64> {
 }
 
 /// Whether clients without a known server name are served anything but 404.
-fn serves_unnamed(model: &Model) -> bool {
+fn serves_unnamed(listener: &TlsListener) -> bool {
     let nothing = Action::Respond { status: 404 };
-    let routes = model.https.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
+    let routes = listener.tls.hosts.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
     routes.is_some_and(|routes| routes.iter().any(|route| route.action != nothing))
 }
 
 /// The status with which the routes of [`Host::Any`] answer requests for a host that a rule or a TLS entry names.
 ///
 /// 421 tells a browser to open a connection for that name; a host without TLS has nothing to offer there.
-fn exclusion(host: &Host, model: &Model) -> Option<u16> {
+fn exclusion(host: &Host, listener: &TlsListener) -> Option<u16> {
     match host {
         Host::Any => None,
-        host if model.https.contains_key(host) || model.refused.contains(host) => Some(421),
-        host => model.http.contains_key(host).then_some(404),
+        host if listener.tls.hosts.contains_key(host) || listener.tls.refused.contains(host) => Some(421),
+        host => listener.plain.contains_key(host).then_some(404),
     }
 }
 
 /// All hosts with an [`exclusion`].
-fn excluded(model: &Model) -> impl Iterator<Item = (&Host, u16)> {
-    let hosts = model.https.keys().chain(&model.refused).chain(model.http.keys());
-    hosts.filter_map(|host| Some((host, exclusion(host, model)?)))
+fn excluded<'a>(listener: &TlsListener<'a>) -> impl Iterator<Item = (&'a Host, u16)> {
+    let listener = *listener;
+    let hosts = listener.tls.hosts.keys().chain(&listener.tls.refused).chain(listener.plain.keys());
+    hosts.filter_map(move |host| Some((host, exclusion(host, &listener)?)))
 }
 
 /// The resource that has the routes of a host.
-fn key_of_routes(host: &Host) -> Key {
+fn key_of_routes(listener: &ListenerId, host: &Host) -> Key {
     let kind = if is_scope(host) { ResourceType::SCOPED_ROUTES } else { ResourceType::ROUTES };
-    (kind, names::https_routes(host).into())
+    (kind, names::tls_routes(listener, host).into())
 }
 
 /// Whether the routes of a host are a scope, which has one name for its key.
@@ -184,16 +222,17 @@ fn is_scope(host: &Host) -> bool {
 }
 
 /// The routes of one host: a scope, or a route configuration.
-pub fn routes(host: &Host, tls: &TlsHost, model: &Model, settings: &Settings) -> Resource {
-    let name = names::https_routes(host);
+pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Settings) -> Resource {
+    let name = names::tls_routes(listener.id, host);
     let virtual_host = &tls.virtual_host;
     let origins = route::origins(virtual_host).chain(tls.origins.iter().cloned()).collect();
-    let mut routes = route_configuration(host, tls, &answered(host, model), settings);
+    let mut routes = route_configuration(listener.id, host, tls, &answered(host, listener), settings);
     match host {
         Host::Exact(server_name) => {
             // The key goes no further than Envoy.
             routes.request_headers_to_remove.insert(0, names::SERVER_NAME.to_owned());
-            Resource::new(&name, &scope(&name, server_name, routes), origins)
+            let key = format!("{}{server_name}", names::scope_key_prefix(listener.id));
+            Resource::new(&name, &scope(&name, key, routes), origins)
         }
         Host::Wildcard(_) | Host::Any => Resource::new(&name, &routes, origins),
     }
@@ -208,6 +247,7 @@ pub fn routes(host: &Host, tls: &TlsHost, model: &Model, settings: &Settings) ->
 ///
 /// Where HTTP/3 is on, and the host takes its TLS 1.3, clients are told.
 fn route_configuration(
+    listener: &ListenerId,
     host: &Host,
     tls: &TlsHost,
     answered: &BTreeMap<u16, BTreeSet<&Host>>,
@@ -228,7 +268,7 @@ fn route_configuration(
             ..route::answering_all(*status, settings)
         }));
     }
-    let routes = route::route_configuration(&names::https_routes(host), virtual_hosts);
+    let routes = route::route_configuration(&names::tls_routes(listener, host), virtual_hosts);
     let mut routes = route::with_settings(routes, settings);
     if *host != Host::Any {
         routes = headers::with_hsts(routes, &settings.tls.hsts);
@@ -240,10 +280,10 @@ fn route_configuration(
     }
 }
 
-/// The scope of the connections that were opened for `server_name`.
-fn scope(name: &str, server_name: &str, routes: route_v3::RouteConfiguration) -> route_v3::ScopedRouteConfiguration {
+/// The scope with this key.
+fn scope(name: &str, key: String, routes: route_v3::RouteConfiguration) -> route_v3::ScopedRouteConfiguration {
     use route_v3::scoped_route_configuration::{Key, key};
-    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(server_name.to_owned())) };
+    let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(key)) };
     route_v3::ScopedRouteConfiguration {
         name: name.to_owned(),
         key: Some(Key { fragments: vec![fragment] }),
@@ -253,21 +293,21 @@ fn scope(name: &str, server_name: &str, routes: route_v3::RouteConfiguration) ->
 }
 
 /// The nearest wildcard host above `host` that is served: `*.example.com` for `a.b.example.com`.
-fn wildcard_above(host: &Host, model: &Model) -> Option<Host> {
+fn wildcard_above(host: &Host, listener: &TlsListener) -> Option<Host> {
     let (Host::Exact(name) | Host::Wildcard(name)) = host else { return None };
     let suffixes = name.match_indices('.').map(|(dot, _)| Host::Wildcard(name[dot + 1..].into()));
-    suffixes.into_iter().find(|above| model.https.contains_key(above))
+    suffixes.into_iter().find(|above| listener.tls.hosts.contains_key(above))
 }
 
 /// The names that the domain of a TLS host takes too but must not serve, by the status with which they are answered.
-fn answered<'a>(host: &Host, model: &'a Model) -> BTreeMap<u16, BTreeSet<&'a Host>> {
+fn answered<'a>(host: &Host, listener: &TlsListener<'a>) -> BTreeMap<u16, BTreeSet<&'a Host>> {
     let mut answered = BTreeMap::<u16, BTreeSet<&Host>>::new();
     if *host == Host::Any {
-        for (host, status) in excluded(model).filter(|_| serves_unnamed(model)) {
+        for (host, status) in excluded(listener).filter(|_| serves_unnamed(listener)) {
             answered.entry(status).or_default().insert(host);
         }
     } else {
-        let elsewhere = elsewhere(host, model);
+        let elsewhere = elsewhere(host, listener);
         if !elsewhere.is_empty() {
             answered.insert(421, elsewhere.into_iter().collect());
         }
@@ -277,7 +317,7 @@ fn answered<'a>(host: &Host, model: &'a Model) -> BTreeMap<u16, BTreeSet<&'a Hos
 
 /// The names that the domain of the TLS host `host` takes too, though they are served otherwise. A wildcard among them takes
 /// those below it along.
-fn elsewhere<'a>(host: &Host, model: &'a Model) -> Vec<&'a Host> {
+fn elsewhere<'a>(host: &Host, listener: &TlsListener<'a>) -> Vec<&'a Host> {
     let Host::Wildcard(suffix) = host else { return vec![] };
     let below = |other: &&Host| match other {
         Host::Exact(name) | Host::Wildcard(name) => {
@@ -285,9 +325,9 @@ fn elsewhere<'a>(host: &Host, model: &'a Model) -> Vec<&'a Host> {
         }
         Host::Any => false,
     };
-    let names: Vec<&Host> = model.https.keys().chain(&model.refused).filter(below).collect();
+    let names: Vec<&Host> = listener.tls.hosts.keys().chain(&listener.tls.refused).filter(below).collect();
     let has_wildcards = names.iter().any(|name| matches!(name, Host::Wildcard(_)));
-    let nearest = |name: &&Host| !has_wildcards || wildcard_above(name, model).as_ref() == Some(host);
+    let nearest = |name: &&Host| !has_wildcards || wildcard_above(name, listener).as_ref() == Some(host);
     names.into_iter().filter(nearest).collect()
 }
 

@@ -12,16 +12,17 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
 use super::{authorization, body_limit, compression, headers, names, rate_limit, tracing, wire};
+use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
 /// Where a connection manager's routes come from.
 pub enum Routes {
     /// By RDS, under this name.
     Rds(String),
-    /// By SRDS, in the scope of the server name for which a connection was opened.
-    ByServerName,
-    /// By SRDS, in the scope of the bucket that the host is in.
-    ByBucket,
+    /// By SRDS, in the scope of this listener for the server name for which a connection was opened.
+    ByServerName(ListenerId),
+    /// By SRDS, in the scope of the bucket of this listener that the host is in.
+    ByBucket(ListenerId),
     /// In the message itself.
     Inline(Box<route_v3::RouteConfiguration>),
 }
@@ -61,9 +62,12 @@ pub fn http_connection_manager(
     settings: &Settings,
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{RouteSpecifier, UpgradeConfig};
-    let scope_key = match routes {
-        Routes::ByServerName => Some(header_mutation(names::SERVER_NAME, "%REQUESTED_SERVER_NAME%")),
-        Routes::ByBucket => Some(header_mutation(names::BUCKET, &buckets::key())),
+    let scope_key = match &routes {
+        Routes::ByServerName(listener) => {
+            let key = format!("{}%REQUESTED_SERVER_NAME%", names::scope_key_prefix(listener));
+            Some(header_mutation(names::SERVER_NAME, &key))
+        }
+        Routes::ByBucket(listener) => Some(header_mutation(names::BUCKET, &buckets::key(listener))),
         Routes::Rds(_) | Routes::Inline(_) => None,
     };
     let untrusted = untrusted_headers(&settings.http);
@@ -71,8 +75,8 @@ pub fn http_connection_manager(
         Routes::Rds(name) => {
             RouteSpecifier::Rds(hcm_v3::Rds { config_source: Some(wire::ads()), route_config_name: name })
         }
-        Routes::ByServerName => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
-        Routes::ByBucket => RouteSpecifier::ScopedRoutes(scopes_by(names::BUCKET)),
+        Routes::ByServerName(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::SERVER_NAME)),
+        Routes::ByBucket(_) => RouteSpecifier::ScopedRoutes(scopes_by(names::BUCKET)),
         Routes::Inline(routes) => RouteSpecifier::RouteConfig(*routes),
     };
     let Settings { http, timeouts, .. } = settings;

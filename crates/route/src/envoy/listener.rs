@@ -1,21 +1,21 @@
 //! Listeners for clients: plain text, TLS, HTTP/3.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as proxy_protocol_v3;
 use lockgate_xds::snapshot::Resource;
 
-use super::chains::{Choice, Presented};
+use super::chains::{Choice, Presented, TlsListener};
 use super::hcm::{self, Codec, Routes};
 use super::{access_log, downstream_tls, names, stats, wire};
-use crate::model::{Host, Model, TlsHost};
-use crate::settings::{ConnectionBalancer, Discovery, Listener, Listeners, ProxyProtocol, Settings, SocketOptions};
+use crate::model::{Bind, Host, ListenerId, Model, RouteDiscovery};
+use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
 
-/// The listener for plain text, and those for probes and scrapers that have a port; by TLS, if there is what it needs.
-pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
-    let mut resources = vec![Resource::new(names::HTTP, &http(settings), vec![])];
+/// The listeners for probes and scrapers that have a port; by TLS, if its key pair exists.
+pub fn of_operators(model: &Model, settings: &Settings) -> Vec<Resource> {
+    let mut resources = Vec::new();
     if settings.listeners.stats.port != 0 {
         resources.push(Resource::new(names::STATS, &stats::listener(settings), vec![]));
     }
@@ -31,83 +31,78 @@ pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
     resources
 }
 
-/// The listeners for TLS and their names. There are none without a TLS host.
-pub fn tls_listeners(model: &Model, settings: &Settings) -> Vec<(&'static str, Resource)> {
-    if model.https.is_empty() {
+/// The Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. There are none without a host.
+pub fn tls_listeners(listener: &TlsListener, settings: &Settings) -> Vec<(ListenerId, Resource)> {
+    let hosts = &listener.tls.hosts;
+    if hosts.is_empty() {
         return vec![];
     }
     // Of no generation: an edit that leaves the listener as it is must not ask for another one.
-    let origins = model.https.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
+    let origins = hosts.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
     let origins: Vec<_> = origins.collect();
-    let tcp = [(names::HTTPS, https(model, settings))];
-    let quic = http3(model, settings).map(|listener| (names::HTTP3, listener));
-    let all = tcp.into_iter().chain(quic);
-    all.map(|(name, listener)| (name, Resource::new(name, &listener, origins.clone()))).collect()
+    let tcp = [(listener.id.clone(), https(listener, settings))];
+    let all = tcp.into_iter().chain(http3(listener, settings));
+    all.map(|(id, message)| (id.clone(), Resource::new(id.as_str(), &message, origins.clone()))).collect()
 }
 
-/// The plain-text listener: one chain, all hosts in one route configuration.
-pub fn http(settings: &Settings) -> listener_v3::Listener {
-    let routes = match settings.routes.discovery {
-        Discovery::Auto | Discovery::Rds | Discovery::Vhds => Routes::Rds(names::HTTP.to_owned()),
-        Discovery::Buckets => Routes::ByBucket,
+/// A listener for plain HTTP: one chain; the routes are found as `discovery` says.
+pub fn http(id: &ListenerId, bind: &Bind, discovery: RouteDiscovery, settings: &Settings) -> listener_v3::Listener {
+    let routes = match discovery {
+        RouteDiscovery::ByHost => Routes::Rds(id.to_string()),
+        RouteDiscovery::Buckets => Routes::ByBucket(id.clone()),
     };
     let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
-    let manager = hcm::http_connection_manager("ingress_http", routes, Codec::Tcp, log, settings);
+    let manager = hcm::http_connection_manager(&names::stat_prefix(id), routes, Codec::Tcp, log, settings);
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
-        ..over_tcp(names::HTTP, &settings.listeners.http, settings)
+        ..over_tcp(id, bind, settings)
     }
 }
 
-/// The TLS listener: chains as [`chains`](super::chains) says.
+/// A listener for HTTP over TLS: chains as [`chains`](super::chains) says.
 ///
 /// Clients without a known server name get the chain of [`Host::Any`]; if there is none their connection is closed.
-pub fn https(model: &Model, settings: &Settings) -> listener_v3::Listener {
+pub fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
-    let listener = listener_v3::Listener {
-        listener_filters: filters.collect(),
-        ..over_tcp(names::HTTPS, &settings.listeners.https, settings)
-    };
-    with_chains(listener, model.https.iter(), &model.refused, Codec::Tcp, settings)
+    let listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(at.id, at.bind, settings) };
+    with_chains(listener, at, Codec::Tcp, settings)
 }
 
-/// The listener for HTTP/3, if it is switched on and there is a host for it: the chains of the TLS listener over QUIC.
-pub fn http3(model: &Model, settings: &Settings) -> Option<listener_v3::Listener> {
-    if !settings.http.http3.enabled {
-        return None;
-    }
-    let hosts = || model.https.iter().filter(|(_, tls)| downstream_tls::is_over_quic(tls));
-    hosts().next()?;
-    let mut listener =
-        listener(names::HTTP3, &settings.listeners.https, core_v3::socket_address::Protocol::Udp, settings);
+/// The listener for HTTP/3, if there is one and a host for it: the chains of the listener `at` over QUIC.
+pub fn http3(at: &TlsListener, settings: &Settings) -> Option<(ListenerId, listener_v3::Listener)> {
+    let id = at.tls.http3.clone()?;
+    at.tls.hosts.values().find(|tls| downstream_tls::is_over_quic(tls))?;
+    let mut listener = listener(&id, at.bind, core_v3::socket_address::Protocol::Udp, settings);
     listener.udp_listener_config = Some(listener_v3::UdpListenerConfig {
         quic_options: Some(listener_v3::QuicProtocolOptions::default()),
         ..Default::default()
     });
-    Some(with_chains(listener, hosts(), &model.refused, Codec::Http3, settings))
+    Some((id, with_chains(listener, at, Codec::Http3, settings)))
 }
 
-/// `listener` with the chains of `hosts`, and the matcher that chooses among them.
-fn with_chains<'a>(
+/// `listener` with the chains of the hosts of `at`, and the matcher that chooses among them.
+fn with_chains(
     mut listener: listener_v3::Listener,
-    hosts: impl Iterator<Item = (&'a Host, &'a TlsHost)>,
-    refused: &BTreeSet<Host>,
+    at: &TlsListener,
     codec: Codec,
     settings: &Settings,
 ) -> listener_v3::Listener {
     let mut choice = Choice::default();
     let mut shared = BTreeMap::<Presented, String>::new();
     let mut own = Vec::new();
-    for (host, tls) in hosts {
+    let hosts = at.tls.hosts.iter();
+    for (host, tls) in hosts.filter(|(_, tls)| codec == Codec::Tcp || downstream_tls::is_over_quic(tls)) {
         let presented = Presented::from(tls);
         let own_chain = || {
-            let name = names::https_routes(host);
-            chain(name.clone(), manager(Routes::Rds(name), codec, settings), &presented, codec, settings)
+            let name = names::tls_routes(at.id, host);
+            let manager = manager(at.id, Routes::Rds(name.clone()), codec, settings);
+            chain(name, manager, &presented, codec, settings)
         };
         match host {
             Host::Exact(server_name) => {
-                choice.exact(server_name, shared.entry(presented).or_insert_with_key(names::shared_chain));
+                let name = |presented: &Presented| names::shared_chain(at.id, presented);
+                choice.exact(server_name, shared.entry(presented).or_insert_with_key(name));
             }
             Host::Wildcard(suffix) => {
                 let chain = own_chain();
@@ -117,14 +112,14 @@ fn with_chains<'a>(
             Host::Any => listener.default_filter_chain = Some(own_chain()),
         }
     }
-    for host in refused {
+    for host in &at.tls.refused {
         if let Host::Exact(server_name) = host {
             // Envoy closes a connection whose chain does not exist.
             choice.exact(server_name, names::REFUSED);
         }
     }
     // All shared chains have the same connection manager.
-    let manager = manager(Routes::ByServerName, codec, settings);
+    let manager = manager(at.id, Routes::ByServerName(at.id.clone()), codec, settings);
     let shared = shared.into_iter().map(|(presented, name)| chain(name, manager.clone(), &presented, codec, settings));
     listener.filter_chains = shared.chain(own).collect();
     listener.filter_chain_matcher = choice.matcher();
@@ -132,7 +127,7 @@ fn with_chains<'a>(
 }
 
 /// A listener on TCP with all that the settings say of its connections.
-fn over_tcp(name: &str, at: &Listener, settings: &Settings) -> listener_v3::Listener {
+pub(super) fn over_tcp(id: &ListenerId, bind: &Bind, settings: &Settings) -> listener_v3::Listener {
     use listener_v3::listener::{ConnectionBalanceConfig, connection_balance_config};
     let Listeners { connection_balancer, max_connections_per_socket_event, .. } = settings.listeners;
     let exact = connection_balance_config::BalanceType::ExactBalance(connection_balance_config::ExactBalance {});
@@ -143,22 +138,22 @@ fn over_tcp(name: &str, at: &Listener, settings: &Settings) -> listener_v3::List
         },
         max_connections_to_accept_per_socket_event: max_connections_per_socket_event.map(wire::uint32),
         tcp_keepalive: Some(wire::tcp_keepalive()),
-        ..listener(name, at, core_v3::socket_address::Protocol::Tcp, settings)
+        ..listener(id, bind, core_v3::socket_address::Protocol::Tcp, settings)
     }
 }
 
 /// What all listeners for clients share: where they listen, small buffers, marks on packets.
-fn listener(
-    name: &str,
-    at: &Listener,
+pub(super) fn listener(
+    id: &ListenerId,
+    bind: &Bind,
     protocol: core_v3::socket_address::Protocol,
     settings: &Settings,
 ) -> listener_v3::Listener {
     listener_v3::Listener {
-        name: name.to_owned(),
-        address: Some(address(at, protocol, settings)),
+        name: id.to_string(),
+        address: Some(address(bind, protocol, settings)),
         per_connection_buffer_limit_bytes: Some(wire::uint32(settings.listeners.buffer_limit_bytes)),
-        socket_options: socket_options(at, settings),
+        socket_options: socket_options(bind, settings),
         ..Default::default()
     }
 }
@@ -168,31 +163,31 @@ fn listener(
 /// `::` with `ipv4_compat` is one socket for both families. It works where IPv6 is switched off by sysctl; on a kernel
 /// without IPv6 at all Envoy refuses the address, and `listeners.ipv6` must be false.
 pub(super) fn address(
-    at: &Listener,
+    bind: &Bind,
     protocol: core_v3::socket_address::Protocol,
     settings: &Settings,
 ) -> core_v3::Address {
     let every_address = if settings.listeners.ipv6 { "::" } else { "0.0.0.0" };
     wire::address_of(core_v3::SocketAddress {
         protocol: protocol as i32,
-        address: at.address.map_or_else(|| every_address.to_owned(), |address| address.to_string()),
-        ipv4_compat: settings.listeners.ipv6 && at.address.is_none(),
-        port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(at.port.into())),
+        address: bind.address.map_or_else(|| every_address.to_owned(), |address| address.to_string()),
+        ipv4_compat: settings.listeners.ipv6 && bind.address.is_none(),
+        port_specifier: Some(core_v3::socket_address::PortSpecifier::PortValue(bind.port.into())),
         ..Default::default()
     })
 }
 
 /// Marks on the packets, for the families that the listener's socket has. They are set before it is bound, so that the
 /// first packet of a connection bears them too.
-fn socket_options(at: &Listener, settings: &Settings) -> Vec<core_v3::SocketOption> {
+fn socket_options(bind: &Bind, settings: &Settings) -> Vec<core_v3::SocketOption> {
     // Source: Linux, include/uapi/linux/in.h and in6.h.
     const IPPROTO_IP: i64 = 0;
     const IP_TOS: i64 = 1;
     const IPPROTO_IPV6: i64 = 41;
     const IPV6_TCLASS: i64 = 67;
     let SocketOptions { tos, traffic_class } = settings.listeners.socket_options;
-    let ipv4 = at.address.is_none_or(|address| address.is_ipv4());
-    let ipv6 = at.address.map_or(settings.listeners.ipv6, |address| address.is_ipv6());
+    let ipv4 = bind.address.is_none_or(|address| address.is_ipv4());
+    let ipv6 = bind.address.map_or(settings.listeners.ipv6, |address| address.is_ipv6());
     let option = |description: &str, level, name, value: u8| core_v3::SocketOption {
         description: description.to_owned(),
         level,
@@ -207,7 +202,7 @@ fn socket_options(at: &Listener, settings: &Settings) -> Vec<core_v3::SocketOpti
 }
 
 /// Reads the PROXY header, version 1 or 2, before anything else.
-fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
+pub(super) fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
     let optional = match settings.listeners.proxy_protocol {
         ProxyProtocol::Off => return None,
         ProxyProtocol::Required => false,
@@ -218,9 +213,9 @@ fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
     Some(wire::listener_filter("envoy.filters.listener.proxy_protocol", &config))
 }
 
-fn manager(routes: Routes, codec: Codec, settings: &Settings) -> listener_v3::Filter {
+fn manager(id: &ListenerId, routes: Routes, codec: Codec, settings: &Settings) -> listener_v3::Filter {
     let log = access_log::access_log(&settings.access_log, &settings.access_log.https_file);
-    hcm::http_connection_manager("ingress_https", routes, codec, log, settings)
+    hcm::http_connection_manager(&names::stat_prefix(id), routes, codec, log, settings)
 }
 
 fn chain(

@@ -3,14 +3,8 @@
 use lockgate_xds::provenance::ObjectRef;
 
 use super::chains::Presented;
-use crate::model::{ClusterName, Host, TlsVersion};
+use crate::model::{ClusterName, Host, ListenerId, TlsVersion};
 
-/// The plain-text listener, and the route configuration that it asks for.
-pub const HTTP: &str = "http";
-/// The TLS listener.
-pub const HTTPS: &str = "https";
-/// The listener for HTTP/3, on the TLS listener's port.
-pub const HTTP3: &str = "http3";
 /// The set of scopes: those of TLS hosts, and whatever else is found by a key. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
 /// The header by which Envoy finds the scope of a request: the server name for which the connection was opened. Whatever
@@ -50,35 +44,57 @@ pub const REDIRECT: &str = "https-redirect";
 
 /// The routes of a TLS host: the scope `"https/shop.example.com"`; the route configurations `"https/*.example.com"`, and
 /// `"https/*"` for clients without a known server name, which also are the names of their filter chains.
-pub fn https_routes(host: &Host) -> String {
-    format!("{HTTPS}/{host}")
+pub fn tls_routes(listener: &ListenerId, host: &Host) -> String {
+    format!("{listener}/{host}")
 }
 
-/// A virtual host of the plain-text listener, by the first of its domains: `"http/shop.example.com"`.
-pub fn virtual_host(first: &Host) -> String {
-    format!("{HTTP}/{first}")
+/// The prefix of a listener's HTTP statistics in Envoy: `"ingress_http"`.
+pub fn stat_prefix(listener: &ListenerId) -> String {
+    format!("ingress_{listener}")
 }
 
-/// The scope, its key, and the route configuration of a bucket of hosts of the plain-text listener: `"http/13"`.
-pub fn bucket(number: impl std::fmt::Display) -> String {
-    format!("{HTTP}/{number}")
+/// The start of the keys of a listener's scopes, which the server name follows.
+///
+/// All listeners of an Envoy share one set of scopes, so each listener needs keys of its own. The listener of Ingresses keeps
+/// the bare server name: Envoys that run and connections that drain look for that key, and would answer 404 for another.
+/// A server name has no slash, so the keys of two listeners differ.
+pub fn scope_key_prefix(listener: &ListenerId) -> String {
+    match listener.as_str() {
+        ListenerId::HTTPS => String::new(),
+        listener => format!("{listener}/"),
+    }
+}
+
+/// A virtual host of a listener for plain HTTP, by the first of its domains: `"http/shop.example.com"`.
+pub fn virtual_host(listener: &ListenerId, first: &Host) -> String {
+    format!("{listener}/{first}")
+}
+
+/// The scope, its key, and the route configuration of a bucket of hosts of a listener for plain HTTP: `"http/13"`.
+pub fn bucket(listener: &ListenerId, number: impl std::fmt::Display) -> String {
+    format!("{listener}/{number}")
 }
 
 /// The filter chain of all exact hosts that are presented so: `"https/shop/cert"`, or `"https/shop/cert/1.3"` if there is
 /// one version of TLS only. The name of a host has no slash.
-pub fn shared_chain(presented: &Presented) -> String {
+pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
     let Presented { secret, minimum, maximum } = presented;
     let versions = match (minimum, maximum) {
         (TlsVersion::V1_3, _) => "/1.3",
         (TlsVersion::V1_2, TlsVersion::V1_2) => "/1.2",
         (TlsVersion::V1_2, TlsVersion::V1_3) => "",
     };
-    format!("{HTTPS}/{secret}{versions}")
+    format!("{listener}/{secret}{versions}")
+}
+
+/// The filter chain of a host whose connections are forwarded: `"passthrough/shop.example.com"`.
+pub fn passthrough_chain(listener: &ListenerId, host: &Host) -> String {
+    format!("{listener}/{host}")
 }
 
 /// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
 /// routes of the plain-text listener.
-pub fn api_routes_of_host(listener: &str, host: &str) -> String {
+pub fn api_routes_of_host(listener: &ListenerId, host: &str) -> String {
     format!("api/{listener}/{host}")
 }
 
@@ -115,17 +131,20 @@ mod tests {
 
     #[test]
     fn names_are_as_their_docs_say() {
-        assert_eq!(https_routes(&Host::Exact("shop.example.com".into())), "https/shop.example.com");
-        assert_eq!(https_routes(&Host::Wildcard("example.com".into())), "https/*.example.com");
-        assert_eq!(https_routes(&Host::Any), "https/*");
-        assert_eq!(virtual_host(&Host::Exact("shop.example.com".into())), "http/shop.example.com");
-        assert_eq!(bucket(13), "http/13");
+        let [http, https, other] = [ListenerId::HTTP, ListenerId::HTTPS, "other"].map(ListenerId::new);
+        assert_eq!(tls_routes(&https, &Host::Exact("shop.example.com".into())), "https/shop.example.com");
+        assert_eq!(tls_routes(&https, &Host::Wildcard("example.com".into())), "https/*.example.com");
+        assert_eq!(tls_routes(&https, &Host::Any), "https/*");
+        assert_eq!([&https, &other].map(scope_key_prefix), ["", "other/"]);
+        assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
+        assert_eq!(bucket(&http, 13), "http/13");
         let secret = SecretName("shop/cert".into());
-        let chain = |minimum, maximum| shared_chain(&Presented { secret: &secret, minimum, maximum });
+        let chain = |minimum, maximum| shared_chain(&https, &Presented { secret: &secret, minimum, maximum });
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert");
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_2), "https/shop/cert/1.2");
         assert_eq!(chain(TlsVersion::V1_3, TlsVersion::V1_3), "https/shop/cert/1.3");
-        assert_eq!(api_routes_of_host(HTTPS, "shop.example.com"), "api/https/shop.example.com");
+        assert_eq!(passthrough_chain(&other, &Host::Exact("shop.example.com".into())), "other/shop.example.com");
+        assert_eq!(api_routes_of_host(&https, "shop.example.com"), "api/https/shop.example.com");
         assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
         let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];
         assert_eq!(service_targets(&ClusterName("shop/cart/http".into()), 80), targets);

@@ -18,26 +18,27 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
 use super::{authorization, headers, names, wire};
-use crate::model::{Action, Forward, Host, PathMatch, Retry, Route, VirtualHost};
+use crate::model::{Action, Forward, Host, ListenerId, PathMatch, Retry, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
 pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
 
-/// The route configuration of the plain-text listener with all virtual hosts in it: every host, and 404 for those that
+/// The route configuration of a listener for plain HTTP with all virtual hosts in it: every host, and 404 for those that
 /// nobody named.
-pub fn http_routes(hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
-    let mut virtual_hosts = VirtualHosts::default();
+pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
+    let mut virtual_hosts = VirtualHosts::new(listener);
     virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]), settings);
-    http_routes_of(virtual_hosts.all(), settings)
+    http_routes_of(listener, virtual_hosts.all(), settings)
 }
 
 /// The same of virtual hosts that have been made.
 pub fn http_routes_of<'a>(
+    listener: &ListenerId,
     virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
     settings: &Settings,
 ) -> Resource {
-    let rest = with_settings(route_configuration(names::HTTP, vec![]), settings);
+    let rest = with_settings(route_configuration(listener.as_str(), vec![]), settings);
     with_virtual_hosts(rest, virtual_hosts)
 }
 
@@ -61,11 +62,11 @@ fn with_virtual_hosts<'a>(
     Resource::from_encoded(ResourceType::ROUTES, &head.name, &message, origins)
 }
 
-/// The route configuration of the plain-text listener for clients that ask for its virtual hosts one by one.
-pub fn http_routes_by_host(settings: &Settings) -> Resource {
-    let routes = with_settings(route_configuration(names::HTTP, vec![]), settings);
+/// The route configuration of a listener for plain HTTP for clients that ask for its virtual hosts one by one.
+pub fn http_routes_by_host(listener: &ListenerId, settings: &Settings) -> Resource {
+    let routes = with_settings(route_configuration(listener.as_str(), vec![]), settings);
     let vhds = route_v3::Vhds { config_source: Some(wire::ads()) };
-    Resource::new(names::HTTP, &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
+    Resource::new(listener.as_str(), &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
 
 /// The objects that asked for the routes of `host`.

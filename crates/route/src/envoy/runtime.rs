@@ -2,7 +2,7 @@
 //!
 //! So limits that Envoy knows as flags alone can change while it runs, and a change of them touches no listener.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use envoy_types::pb::envoy::service::runtime::v3 as runtime_v3;
 use envoy_types::pb::google::protobuf as google;
@@ -10,21 +10,31 @@ use lockgate_xds::snapshot::Resource;
 use serde_json::Value;
 
 use super::names;
+use crate::model::{ListenerId, Model, Traffic};
 use crate::settings::Settings;
 
 /// The layer. It is there without a flag too, for an Envoy waits for it.
-pub fn resource(settings: &Settings) -> Resource {
-    Resource::new(names::RUNTIME, &runtime(settings), vec![])
+pub fn resource(model: &Model, settings: &Settings) -> Resource {
+    Resource::new(names::RUNTIME, &runtime(&listeners(model), settings), vec![])
+}
+
+/// The names of the listeners for clients, sorted. The one for HTTP/3 of Ingresses is always among them.
+fn listeners(model: &Model) -> BTreeSet<&str> {
+    let http3 = model.listeners.values().filter_map(|listener| match &listener.traffic {
+        Traffic::Https(tls) => tls.http3.as_ref(),
+        _ => None,
+    });
+    model.listeners.keys().chain(http3).map(ListenerId::as_str).chain([ListenerId::HTTP3]).collect()
 }
 
 /// The message. Flags that stand for a setting of ours win over those that the user wrote.
-pub fn runtime(settings: &Settings) -> runtime_v3::Runtime {
+pub fn runtime(listeners: &BTreeSet<&str>, settings: &Settings) -> runtime_v3::Runtime {
     let mut flags: BTreeMap<String, Value> = settings.runtime.clone();
     if let Some(limit) = settings.http.max_requests_per_io_cycle {
         flags.insert("http.max_requests_per_io_cycle".to_owned(), limit.into());
     }
     if let Some(limit) = settings.listeners.max_connections {
-        for listener in [names::HTTP, names::HTTPS, names::HTTP3] {
+        for listener in listeners {
             flags.insert(format!("envoy.resource_limits.listener.{listener}.connection_limit"), limit.into());
         }
     }
@@ -57,7 +67,7 @@ mod tests {
 
     #[test]
     fn without_flags_the_layer_is_empty_and_there() {
-        let layer = runtime(&Settings::default()).layer.unwrap();
+        let layer = runtime(&BTreeSet::new(), &Settings::default()).layer.unwrap();
         assert!(layer.fields.is_empty());
     }
 
@@ -70,7 +80,7 @@ mod tests {
             runtime: written.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect(),
             ..Settings::default()
         };
-        let fields = runtime(&settings).layer.unwrap().fields;
+        let fields = runtime(&BTreeSet::from(["http", "https", "http3"]), &settings).layer.unwrap().fields;
         let number = |key: &str| match fields[key].kind {
             Some(google::value::Kind::NumberValue(number)) => number,
             _ => f64::NAN,

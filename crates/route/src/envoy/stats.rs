@@ -10,8 +10,8 @@ use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, Routes, http_connection_manager};
 use super::listener::address;
 use super::{downstream_tls, names, route, wire};
-use crate::model::StatsTls;
-use crate::settings::{Listener, Listeners, Settings};
+use crate::model::{Bind, StatsTls};
+use crate::settings::{Listeners, Settings};
 
 /// What scrapers ask for.
 const STATISTICS: [&str; 2] = ["/stats", "/stats/prometheus"];
@@ -68,7 +68,7 @@ pub fn admin(settings: &Settings) -> listener_v3::Listener {
 
 /// A listener that passes `paths` on to the admin interface. What the settings say of clients is not said of probes, so
 /// that no change of it disturbs them.
-fn of_admin(name: &str, paths: &[&str], at: &Listener, settings: &Settings) -> listener_v3::Listener {
+fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> listener_v3::Listener {
     let draining = paths.contains(&"/ready").then(draining).into_iter();
     let virtual_host = route_v3::VirtualHost {
         name: name.to_owned(),

@@ -8,7 +8,7 @@ use lockgate_xds::snapshot::ResourceType;
 use super::*;
 use crate::settings::{AccessLog, AccessLogFormat, Settings};
 use crate::testing::envoy::{standalone, validate};
-use crate::testing::model::model;
+use crate::testing::model::{empty, model};
 
 #[test]
 fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
@@ -22,19 +22,19 @@ fn a_real_envoy_takes_every_form_of_every_resource_without_a_warning() {
 #[test]
 fn a_real_envoy_refuses_what_is_wrong() {
     let settings = Settings::default();
-    let mut bootstrap = standalone(&build(&Model::default(), &settings), &settings);
+    let mut bootstrap = standalone(&build(&empty(), &settings), &settings);
     bootstrap.static_resources.as_mut().unwrap().clusters[0].name.clear();
     assert!(validate(&bootstrap).is_err());
 }
 
 #[test]
 fn nothing_to_serve_is_two_listeners_and_404() {
-    let resources = build(&Model::default(), &Settings::default());
+    let resources = build(&empty(), &Settings::default());
     let names: Vec<_> = resources.iter().map(|resource| format!("{:?} {}", resource.kind(), resource.name())).collect();
     assert_eq!(names, ["RouteConfiguration http", "Listener http", "Listener stats", "Runtime lockgate"]);
     let mut without_stats = Settings::default();
     without_stats.listeners.stats.port = 0;
-    assert_eq!(build(&Model::default(), &without_stats).len(), 3);
+    assert_eq!(build(&empty(), &without_stats).len(), 3);
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Which parts of a model have changed, so that what is made of it is made anew only there.
+//! The changed parts of a model, so that only what is made from them is made again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ClusterName, Host, Model, SecretName};
+use super::{ClusterName, Host, ListenerId, Model, SecretName, Traffic};
 
-/// The entries of a [`Model`] that were added, changed or removed since somebody looked last. One that is touched may
-/// also be as it was; one that is not is as it was.
+/// The entries of a [`Model`] that may have been added, changed, or removed since the last look. All other entries are as
+/// they were.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Of [`Model::http`].
-    pub http: BTreeSet<Host>,
-    /// Of [`Model::https`] and [`Model::refused`].
-    pub https: BTreeSet<Host>,
+    /// Listeners, in anything but their hosts.
+    pub listeners: BTreeSet<ListenerId>,
+    /// Hosts of listeners.
+    pub hosts: BTreeMap<ListenerId, BTreeSet<Host>>,
     /// Of [`Model::clusters`].
     pub clusters: BTreeSet<ClusterName>,
     /// Of [`Model::endpoints`].
@@ -23,33 +23,72 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// Everything that `model` has.
+    /// Everything in `model`.
     pub fn all(model: &Model) -> Self {
-        Self {
-            http: model.http.keys().cloned().collect(),
-            https: model.https.keys().chain(&model.refused).cloned().collect(),
+        let mut touched = Self {
+            listeners: model.listeners.keys().cloned().collect(),
+            hosts: BTreeMap::new(),
             clusters: model.clusters.keys().cloned().collect(),
             endpoints: model.endpoints.keys().cloned().collect(),
             secrets: model.secrets.keys().cloned().collect(),
             stats_tls: true,
+        };
+        for (id, listener) in &model.listeners {
+            let hosts: BTreeSet<Host> = match &listener.traffic {
+                Traffic::Http(plain) => plain.hosts.keys().cloned().collect(),
+                Traffic::Https(tls) => tls.hosts.keys().chain(&tls.refused).cloned().collect(),
+                Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => continue,
+            };
+            touched.hosts.insert(id.clone(), hosts);
         }
+        touched
     }
 
     /// Whether nothing is touched.
     pub fn is_empty(&self) -> bool {
-        let Self { http, https, clusters, endpoints, secrets, stats_tls } = self;
-        let hosts = http.is_empty() && https.is_empty();
-        hosts && clusters.is_empty() && endpoints.is_empty() && secrets.is_empty() && !stats_tls
+        let Self { listeners, hosts, clusters, endpoints, secrets, stats_tls } = self;
+        let listeners = listeners.is_empty() && hosts.values().all(BTreeSet::is_empty);
+        listeners && clusters.is_empty() && endpoints.is_empty() && secrets.is_empty() && !stats_tls
     }
 
-    /// Takes in what `other` has touched.
+    /// Adds what `other` touches.
     pub fn extend(&mut self, other: Self) {
-        let Self { http, https, clusters, endpoints, secrets, stats_tls } = other;
-        self.http.extend(http);
-        self.https.extend(https);
+        let Self { listeners, hosts, clusters, endpoints, secrets, stats_tls } = other;
+        self.listeners.extend(listeners);
+        for (listener, hosts) in hosts {
+            self.hosts.entry(listener).or_default().extend(hosts);
+        }
         self.clusters.extend(clusters);
         self.endpoints.extend(endpoints);
         self.secrets.extend(secrets);
         self.stats_tls |= stats_tls;
+    }
+
+    /// Adds a host of a listener.
+    pub fn insert_host(&mut self, listener: &str, host: Host) {
+        match self.hosts.get_mut(listener) {
+            Some(hosts) => drop(hosts.insert(host)),
+            None => drop(self.hosts.insert(ListenerId::new(listener), BTreeSet::from([host]))),
+        }
+    }
+
+    /// The hosts of a listener.
+    pub fn hosts_of(&self, listener: &str) -> &BTreeSet<Host> {
+        static NONE: BTreeSet<Host> = BTreeSet::new();
+        self.hosts.get(listener).unwrap_or(&NONE)
+    }
+
+    /// Whether a host or a listener is touched, so that routes may lead elsewhere.
+    pub fn has_routes(&self) -> bool {
+        !self.listeners.is_empty() || self.hosts.values().any(|hosts| !hosts.is_empty())
+    }
+
+    /// Whether a listener for plain HTTP in `model`, or one that is gone, is touched.
+    pub fn has_plain_routes(&self, model: &Model) -> bool {
+        let hosts = self.hosts.iter().filter(|(_, hosts)| !hosts.is_empty()).map(|(id, _)| id);
+        let is_plain = |id: &ListenerId| {
+            model.listeners.get(id.as_str()).is_none_or(|listener| matches!(listener.traffic, Traffic::Http(_)))
+        };
+        hosts.chain(&self.listeners).any(is_plain)
     }
 }

@@ -1,25 +1,25 @@
 //! Settings of Envoy's side towards clients: listeners, HTTP, TLS, time limits. Defaults are those of an edge proxy.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::model::TlsVersion;
+use crate::model::{Bind, TlsVersion};
 
 /// Envoy's listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners {
     /// Plain text.
-    pub http: Listener,
+    pub http: Bind,
     /// TLS, and HTTP/3 on the same port of UDP.
-    pub https: Listener,
+    pub https: Bind,
     /// Answers `/ready` and `/stats`; port 0 is none.
-    pub stats: Listener,
+    pub stats: Bind,
     /// Answers `/stats` instead of the former, by TLS.
     pub stats_tls: StatsTls,
     /// Answers `/ready` unless Envoy is overloaded; port 0 is none.
-    pub overload_probe: Listener,
+    pub overload_probe: Bind,
     /// Answers what of Envoy's admin interface only tells something; port 0 is none.
-    pub admin: Listener,
+    pub admin: Bind,
     /// Whether listeners without an address of their own take IPv6 too; false only for nodes whose kernel has none,
     /// where Envoy refuses the address.
     pub ipv6: bool,
@@ -37,20 +37,11 @@ pub struct Listeners {
     pub socket_options: SocketOptions,
 }
 
-/// Where one listener listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listener {
-    /// `None` is every address.
-    pub address: Option<IpAddr>,
-    /// The port.
-    pub port: u16,
-}
-
 /// Statistics by TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsTls {
     /// Where; port 0 is nowhere.
-    pub at: Listener,
+    pub at: Bind,
     /// Namespace and name of the Secret with the server's key pair.
     pub secret: Option<(String, String)>,
     /// Namespace and name of the Secret whose `ca.crt` has the authorities of clients; `None` takes clients without a
@@ -335,7 +326,7 @@ const CONTENT_TYPES: [&str; 11] = [
 
 impl Default for Listeners {
     fn default() -> Self {
-        let every_address = |port| Listener { address: None, port };
+        let every_address = |port| Bind { address: None, port };
         Self {
             http: every_address(8080),
             https: every_address(8443),
@@ -343,7 +334,7 @@ impl Default for Listeners {
             stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
             overload_probe: every_address(0),
             // Whoever reaches it learns all that Envoy was told.
-            admin: Listener { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
+            admin: Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
             ipv6: true,
             proxy_protocol: ProxyProtocol::Off,
             connection_balancer: ConnectionBalancer::Off,

@@ -1,6 +1,6 @@
 //! A model with every form that a model can have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,8 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::*;
+use crate::settings::Settings;
+use crate::translate::listeners;
 
 pub fn cluster_name(name: &str) -> ClusterName {
     ClusterName(name.into())
@@ -84,6 +86,75 @@ fn pair() -> KeyPair {
     }
 }
 
+/// The listeners that all Ingresses share, with the default settings and without hosts.
+pub fn empty() -> Model {
+    Model { listeners: listeners::of_settings(&Settings::default()), ..Model::default() }
+}
+
+/// The listeners that all Ingresses share, with these hosts.
+pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHost>) -> Model {
+    let mut model = empty();
+    *model.http_mut() = http;
+    *model.https_mut() = https;
+    model
+}
+
+/// Access to the listeners that all Ingresses share.
+pub trait Shared {
+    /// The hosts of the listener for plain HTTP.
+    fn http(&self) -> &BTreeMap<Host, VirtualHost>;
+    /// The hosts of the listener for HTTP over TLS.
+    fn https(&self) -> &BTreeMap<Host, TlsHost>;
+    /// The hosts of the listener for plain HTTP.
+    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHost>;
+    /// The hosts of the listener for HTTP over TLS.
+    fn https_mut(&mut self) -> &mut BTreeMap<Host, TlsHost>;
+    /// The server names whose connections are closed.
+    fn refused(&self) -> &BTreeSet<Host>;
+}
+
+impl Shared for Model {
+    fn http(&self) -> &BTreeMap<Host, VirtualHost> {
+        &self.plain(ListenerId::HTTP).unwrap().hosts
+    }
+
+    fn https(&self) -> &BTreeMap<Host, TlsHost> {
+        &self.tls(ListenerId::HTTPS).unwrap().hosts
+    }
+
+    fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHost> {
+        &mut self.plain_mut(ListenerId::HTTP).unwrap().hosts
+    }
+
+    fn https_mut(&mut self) -> &mut BTreeMap<Host, TlsHost> {
+        &mut self.tls_mut(ListenerId::HTTPS).unwrap().hosts
+    }
+
+    fn refused(&self) -> &BTreeSet<Host> {
+        &self.tls(ListenerId::HTTPS).unwrap().refused
+    }
+}
+
+/// Gives the listeners of `model` what the settings say of them, as a translation does.
+pub fn follow_settings(model: &mut Model, settings: &Settings) {
+    for (id, listener) in listeners::of_settings(settings) {
+        let hosts = model.listeners.remove(id.as_str()).map(|old| old.traffic);
+        let traffic = match (listener.traffic, hosts) {
+            (Traffic::Http(new), Some(Traffic::Http(old))) => Traffic::Http(PlainHosts { hosts: old.hosts, ..new }),
+            (Traffic::Https(new), Some(Traffic::Https(old))) => Traffic::Https(TlsHosts { hosts: old.hosts, ..new }),
+            (new, _) => new,
+        };
+        model.listeners.insert(id, Listener { traffic, ..listener });
+    }
+}
+
+/// [`model`] with the listeners of these settings.
+pub fn model_with(settings: &Settings) -> Model {
+    let mut model = model();
+    follow_settings(&mut model, settings);
+    model
+}
+
 pub fn model() -> Model {
     static PAIR: std::sync::LazyLock<Arc<KeyPair>> = std::sync::LazyLock::new(|| Arc::new(pair()));
     let local: IpAddr = [127, 0, 0, 1].into();
@@ -112,14 +183,13 @@ pub fn model() -> Model {
     let shop = hosts()[&Host::Exact("shop.example.com".into())].clone();
     let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
     let rest = VirtualHost { routes: vec![route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))] };
+    let https = BTreeMap::from([
+        (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),
+        (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),
+        (Host::Any, tls(TlsVersion::V1_2, rest)),
+    ]);
     Model {
-        refused: Default::default(),
-        http: hosts(),
-        https: BTreeMap::from([
-            (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),
-            (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),
-            (Host::Any, tls(TlsVersion::V1_2, rest)),
-        ]),
+        listeners: with_hosts(hosts(), https).listeners,
         clusters: clusters.into_iter().map(|(name, cluster)| (name, cluster.into())).collect(),
         endpoints: BTreeMap::from([(cluster_name("shop/cart/http"), endpoints)]),
         stats_tls: Some(StatsTls { secret: secret.clone(), clients: Some(scrapers.clone()) }),

@@ -9,6 +9,7 @@ use k8s_openapi::api::networking::v1::{
     ServiceBackendPort,
 };
 
+use super::model::Shared as _;
 use crate::model::{Action, Host, KeyPair, Model, PathMatch, Route, VirtualHost};
 use crate::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, Meta, Namespace, Object, ObjectKey, Objects, Secret, Service,
@@ -345,19 +346,19 @@ impl World {
 
     /// The routes of a host in plain text.
     pub fn http(&self, host: &str) -> Vec<String> {
-        self.model().http.get(&host_of(host)).map(routes).unwrap_or_else(|| panic!("no virtual host {host:?}"))
+        self.model().http().get(&host_of(host)).map(routes).unwrap_or_else(|| panic!("no virtual host {host:?}"))
     }
 
     /// The routes of a host behind TLS.
     pub fn https(&self, host: &str) -> Vec<String> {
         let model = self.model();
-        let host = model.https.get(&host_of(host)).unwrap_or_else(|| panic!("no TLS host {host:?}"));
+        let host = model.https().get(&host_of(host)).unwrap_or_else(|| panic!("no TLS host {host:?}"));
         routes(&host.virtual_host)
     }
 
     /// The names behind TLS, each with its Secret.
     pub fn chains(&self) -> Vec<String> {
-        self.model().https.iter().map(|(host, tls)| format!("{host} {}", tls.secret)).collect()
+        self.model().https().iter().map(|(host, tls)| format!("{host} {}", tls.secret)).collect()
     }
 }
 

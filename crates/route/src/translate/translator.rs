@@ -28,7 +28,7 @@ use super::dialect::{DIALECTS, Dialect};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::ingress::{self, Parsed, Reading};
 use super::problem::{Problem, Problems};
-use super::tls;
+use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
 use ledger::Ledger;
@@ -222,8 +222,10 @@ impl Translator {
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general.problems);
         self.general = general;
+        self.model.listeners = listeners::of_settings(settings);
         let sources = candidates(self.dialects, objects).map(|(_, object)| object.id()).collect();
         let mut update = self.follow(objects, settings, &ChangedInputs::everything(), sources);
+        update.touched.listeners.extend(self.model.listeners.keys().cloned());
         update.touched.extend(Touched::all(&before.model));
         update.sources.extend(before.sources.into_keys());
         update

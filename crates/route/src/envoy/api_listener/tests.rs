@@ -8,6 +8,7 @@ use route_v3::route_match::PathSpecifier;
 
 use super::*;
 use crate::model::TlsHost;
+use crate::testing::model::Shared as _;
 use crate::testing::model::{cluster_name, forward, model, route as model_route};
 
 fn made(model: &Model) -> Vec<Resource> {
@@ -78,7 +79,8 @@ fn led_to(route: &route_v3::Route) -> String {
 /// A model with one host of these routes and the clusters of the fixture.
 fn one_host(routes: Vec<Route>) -> Model {
     let host = (Host::Exact("shop.test".into()), VirtualHost { routes });
-    Model { http: [host].into(), https: [].into(), ..model() }
+    let listeners = crate::testing::model::with_hosts([host].into(), [].into()).listeners;
+    Model { listeners, ..model() }
 }
 
 fn weighted(shares: &[(&str, u32)], retry: Option<Retry>) -> Action {
@@ -128,9 +130,9 @@ fn p10_the_port_chooses_between_plain_text_and_tls() {
 #[test]
 fn p10_a_service_wins_over_a_host_of_its_name() {
     let mut model = one_host(vec![model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })]);
-    let host = model.http.values().next().unwrap().clone();
+    let host = model.http().values().next().unwrap().clone();
     for name in ["cart.shop", "cart.shop.svc", "other.shop.svc", "other.shop.svc.cluster.local"] {
-        model.http.insert(Host::Exact(name.into()), host.clone());
+        model.http_mut().insert(Host::Exact(name.into()), host.clone());
     }
     let made = made(&model);
     assert_eq!(routes_name(&made, "cart.shop:80"), "api/service/shop/cart/http");
@@ -144,7 +146,7 @@ fn a_host_of_another_namespace_is_not_called_like_a_service() {
     let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
     foreign.origin = ObjectRef::new("Ingress", "evil", "evil");
     for name in ["cart.shop", "unrouted.shop", "example.com", "a.cart.shop"] {
-        model.http.insert(Host::Exact(name.into()), VirtualHost { routes: vec![foreign.clone()] });
+        model.http_mut().insert(Host::Exact(name.into()), VirtualHost { routes: vec![foreign.clone()] });
     }
     let made = made(&model);
     let targets = targets(&made);
@@ -353,7 +355,7 @@ fn what_has_not_changed_is_not_made_again() {
     let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
     assert_eq!(kept + 4, changed.len());
     // Nor is what only looks the same: an Ingress that takes over the name, with the same routes.
-    let host = model.http.get_mut(&Host::Exact("shop.example.com".into())).unwrap();
+    let host = model.http_mut().get_mut(&Host::Exact("shop.example.com".into())).unwrap();
     host.routes[0].origin = ObjectRef::new("Ingress", "shop", "other");
     let others = resources(&model, &store.newest().unwrap());
     let versions = |all: &[Arc<Resource>]| all.iter().map(|one| one.version()).collect::<Vec<_>>();
@@ -363,9 +365,9 @@ fn what_has_not_changed_is_not_made_again() {
 #[test]
 fn hosts_behind_tls_alone_are_served() {
     let mut model = one_host(vec![]);
-    let content = model.http.remove(&Host::Exact("shop.test".into())).unwrap();
-    let tls = crate::testing::model::model().https.into_values().next().unwrap();
-    model.https.insert(Host::Exact("shop.test".into()), TlsHost { virtual_host: content, ..tls });
+    let content = model.http_mut().remove(&Host::Exact("shop.test".into())).unwrap();
+    let tls = crate::testing::model::model().https().values().next().unwrap().clone();
+    model.https_mut().insert(Host::Exact("shop.test".into()), TlsHost { virtual_host: content, ..tls });
     let made = made(&model);
     let hosts: Vec<_> = targets(&made).into_iter().filter(|target| target.starts_with("shop.test")).collect();
     assert_eq!(hosts, ["shop.test", "shop.test:443"]);

@@ -10,9 +10,10 @@ use prost::Message;
 
 use super::*;
 use crate::envoy::build;
-use crate::model::{Action, ClusterName, Endpoints, Host, PathMatch, Route, TlsHost, VirtualHost};
-use crate::settings::{AuthorizationProtocol, Endpoint};
-use crate::testing::model::{cluster_name, forward};
+use crate::envoy::names;
+use crate::model::{Action, ClusterName, Endpoints, PathMatch, Route, TlsHost, VirtualHost};
+use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
+use crate::testing::model::{Shared as _, cluster_name, empty, follow_settings, forward};
 
 /// What a client has, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;
@@ -99,21 +100,21 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
             }
             3 => {
                 let host = host(dice);
-                let any = full.https[&Host::Any].clone();
-                if model.https.remove(&host).is_none() {
-                    model.https.insert(host.clone(), TlsHost { virtual_host: routes(dice), ..any });
+                let any = full.https()[&Host::Any].clone();
+                if model.https_mut().remove(&host).is_none() {
+                    model.https_mut().insert(host.clone(), TlsHost { virtual_host: routes(dice), ..any });
                 }
-                touched.https.insert(host);
+                touched.insert_host(ListenerId::HTTPS, host);
             }
             4 | 5 => {
                 let host = host(dice);
-                model.http.remove(&host);
-                touched.http.insert(host);
+                model.http_mut().remove(&host);
+                touched.insert_host(ListenerId::HTTP, host);
             }
             _ => {
                 let host = host(dice);
-                model.http.insert(host.clone(), routes(dice));
-                touched.http.insert(host);
+                model.http_mut().insert(host.clone(), routes(dice));
+                touched.insert_host(ListenerId::HTTP, host);
             }
         }
     }
@@ -125,7 +126,7 @@ fn every_way_to_a_model_gives_its_resources() {
     let (mut largest, mut buckets) = (0, 0);
     for seed in 0..4 {
         let mut dice = Dice(seed);
-        let (mut model, mut builder, mut settings) = (Model::default(), Builder::default(), Settings::default());
+        let (mut model, mut builder, mut settings) = (empty(), Builder::default(), Settings::default());
         let (mut shared, mut vhds, mut rds) = (World::new(), World::new(), World::new());
         let mut wanted = Forms::default();
         let mut before = false;
@@ -147,9 +148,10 @@ fn every_way_to_a_model_gives_its_resources() {
                 asked.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
                 asked.context = (0..dice.below(2)).map(|_| ("site".to_owned(), "eu-1".to_owned())).collect();
                 settings.rate_limit.endpoint = [None, Some(somebody(3))][dice.below(2)].clone();
+                follow_settings(&mut model, &settings);
             }
             if dice.below(4) == 0 {
-                wanted = Forms { vhds: dice.below(3) > 0, rds: dice.below(3) > 0 };
+                wanted = Forms { vhds: dice.below(3) > 0, rds: dice.below(3) > 0, ..Forms::default() };
             }
             if !wanted.vhds {
                 vhds.clear();
@@ -161,7 +163,7 @@ fn every_way_to_a_model_gives_its_resources() {
             apply(&mut rds, &built.rds);
 
             let at = format!("seed {seed}, step {step}");
-            let all = Forms { vhds: true, rds: true };
+            let all = Forms { vhds: true, rds: true, ..Forms::default() };
             let anew = Builder::default().update(&model, &Touched::default(), &settings, false, all);
             let [mut new_shared, mut new_vhds, mut new_rds] = [World::new(), World::new(), World::new()];
             apply(&mut new_shared, &anew.shared);
@@ -184,9 +186,9 @@ fn every_way_to_a_model_gives_its_resources() {
                 let domains = domains(&vhds);
                 let once: BTreeSet<String> = domains.iter().cloned().collect();
                 assert_eq!(once.len(), domains.len(), "{at}: a domain is in two virtual hosts");
-                let hosts = model.http.keys().chain([&Host::Any]).map(Host::to_string).collect();
+                let hosts = model.http().keys().chain([&Host::Any]).map(Host::to_string).collect();
                 assert_eq!(once, hosts, "{at}");
-                largest = largest.max(model.http.len());
+                largest = largest.max(model.http().len());
             }
         }
         assert!(before, "no domain ever moved");
@@ -197,7 +199,7 @@ fn every_way_to_a_model_gives_its_resources() {
 #[test]
 fn both_forms_have_the_same_virtual_hosts() {
     let model = crate::testing::model::model();
-    let forms = Forms { vhds: true, rds: true };
+    let forms = Forms { vhds: true, rds: true, ..Forms::default() };
     let built = Builder::default().update(&model, &Touched::all(&model), &Settings::default(), true, forms);
     let inline = route_v3::RouteConfiguration::decode(built.rds.set[0].message()).unwrap();
     assert!(inline.vhds.is_none() && inline.ignore_port_in_host_matching);
@@ -212,28 +214,33 @@ fn both_forms_have_the_same_virtual_hosts() {
 
 #[test]
 fn a_change_is_as_large_as_what_it_changes() {
-    let mut model = Model::default();
-    let forms = Forms { vhds: true, rds: false };
+    let mut model = empty();
+    let forms = Forms { vhds: true, ..Forms::default() };
     let redirect = Action::RedirectToHttps { status: 301, port: None };
     for number in 0..3000 {
         let origin = ObjectRef::new("Ingress", "shop", &format!("ingress-{number}"));
         let action = if number % 2 == 0 { redirect.clone() } else { forward("shop/cart/http") };
         let one = Route { path: PathMatch::Prefix("/".into()), one_label_host: false, action, origin };
-        model.http.insert(Host::Exact(format!("{number}.test").into()), VirtualHost { routes: vec![one] });
+        model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost { routes: vec![one] });
     }
     let mut builder = Builder::default();
     builder.update(&model, &Touched::default(), &Settings::default(), false, forms);
     for host in ["4.test", "5.test", "new.test"] {
         let host = Host::Exact(host.into());
-        model
-            .http
-            .insert(host.clone(), crate::testing::model::model().http[&Host::Exact("shop.example.com".into())].clone());
-        let touched = Touched { http: BTreeSet::from([host]), ..Touched::default() };
+        let content = crate::testing::model::model().http()[&Host::Exact("shop.example.com".into())].clone();
+        model.http_mut().insert(host.clone(), content);
+        let mut touched = Touched::default();
+        touched.insert_host(ListenerId::HTTP, host);
         let built = builder.update(&model, &touched, &Settings::default(), false, forms);
         assert!(built.shared.set.is_empty() && built.rds.set.is_empty());
         let size: usize = built.vhds.set.iter().map(|one| one.size()).sum();
         assert!(built.vhds.set.len() <= 3 && size < 4000, "{} resources, {size} bytes", built.vhds.set.len());
     }
+}
+
+/// The name of a bucket of the listener for plain HTTP.
+fn bucket(number: usize) -> String {
+    names::bucket(&ListenerId::new(ListenerId::HTTP), number)
 }
 
 /// By a host's domains in the route configuration of its bucket, in the order in which Envoy looks.
@@ -250,18 +257,19 @@ fn found(world: &World, host: &str, key: &str) -> String {
 fn a_bucket_has_its_hosts_and_the_rest_of_the_world() {
     let mut settings = Settings::default();
     settings.routes.discovery = Discovery::Buckets;
-    let model = crate::testing::model::model();
+    let mut model = crate::testing::model::model();
+    follow_settings(&mut model, &settings);
     let mut world = World::new();
     let resources = build(&model, &settings).into_iter().map(Arc::new).collect();
     apply(&mut world, &Update::setting(resources));
     let of_plain_text = |(kind, name): &&Key| *kind == ResourceType::SCOPED_ROUTES && name.starts_with("http/");
     assert_eq!(world.keys().filter(of_plain_text).count(), route::buckets::COUNT);
     for number in 0..route::buckets::COUNT {
-        let key = names::bucket(number);
+        let key = bucket(number);
         assert_eq!(found(&world, "other.test", &key), "*");
         assert_eq!(found(&world, "www.example.com", &key), "*.example.com");
     }
     let hosts = (0..route::buckets::COUNT)
-        .filter(|number| found(&world, "shop.example.com", &names::bucket(number)) == "shop.example.com");
+        .filter(|number| found(&world, "shop.example.com", &bucket(*number)) == "shop.example.com");
     assert_eq!(hosts.count(), 1);
 }

@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::*;
 use crate::model::{Action, PathMatch, VirtualHost};
-use crate::testing::model;
+use crate::testing::model::{self, Shared as _, empty, with_hosts};
 
 fn exact(name: &str) -> Host {
     Host::Exact(name.into())
@@ -28,11 +28,18 @@ fn tls(secret: &str) -> TlsHost {
 }
 
 fn model(hosts: &[Host]) -> Model {
-    Model { https: hosts.iter().map(|host| (host.clone(), tls("shop/cert"))).collect(), ..Model::default() }
+    with_hosts(BTreeMap::new(), hosts.iter().map(|host| (host.clone(), tls("shop/cert"))).collect())
 }
 
 fn touching<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> Touched {
-    Touched { https: hosts.into_iter().cloned().collect(), ..Touched::default() }
+    let mut touched = Touched::default();
+    hosts.into_iter().for_each(|host| touched.insert_host(ListenerId::HTTPS, host.clone()));
+    touched
+}
+
+/// The listener for HTTP over TLS that all Ingresses share.
+fn https(model: &Model) -> TlsListener<'_> {
+    TlsListener::of(model, ListenerId::HTTPS).unwrap()
 }
 
 fn scope_of(resource: &Resource) -> route_v3::ScopedRouteConfiguration {
@@ -63,7 +70,7 @@ fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
 
 #[test]
 fn an_exact_host_is_the_scope_of_its_server_name() {
-    let resource = routes(&exact("shop.example.com"), &tls("shop/cert"), &Model::default(), &Settings::default());
+    let resource = routes(&exact("shop.example.com"), &tls("shop/cert"), &https(&empty()), &Settings::default());
     let scope = scope_of(&resource);
     assert_eq!((&*scope.name, &**resource.name()), ("https/shop.example.com", "https/shop.example.com"));
     let fragments = scope.key.unwrap().fragments;
@@ -75,7 +82,7 @@ fn an_exact_host_is_the_scope_of_its_server_name() {
 
 #[test]
 fn another_host_on_a_tls_connection_is_misdirected() {
-    let of = |host: &Host| routes(host, &tls("shop/cert"), &Model::default(), &Settings::default());
+    let of = |host: &Host| routes(host, &tls("shop/cert"), &https(&empty()), &Settings::default());
     let resource = of(&exact("shop.example.com"));
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
@@ -94,7 +101,7 @@ fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
         wildcard("deep.example.com"),
         Host::Any,
     ];
-    let made = Chains::default().update(&model(&hosts), &Touched::default(), &Settings::default(), true).set;
+    let made = Chains::default().update(https(&model(&hosts)), &Touched::default(), &Settings::default(), true).set;
     let of = |name: &str| domains(named(&made, name));
     assert_eq!(of("https/*.example.com"), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
     assert_eq!(of("https/*.deep.example.com"), ["*.deep.example.com", "*", "a.deep.example.com"]);
@@ -106,17 +113,17 @@ fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
     let hosts = [exact("a.test"), exact("b.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(&model, &touching(&hosts), &settings, true);
+    chains.update(https(&model), &touching(&hosts), &settings, true);
     for generation in 1..4 {
-        model.https.get_mut(&hosts[0]).unwrap().origins =
+        model.https_mut().get_mut(&hosts[0]).unwrap().origins =
             vec![ObjectRef::new("Ingress", "shop", "cart").at(generation)];
-        let update = chains.update(&model, &touching(&hosts[..1]), &settings, false);
+        let update = chains.update(https(&model), &touching(&hosts[..1]), &settings, false);
         assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
         assert_eq!(update.set[0].origins()[0].generation, generation);
     }
     // Another object behind the host is another origin of the listener.
-    model.https.get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
-    assert!(said(&chains.update(&model, &touching(&hosts[..1]), &settings, false)).0.contains(&"https"));
+    model.https_mut().get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
+    assert!(said(&chains.update(https(&model), &touching(&hosts[..1]), &settings, false)).0.contains(&"https"));
 }
 
 #[test]
@@ -124,14 +131,14 @@ fn new_routes_of_a_host_are_its_scope_alone() {
     let hosts = [exact("a.test"), exact("b.test"), wildcard("test"), Host::Any];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(&model, &touching(&hosts), &settings, false);
+    chains.update(https(&model), &touching(&hosts), &settings, false);
     let route = model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
     for (host, name) in hosts.iter().zip(["https/a.test", "https/b.test", "https/*.test", "https/*"]) {
-        model.https.get_mut(host).unwrap().virtual_host.routes.push(route.clone());
-        let update = chains.update(&model, &touching([host]), &settings, false);
+        model.https_mut().get_mut(host).unwrap().virtual_host.routes.push(route.clone());
+        let update = chains.update(https(&model), &touching([host]), &settings, false);
         assert_eq!(said(&update), (vec![name], vec![]));
     }
-    assert_eq!(said(&chains.update(&model, &Touched::default(), &settings, false)), (vec![], vec![]));
+    assert_eq!(said(&chains.update(https(&model), &Touched::default(), &settings, false)), (vec![], vec![]));
 }
 
 #[test]
@@ -139,16 +146,16 @@ fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
     let hosts = [wildcard("test"), wildcard("deep.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(&model, &touching(&hosts), &settings, false);
+    chains.update(https(&model), &touching(&hosts), &settings, false);
     let host = exact("a.deep.test");
-    model.https.insert(host.clone(), tls("shop/other"));
-    let update = chains.update(&model, &touching([&host]), &settings, false);
+    model.https_mut().insert(host.clone(), tls("shop/other"));
+    let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
-    model.https.get_mut(&host).unwrap().secret = SecretName("shop/cert".into());
-    let update = chains.update(&model, &touching([&host]), &settings, false);
+    model.https_mut().get_mut(&host).unwrap().secret = SecretName("shop/cert".into());
+    let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
-    model.https.remove(&host);
-    let update = chains.update(&model, &touching([&host]), &settings, false);
+    model.https_mut().remove(&host);
+    let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update), (vec!["https/*.deep.test", "https"], vec!["https/a.deep.test"]));
 }
 
@@ -158,15 +165,37 @@ fn the_listeners_go_with_the_last_host_and_with_the_setting() {
     settings.http.http3.enabled = true;
     let host = exact("a.test");
     let mut model = model(std::slice::from_ref(&host));
-    let update = chains.update(&model, &touching([&host]), &settings, false);
+    with_http3(&mut model, true);
+    let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.test", "https", "http3"]);
     settings.http.http3.enabled = false;
-    assert_eq!(said(&chains.update(&model, &Touched::default(), &settings, true)).1, ["http3"]);
-    model.https.clear();
-    let update = chains.update(&model, &touching([&host]), &settings, false);
+    with_http3(&mut model, false);
+    assert_eq!(said(&chains.update(https(&model), &Touched::default(), &settings, true)).1, ["http3"]);
+    model.https_mut().clear();
+    let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update), (vec![], vec!["https/a.test", "https"]));
     let kinds: Vec<_> = update.remove.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER]);
+}
+
+/// Gives the listener one for HTTP/3 beside it, or none.
+fn with_http3(model: &mut Model, enabled: bool) {
+    model.tls_mut(ListenerId::HTTPS).unwrap().http3 = enabled.then(|| ListenerId::new(ListenerId::HTTP3));
+}
+
+#[test]
+fn the_same_host_on_two_listeners_has_a_scope_on_each() {
+    let host = exact("shop.example.com");
+    let model = model(std::slice::from_ref(&host));
+    let other = ListenerId::new("other");
+    let second = TlsListener { id: &other, ..https(&model) };
+    let [one, two] = [https(&model), second].map(|listener| {
+        let update = Chains::default().update(listener, &Touched::default(), &Settings::default(), true);
+        let scope = scope_of(named(&update.set, &format!("{}/shop.example.com", listener.id)));
+        assert!(update.set.iter().any(|one| **one.name() == *listener.id.as_str()), "the listener");
+        (scope.name, scope.key.unwrap().fragments)
+    });
+    assert!(one.0 != two.0 && one.1 != two.1, "{one:?} {two:?}");
 }
 
 /// Numbers that look random, the same ones each time.
@@ -204,7 +233,7 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
     ];
     for seed in 0..60 {
         let mut numbers = Numbers(seed);
-        let (mut model, mut chains, mut world) = (Model::default(), Chains::default(), World::new());
+        let (mut model, mut chains, mut world) = (empty(), Chains::default(), World::new());
         let mut settings = Settings::default();
         for _ in 0..20 {
             let mut touched = Touched::default();
@@ -213,7 +242,7 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
                 let mut presented = tls(["shop/one", "shop/other"][numbers.below(2)]);
                 match numbers.below(6) {
                     0 | 1 => {
-                        model.https.remove(&host);
+                        model.https_mut().remove(&host);
                     }
                     2 => presented.minimum = TlsVersion::V1_3,
                     3 => presented.maximum = TlsVersion::V1_2,
@@ -223,18 +252,19 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
                             vec![model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })]
                     }
                 }
-                if model.https.contains_key(&host) || numbers.below(2) == 0 {
-                    model.https.insert(host.clone(), presented);
+                if model.https().contains_key(&host) || numbers.below(2) == 0 {
+                    model.https_mut().insert(host.clone(), presented);
                 }
-                touched.https.insert(host);
+                touched.insert_host(ListenerId::HTTPS, host);
             }
             let everything = numbers.below(8) == 0;
             if everything {
                 settings.http.http3.enabled = !settings.http.http3.enabled;
+                with_http3(&mut model, settings.http.http3.enabled);
             }
-            apply(&mut world, chains.update(&model, &touched, &settings, everything));
+            apply(&mut world, chains.update(https(&model), &touched, &settings, everything));
             let mut anew = World::new();
-            apply(&mut anew, Chains::default().update(&model, &Touched::default(), &settings, true));
+            apply(&mut anew, Chains::default().update(https(&model), &Touched::default(), &settings, true));
             assert_eq!(world, anew, "seed {seed}");
         }
     }

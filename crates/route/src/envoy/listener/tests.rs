@@ -6,21 +6,30 @@ use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use prost::Message;
 
 use super::*;
-use crate::model::{SecretName, TlsVersion, VirtualHost};
+use crate::model::{SecretName, TlsHost, TlsVersion};
+use crate::testing::model::{Shared as _, with_hosts};
 
 fn tls_host(minimum: TlsVersion) -> TlsHost {
     TlsHost {
         secret: SecretName("shop/cert".into()),
         minimum,
         maximum: TlsVersion::V1_3,
-        virtual_host: VirtualHost::default(),
+        virtual_host: Default::default(),
         origins: vec![],
     }
 }
 
 fn model(hosts: &[Host]) -> Model {
     let https = hosts.iter().map(|host| (host.clone(), tls_host(TlsVersion::V1_2))).collect();
-    Model { https, ..Model::default() }
+    with_hosts(BTreeMap::new(), https)
+}
+
+fn at(model: &Model) -> TlsListener<'_> {
+    TlsListener::of(model, ListenerId::HTTPS).unwrap()
+}
+
+fn plain(settings: &Settings) -> listener_v3::Listener {
+    http(&ListenerId::new(ListenerId::HTTP), &settings.listeners.http, RouteDiscovery::ByHost, settings)
 }
 
 fn context(chain: &listener_v3::FilterChain) -> tls_v3::CommonTlsContext {
@@ -41,18 +50,21 @@ fn socket(listener: &listener_v3::Listener) -> core_v3::SocketAddress {
 
 #[test]
 fn one_socket_takes_both_families_unless_told_otherwise() {
-    let both = socket(&http(&Settings::default()));
+    let both = socket(&plain(&Settings::default()));
     assert_eq!((both.address.as_str(), both.ipv4_compat), ("::", true));
     let mut settings = Settings::default();
     settings.listeners.ipv6 = false;
-    let ipv4 = socket(&http(&settings));
+    let ipv4 = socket(&plain(&settings));
     assert_eq!((ipv4.address.as_str(), ipv4.ipv4_compat), ("0.0.0.0", false));
 }
 
 #[test]
 fn there_is_a_tls_listener_only_with_a_tls_host() {
     let names = |hosts: &[Host]| {
-        tls_listeners(&model(hosts), &Settings::default()).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        tls_listeners(&at(&model(hosts)), &Settings::default())
+            .into_iter()
+            .map(|(id, _)| id.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(&[]), [] as [&str; 0]);
     assert_eq!(names(&[Host::Any]), ["https"]);
@@ -106,7 +118,7 @@ fn server_names_lead_to_chains_and_the_rest_to_the_default_one() {
         Host::Wildcard("deep.example.com".into()),
         Host::Any,
     ];
-    let listener = https(&model(&hosts), &Settings::default());
+    let listener = https(&at(&model(&hosts)), &Settings::default());
     assert_eq!(chain_names(&listener), ["https/shop/cert", "https/*.deep.example.com", "https/*.example.com"]);
     assert!(listener.filter_chains.iter().all(|chain| chain.filter_chain_match.is_none()));
     let expected = [
@@ -118,26 +130,26 @@ fn server_names_lead_to_chains_and_the_rest_to_the_default_one() {
     let expected = expected.map(|(name, chain)| (name.to_owned(), chain.to_owned()));
     assert_eq!(choices(listener.filter_chain_matcher.as_ref().unwrap()), expected);
     assert_eq!(listener.default_filter_chain.unwrap().name, "https/*");
-    let wildcards = https(&model(&hosts[2..4]), &Settings::default());
+    let wildcards = https(&at(&model(&hosts[2..4])), &Settings::default());
     assert_eq!(choices(&wildcards.filter_chain_matcher.unwrap()), expected[2..]);
     assert!(wildcards.default_filter_chain.is_none());
-    let rest = https(&model(&hosts[4..]), &Settings::default());
+    let rest = https(&at(&model(&hosts[4..])), &Settings::default());
     assert!(rest.filter_chain_matcher.is_none() && rest.filter_chains.is_empty());
 }
 
 #[test]
 fn a_host_that_joins_leaves_the_chains_as_they_are() {
     let mut hosts = model(&[Host::Exact("a.test".into()), Host::Wildcard("test".into())]);
-    let before = https(&hosts, &Settings::default());
-    hosts.https.insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_2));
-    let joined = https(&hosts, &Settings::default());
+    let before = https(&at(&hosts), &Settings::default());
+    hosts.https_mut().insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_2));
+    let joined = https(&at(&hosts), &Settings::default());
     assert_eq!(joined.filter_chains, before.filter_chains);
     assert_ne!(joined.filter_chain_matcher, before.filter_chain_matcher);
     let without = |listener| listener_v3::Listener { filter_chain_matcher: None, ..listener };
     assert_eq!(without(joined), without(before));
     // Other versions of TLS are another chain.
-    hosts.https.insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_3));
-    let apart = https(&hosts, &Settings::default());
+    hosts.https_mut().insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_3));
+    let apart = https(&at(&hosts), &Settings::default());
     assert_eq!(chain_names(&apart), ["https/shop/cert", "https/shop/cert/1.3", "https/*.test"]);
 }
 
@@ -146,16 +158,17 @@ fn a_host_without_tls_1_3_is_not_served_over_quic() {
     let mut settings = Settings::default();
     settings.http.http3.enabled = true;
     let mut hosts = model(&[Host::Exact("a.test".into()), Host::Exact("b.test".into())]);
-    hosts.https.get_mut(&Host::Exact("b.test".into())).unwrap().maximum = TlsVersion::V1_2;
-    let listener = http3(&hosts, &settings).unwrap();
+    hosts.https_mut().get_mut(&Host::Exact("b.test".into())).unwrap().maximum = TlsVersion::V1_2;
+    hosts.tls_mut(ListenerId::HTTPS).unwrap().http3 = Some(ListenerId::new(ListenerId::HTTP3));
+    let (_, listener) = http3(&at(&hosts), &settings).unwrap();
     assert_eq!(chain_names(&listener), ["https/shop/cert"]);
     assert_eq!(choices(&listener.filter_chain_matcher.unwrap()).len(), 1);
-    assert_eq!(chain_names(&https(&hosts, &settings)).len(), 2);
+    assert_eq!(chain_names(&https(&at(&hosts), &settings)).len(), 2);
 }
 
 #[test]
 fn a_chain_gets_its_key_pair_by_sds_and_speaks_http2() {
-    let listener = https(&model(&[Host::Any]), &Settings::default());
+    let listener = https(&at(&model(&[Host::Any])), &Settings::default());
     let context = context(&listener.default_filter_chain.unwrap());
     assert_eq!(context.tls_certificate_sds_secret_configs[0].name, "shop/cert");
     assert_eq!(context.alpn_protocols, ["h2", "http/1.1"]);
@@ -165,8 +178,8 @@ fn a_chain_gets_its_key_pair_by_sds_and_speaks_http2() {
 #[test]
 fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
     let mut hosts = model(&[Host::Exact("a.test".into())]);
-    hosts.https.values_mut().for_each(|host| host.minimum = TlsVersion::V1_3);
-    let listener = https(&hosts, &Settings::default());
+    hosts.https_mut().values_mut().for_each(|host| host.minimum = TlsVersion::V1_3);
+    let listener = https(&at(&hosts), &Settings::default());
     assert!(context(&listener.filter_chains[0]).tls_params.unwrap().cipher_suites.is_empty());
 }
 

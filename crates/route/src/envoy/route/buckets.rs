@@ -1,4 +1,4 @@
-//! The routes of the plain-text listener in a fixed number of route configurations, for very large sites: Envoy takes up
+//! The routes of a listener for plain HTTP in a fixed number of route configurations, for very large sites: Envoy takes up
 //! a change of one of them, and not of all virtual hosts there are.
 //!
 //! Envoy finds the right one by a key that it computes from the host, by a CEL expression, before routes are looked for
@@ -14,7 +14,7 @@ use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::VirtualHosts;
 use crate::envoy::names;
-use crate::model::{Host, VirtualHost};
+use crate::model::{Host, ListenerId, VirtualHost};
 use crate::settings::Settings;
 
 /// For each bit of a bucket's number, the letters and digits whose count in a host makes it: 0 if it is even.
@@ -35,12 +35,12 @@ fn bucket(host: &str) -> usize {
 }
 
 /// The key of a request's scope, in Envoy's format.
-pub fn key() -> String {
+pub fn key(listener: &ListenerId) -> String {
     let bits = SETS.iter().enumerate().map(|(bit, set)| {
         let (odd, even) = (class(|byte| set.as_bytes().contains(&byte)), class(|byte| !set.as_bytes().contains(&byte)));
         format!("(request.host.matches('^({even}|{odd}{even}*{odd})*(:|$)')?0:{})", 1 << bit)
     });
-    names::bucket(format_args!("%CEL({})%", bits.collect::<Vec<_>>().join("+")))
+    names::bucket(listener, format_args!("%CEL({})%", bits.collect::<Vec<_>>().join("+")))
 }
 
 /// A class of the characters of a host, of which `has` knows the lower-case ones, in few ranges.
@@ -61,20 +61,21 @@ fn class(has: impl Fn(u8) -> bool) -> String {
 /// The buckets and what is in them, kept so that a change costs one bucket; one of a wildcard host costs all.
 #[derive(Debug)]
 pub struct Buckets {
+    listener: ListenerId,
     exact: Vec<VirtualHosts>,
     /// Wildcard hosts and the default one.
     everywhere: VirtualHosts,
     given: bool,
 }
 
-impl Default for Buckets {
-    fn default() -> Self {
-        let exact = (0..COUNT).map(|_| VirtualHosts::default()).collect();
-        Self { exact, everywhere: VirtualHosts::default(), given: false }
-    }
-}
-
 impl Buckets {
+    /// Empty buckets of a listener.
+    pub fn new(listener: &ListenerId) -> Self {
+        let hosts = || VirtualHosts::new(listener);
+        let exact = (0..COUNT).map(|_| hosts()).collect();
+        Self { listener: listener.clone(), exact, everywhere: hosts(), given: false }
+    }
+
     /// Takes in what `hosts` now says of the `touched` ones. Which scopes and route configurations have changed by that.
     pub fn update<'a>(
         &mut self,
@@ -107,20 +108,20 @@ impl Buckets {
         }
         let mut update = Update::default();
         if first {
-            update.set.extend((0..COUNT).map(|number| Arc::new(scope(number))));
+            update.set.extend((0..COUNT).map(|number| Arc::new(scope(&self.listener, number))));
         }
         update.set.extend(stale.into_iter().map(|number| Arc::new(self.routes(number, settings))));
         update
     }
 
     /// What it takes to have none of them any more.
-    pub fn removal() -> impl Iterator<Item = Key> {
+    pub fn removal(&self) -> impl Iterator<Item = Key> {
         let kinds = [ResourceType::SCOPED_ROUTES, ResourceType::ROUTES];
-        (0..COUNT).flat_map(move |number| kinds.map(|kind| (kind, names::bucket(number).into())))
+        (0..COUNT).flat_map(move |number| kinds.map(|kind| (kind, names::bucket(&self.listener, number).into())))
     }
 
     fn routes(&self, number: usize, settings: &Settings) -> Resource {
-        let routes = super::route_configuration(&names::bucket(number), vec![]);
+        let routes = super::route_configuration(&names::bucket(&self.listener, number), vec![]);
         let mut routes = super::with_settings(routes, settings);
         // The key goes no further than Envoy.
         routes.request_headers_to_remove.insert(0, names::BUCKET.to_owned());
@@ -128,8 +129,8 @@ impl Buckets {
     }
 }
 
-fn scope(number: usize) -> Resource {
-    let name = names::bucket(number);
+fn scope(listener: &ListenerId, number: usize) -> Resource {
+    let name = names::bucket(listener, number);
     let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(name.clone())) };
     let scope = route_v3::ScopedRouteConfiguration {
         name: name.clone(),

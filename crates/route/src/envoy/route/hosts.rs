@@ -1,4 +1,4 @@
-//! The virtual hosts of the plain-text listener: hosts with equal routes are one, with several domains.
+//! The virtual hosts of a listener for plain HTTP: hosts with equal routes are one, with several domains.
 //!
 //! Envoy's cost of a change is by virtual host and route, hardly by domain.
 
@@ -14,7 +14,7 @@ use prost::Message;
 use super::Marks;
 use super::groups::{Group, Renamed};
 use crate::envoy::names;
-use crate::model::{Host, VirtualHost};
+use crate::model::{Host, ListenerId, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -40,8 +40,9 @@ impl Table {
 
 /// All virtual hosts, kept so that a change costs what it changes. What they are depends on the hosts alone, not on
 /// what they were before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct VirtualHosts {
+    listener: ListenerId,
     tables: BTreeMap<Host, Table>,
     groups: HashMap<Table, Group>,
     /// By the first of their domains, after which they are called.
@@ -49,6 +50,11 @@ pub struct VirtualHosts {
 }
 
 impl VirtualHosts {
+    /// No virtual hosts of a listener yet.
+    pub fn new(listener: &ListenerId) -> Self {
+        Self { listener: listener.clone(), tables: BTreeMap::new(), groups: HashMap::new(), made: BTreeMap::new() }
+    }
+
     /// Takes in what `hosts` now says of the `touched` ones. Which virtual hosts have changed by that, and which went.
     /// Once [`Host::Any`] has been touched there always is one for it.
     ///
@@ -73,8 +79,9 @@ impl VirtualHosts {
             }
         }
         let parts: Vec<_> = parts.into_iter().collect();
-        let made =
-            parallel::map(&parts, |(first, (table, members))| Arc::new(virtual_host(first, members, table, hosts)));
+        let made = parallel::map(&parts, |(first, (table, members))| {
+            Arc::new(virtual_host(&self.listener, first, members, table, hosts))
+        });
         let named: BTreeSet<Host> = parts.into_iter().map(|(first, _)| first.clone()).collect();
         let mut update = Update::setting(made);
         self.made.extend(named.iter().cloned().zip(update.set.iter().cloned()));
@@ -129,8 +136,14 @@ impl VirtualHosts {
 
 /// The resource of the virtual host with the domains `members`. Envoy removes it by the name in the message, which
 /// therefore is the resource's.
-fn virtual_host(first: &Host, members: &[Host], table: &Table, hosts: &BTreeMap<Host, VirtualHost>) -> Resource {
-    let name = names::virtual_host(first);
+fn virtual_host(
+    listener: &ListenerId,
+    first: &Host,
+    members: &[Host],
+    table: &Table,
+    hosts: &BTreeMap<Host, VirtualHost>,
+) -> Resource {
+    let name = names::virtual_host(listener, first);
     let domains = members.iter().map(Host::to_string).collect();
     let head = route_v3::VirtualHost { name: name.clone(), domains, ..Default::default() };
     let mut message = head.encode_to_vec();

@@ -145,7 +145,7 @@ fn redirects_of_all_hosts_are_the_same() {
     };
     let of = |name| VirtualHost { routes: vec![redirect(name)] };
     let hosts = [(exact("a.example.com"), of("a")), (exact("b.example.com"), of("b"))];
-    let resource = http_routes(&hosts.into(), &Settings::default());
+    let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.into(), &Settings::default());
     let first = configuration(&resource).virtual_hosts.remove(0);
     assert_eq!(first.domains, ["a.example.com", "b.example.com"]);
     assert_eq!(resource.origins().len(), 2);
@@ -174,12 +174,15 @@ fn plain_text_has_every_host_and_404_for_the_rest() {
         (exact("shop.example.com"), VirtualHost::default()),
         (wildcard(), VirtualHost { routes: vec![failing.clone(), failing] }),
     ];
-    let resource = http_routes(&hosts.clone().into(), &Settings::default());
+    let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");
     assert_eq!(domains(&resource), ["shop.example.com", "*.example.com", "*"]);
     assert!(configuration(&resource).ignore_port_in_host_matching);
-    let with_any =
-        http_routes(&hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(), &Settings::default());
+    let with_any = http_routes(
+        &ListenerId::new(ListenerId::HTTP),
+        &hosts.into_iter().chain([(Host::Any, VirtualHost::default())]).collect(),
+        &Settings::default(),
+    );
     assert_eq!(domains(&with_any), ["shop.example.com", "*", "*.example.com"]);
     assert!(configuration(&with_any).virtual_hosts[0].routes.is_empty(), "equal routes, one virtual host");
 }

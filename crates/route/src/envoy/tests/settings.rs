@@ -11,8 +11,10 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use prost::Message as _;
 
 use super::*;
+use crate::model::Bind;
 use crate::model::TlsVersion;
 use crate::settings::*;
+use crate::testing::model::model_with;
 
 /// A setting away from its default, and what changes by it: a listener by name, `routes`, `clusters`, `runtime`.
 struct Case {
@@ -30,8 +32,8 @@ const fn case(name: &'static str, touches: &'static [&'static str], set: fn(&mut
 
 const CASES: &[Case] = &[
     case("addresses", &["http", "stats"], |s| {
-        s.listeners.http = Listener { address: Some(Ipv4Addr::LOCALHOST.into()), port: 81 };
-        s.listeners.stats = Listener { address: Some("::1".parse().unwrap()), port: 82 };
+        s.listeners.http = Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 81 };
+        s.listeners.stats = Bind { address: Some("::1".parse().unwrap()), port: 82 };
     }),
     case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
     case("the admin interface", &["admin"], |s| s.listeners.admin.port = 85),
@@ -217,9 +219,8 @@ fn place(resource: &Resource) -> String {
 
 #[test]
 fn a_setting_touches_nothing_but_what_depends_on_it() {
-    let model = model();
     let versions = |settings: &Settings| -> BTreeSet<(String, String, u64)> {
-        let resources = build(&model, settings);
+        let resources = build(&model_with(settings), settings);
         resources.iter().map(|one| (place(one), one.name().to_string(), one.version().0)).collect()
     };
     let default = versions(&Settings::default());
@@ -234,7 +235,7 @@ fn a_setting_touches_nothing_but_what_depends_on_it() {
 fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
     let rename = |resource: &Resource| format!("{name}/{}", resource.name());
     let services = services::clusters(settings).map(|(name, _)| name);
-    build(&model(), settings)
+    build(&model_with(settings), settings)
         .iter()
         .filter_map(|resource| match resource.kind() {
             ResourceType::CLUSTER if !services.contains(&&**resource.name()) => {

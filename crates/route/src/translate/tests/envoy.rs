@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::config::bootstrap::v3 as bootstrap_v3;
 use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
+use crate::model::{Action, Host, ListenerId, PathMatch, Route, VirtualHost};
 use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 use crate::translate::path;
@@ -116,7 +116,11 @@ fn a_real_envoy_takes_what_the_checks_take() {
         origin: ObjectRef::new("Ingress", "shop", "i"),
     };
     let host = VirtualHost { routes: paths.into_iter().map(route).collect() };
-    let routes = crate::envoy::route::http_routes(&BTreeMap::from([(Host::Any, host)]), &Settings::default());
+    let routes = crate::envoy::route::http_routes(
+        &ListenerId::new(ListenerId::HTTP),
+        &BTreeMap::from([(Host::Any, host)]),
+        &Settings::default(),
+    );
     let mut bootstrap = standalone(&[routes], &Settings::default());
     // As `lockgate bootstrap` sets it: else Envoy refuses programs of more than 100 instructions.
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };

@@ -6,6 +6,7 @@ use proptest::sample::select;
 use crate::model::{Action, Discovery, Host, Model, VirtualHost};
 use crate::objects::{AddressType, Object};
 use crate::settings::{ExternalNames, NamespaceOwnership, Settings, Tls};
+use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{path, translate};
 
@@ -135,7 +136,7 @@ pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
 /// What holds of every model.
 fn check(model: &Model) {
     let hosts: Vec<&VirtualHost> =
-        model.http.values().chain(model.https.values().map(|host| &host.virtual_host)).collect();
+        model.http().values().chain(model.https().values().map(|host| &host.virtual_host)).collect();
     for host in &hosts {
         assert!(!host.routes.is_empty());
         // Routes of several namespaces have an order of their own.
@@ -156,26 +157,26 @@ fn check(model: &Model) {
         assert_eq!(model.endpoints.contains_key(name), cluster.discovery == Discovery::Eds);
     }
     assert!(model.endpoints.keys().all(|name| model.clusters.contains_key(name)));
-    for host in model.https.values() {
+    for host in model.https().values() {
         assert!(model.secrets.contains_key(&host.secret), "{:?}", host.secret);
         assert!(host.minimum <= host.maximum);
         assert!(!host.origins.is_empty());
     }
-    for host in &model.refused {
-        assert!(matches!(host, Host::Exact(_)) && !model.https.contains_key(host), "{host}");
+    for host in model.refused() {
+        assert!(matches!(host, Host::Exact(_)) && !model.https().contains_key(host), "{host}");
     }
-    assert!(model.secrets.keys().all(|name| model.https.values().any(|host| host.secret == *name)));
+    assert!(model.secrets.keys().all(|name| model.https().values().any(|host| host.secret == *name)));
 }
 
 /// What holds of every model of hosts that belong to one namespace each.
 fn check_owners(model: &Model) {
-    let tls = model.https.iter().map(|(host, tls)| (host, &tls.virtual_host));
-    for (host, content) in model.http.iter().chain(tls).filter(|(host, _)| matches!(host, Host::Exact(_))) {
+    let tls = model.https().iter().map(|(host, tls)| (host, &tls.virtual_host));
+    for (host, content) in model.http().iter().chain(tls).filter(|(host, _)| matches!(host, Host::Exact(_))) {
         let first = &content.routes[0].origin.namespace;
         assert!(content.routes.iter().all(|route| route.origin.namespace == *first), "{host}: {:?}", content.routes);
-        let Some(tls) = model.https.get(host).filter(|_| model.http.contains_key(host)) else { continue };
+        let Some(tls) = model.https().get(host).filter(|_| model.http().contains_key(host)) else { continue };
         let namespace = tls.secret.0.split('/').next().unwrap();
-        let of_default = model.https.get(&Host::Any).is_some_and(|any| any.secret == tls.secret);
+        let of_default = model.https().get(&Host::Any).is_some_and(|any| any.secret == tls.secret);
         assert!(of_default || namespace == &**first, "{host}: {}", tls.secret);
     }
 }

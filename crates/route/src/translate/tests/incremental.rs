@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
-use crate::model::{Model, Touched};
+use crate::model::{ListenerId, Model, Touched};
 use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::{ExternalNames, Settings, Tls};
+use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Input, Translator, translate};
 
@@ -140,9 +141,13 @@ fn differing<K: Ord + Clone, V: PartialEq>(
 }
 
 fn difference(before: &Model, now: &Model) -> Touched {
+    let http = differing(before.http(), now.http());
+    let https = &differing(before.https(), now.https()) | &(before.refused() ^ now.refused());
+    let hosts =
+        [(ListenerId::HTTP, http), (ListenerId::HTTPS, https)].into_iter().filter(|(_, hosts)| !hosts.is_empty());
     Touched {
-        http: differing(&before.http, &now.http),
-        https: &differing(&before.https, &now.https) | &(&before.refused ^ &now.refused),
+        listeners: BTreeSet::new(),
+        hosts: hosts.map(|(id, hosts)| (ListenerId::new(id), hosts)).collect(),
         clusters: differing(&before.clusters, &now.clusters),
         endpoints: differing(&before.endpoints, &now.endpoints),
         secrets: differing(&before.secrets, &now.secrets),
@@ -189,7 +194,7 @@ fn a_class_concerns_its_members_alone() {
         take(step, &mut objects, &mut settings, &mut changed);
         let update = translator.update(&objects, &settings, &std::mem::take(&mut changed));
         assert!(update.sources.iter().eq(&members), "{:?}", update.sources);
-        assert_eq!(update.touched.http.len(), 2, "{:?}", update.touched);
+        assert_eq!(update.touched.hosts_of(ListenerId::HTTP).len(), 2, "{:?}", update.touched);
         assert_eq!(translator.model(), &translate(&objects, &settings).model);
     }
 }

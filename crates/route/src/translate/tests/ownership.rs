@@ -1,8 +1,9 @@
 //! Whose host, whose paths, whose certificate: every row of the table in docs/security.md, section "Host ownership".
 
-use crate::model::Host;
+use crate::model::{Host, ListenerId};
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
+use crate::testing::model::Shared as _;
 use crate::testing::objects::{routes as routes_of, *};
 use crate::translate::{ChangedInputs, Input, Translator};
 
@@ -66,7 +67,7 @@ fn a_wildcard_owns_the_names_below_it_but_for_older_ones() {
         .with(attacker().host("login.x.com").path("Prefix", "/", "a:80").host("a.b.x.com").path("Prefix", "/", "a:80"))
         .with(ingress("team/old").created(1).host("old.x.com").path("Prefix", "/", "a:80"));
     let model = world.model();
-    assert!(!model.http.contains_key(&Host::Exact("login.x.com".into())));
+    assert!(!model.http().contains_key(&Host::Exact("login.x.com".into())));
     assert_eq!(world.http("old.x.com"), ["/* team/a/http"]);
     // A wildcard stands for one label.
     assert_eq!(world.http("a.b.x.com"), ["/* evil/a/http"]);
@@ -344,7 +345,7 @@ fn a_wildcard_certificate_does_not_serve_the_hosts_of_other_namespaces() {
     };
     assert_eq!(world(false).chains(), ["shop.victim.com shop/wild", "*.victim.com shop/wild"]);
     assert_eq!(
-        world(false).model().refused.into_iter().map(|host| host.to_string()).collect::<Vec<_>>(),
+        world(false).model().refused().iter().map(|host| host.to_string()).collect::<Vec<_>>(),
         ["login.victim.com"]
     );
     assert!(world(false).problems()[0].ends_with("; no TLS for \"login.victim.com\""));
@@ -352,7 +353,7 @@ fn a_wildcard_certificate_does_not_serve_the_hosts_of_other_namespaces() {
         world(true).chains(),
         ["login.victim.com shop/default", "shop.victim.com shop/wild", "*.victim.com shop/wild", "* shop/default"]
     );
-    assert!(world(true).model().refused.is_empty());
+    assert!(world(true).model().refused().is_empty());
 }
 
 #[test]
@@ -384,10 +385,10 @@ fn a_host_goes_to_the_next_oldest_at_once() {
         let mut changed = ChangedInputs::default();
         changed.insert(Input::new(Kind::INGRESS, key));
         let update = translator.update(&objects, &settings, &changed);
-        let hosts = translator.model().http.iter();
+        let hosts = translator.model().http().iter();
         let served: Vec<String> =
             hosts.map(|(host, routes)| format!("{host} {}", routes_of(routes).join(" "))).collect();
-        (served, update.touched.http.len())
+        (served, update.touched.hosts_of(ListenerId::HTTP).len())
     };
     let rule = |name: &str, created, host: &str| ingress(name).created(created).host(host).path("Prefix", "/", "a:80");
     assert_eq!(apply(Ok(rule("evil/i", 9, "a.x.com"))), (vec!["a.x.com /* evil/a/http".to_owned()], 1));

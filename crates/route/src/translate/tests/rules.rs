@@ -1,5 +1,6 @@
 //! Rules, hosts, conflicts, default backends, classes.
 
+use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 
 #[test]
@@ -154,7 +155,7 @@ fn a_root_prefix_leaves_nothing_for_the_default_backend() {
 
 #[test]
 fn nothing_gives_nothing() {
-    assert_eq!(world().model(), Default::default());
+    assert_eq!(world().model(), crate::testing::model::empty());
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn classes() {
         }
         let world = world.with(ingress.host("x.com").path("Prefix", "/", "a:80"));
         assert_eq!(world.problems(), [""; 0]);
-        !world.model().http.is_empty()
+        !world.model().http().is_empty()
     };
     let i = || ingress("i");
     assert!(served(i(), None, false, &[]));
@@ -241,7 +242,7 @@ fn annotations_set_timeouts_and_retries() {
         let mut world = world().with(builder.host("x.com").path("Prefix", "/", "a:80"));
         world.settings.timeouts.response = Some(Duration::from_secs(15));
         let model = world.model();
-        match &model.http.values().next().unwrap().routes[0].action {
+        match &model.http().values().next().unwrap().routes[0].action {
             Action::Forward(forward) => forward.clone(),
             other => panic!("{other:?}"),
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::{Cluster, Host, TlsVersion};
 use crate::objects::Object;
+use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 
 /// An Ingress with a rule for `host`, `/` to `a`.
@@ -134,7 +135,7 @@ fn of_two_secrets_the_oldest_usable_holds() {
          that takes precedence; Secret \"shop/two\" not used for \"x.com\""
     );
     let model = world.model();
-    let origins: Vec<_> = model.https.values().next().unwrap().origins.iter().map(|o| &*o.name).collect::<Vec<_>>();
+    let origins: Vec<_> = model.https().values().next().unwrap().origins.iter().map(|o| &*o.name).collect::<Vec<_>>();
     assert_eq!(origins, ["gone", "old", "young"]);
 }
 
@@ -179,7 +180,7 @@ fn the_default_chain_serves_what_all_hosts_get() {
 fn the_default_chain_without_rules_answers_404() {
     let world = world().with(secret("default", &["q.com"])).default_secret("default");
     assert_eq!(world.https(""), ["/* 404"]);
-    assert!(world.model().http.is_empty());
+    assert!(world.model().http().is_empty());
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn tls_versions() {
             builder.annotation(&format!("projectcontour.io/tls-{key}-protocol-version"), value)
         });
         let world = world().with(secret("cert", &["x.com"])).with(builder);
-        let tls = world.model().https.remove(&Host::Exact("x.com".into())).unwrap();
+        let tls = world.model().https_mut().remove(&Host::Exact("x.com".into())).unwrap();
         (tls.minimum, tls.maximum, world.problems().len())
     };
     use TlsVersion::{V1_2, V1_3};

@@ -7,7 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 use super::clusters::led_to;
 use super::ownership::{Claim, Standing};
 use super::{Translator, set};
-use crate::model::{Host, TlsHost, Touched, VirtualHost};
+use crate::model::{Host, ListenerId, TlsHost, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
@@ -55,29 +55,45 @@ impl Translator {
             (site.problems, site.missed, site.chain, site.claim) = (problems, missed, chain, claim);
             self.sites.set_in_rules(host, in_rules);
         }
+        self.exchange_plain(host, http, touched);
+        self.exchange_tls(host, https, refused, touched);
+    }
+
+    /// Replaces the plain-text virtual host of `host`.
+    fn exchange_plain(&mut self, host: &Host, now: Option<VirtualHost>, touched: &mut Touched) {
+        let before = self.model.plain(ListenerId::HTTP).and_then(|plain| plain.hosts.get(host));
+        if before == now.as_ref() {
+            return;
+        }
+        self.clusters.lead(&led_to(before), &led_to(now.as_ref()));
+        self.served.replace(before, now.as_ref());
+        if let Some(plain) = self.model.plain_mut(ListenerId::HTTP) {
+            set(&mut plain.hosts, host, now);
+        }
+        touched.insert_host(ListenerId::HTTP, host.clone());
+    }
+
+    /// Replaces what `host` is served with behind TLS. `refused`: whether its connections are closed.
+    fn exchange_tls(&mut self, host: &Host, now: Option<TlsHost>, refused: bool, touched: &mut Touched) {
+        let Some(tls) = self.model.tls_mut(ListenerId::HTTPS) else { return };
         let changed = match refused {
-            true => self.model.refused.insert(host.clone()),
-            false => self.model.refused.remove(host),
+            true => tls.refused.insert(host.clone()),
+            false => tls.refused.remove(host),
         };
         if changed {
-            touched.https.insert(host.clone());
+            touched.insert_host(ListenerId::HTTPS, host.clone());
         }
-        if self.model.http.get(host) != http.as_ref() {
-            self.clusters.lead(&led_to(self.model.http.get(host)), &led_to(http.as_ref()));
-            self.served.replace(self.model.http.get(host), http.as_ref());
-            set(&mut self.model.http, host, http);
-            touched.http.insert(host.clone());
+        let before = tls.hosts.get(host);
+        if before == now.as_ref() {
+            return;
         }
-        if self.model.https.get(host) != https.as_ref() {
-            let before = self.model.https.get(host);
-            let routes = [before, https.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
-            self.clusters.lead(&led_to(routes[0]), &led_to(routes[1]));
-            self.served.replace(routes[0], routes[1]);
-            let secrets = (before.map(|tls| tls.secret.clone()), https.as_ref().map(|tls| tls.secret.clone()));
-            self.use_secret(secrets.0, secrets.1, touched);
-            set(&mut self.model.https, host, https);
-            touched.https.insert(host.clone());
-        }
+        let routes = [before, now.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
+        self.clusters.lead(&led_to(routes[0]), &led_to(routes[1]));
+        self.served.replace(routes[0], routes[1]);
+        let secrets = (before.map(|tls| tls.secret.clone()), now.as_ref().map(|tls| tls.secret.clone()));
+        set(&mut tls.hosts, host, now);
+        touched.insert_host(ListenerId::HTTPS, host.clone());
+        self.use_secret(secrets.0, secrets.1, touched);
     }
 
     /// What is to be of a host.

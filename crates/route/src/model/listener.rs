@@ -1,0 +1,148 @@
+//! Listeners: where clients connect, and what is served there.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::{ClusterName, Host, TlsHost, VirtualHost, WeightedCluster};
+
+/// The name of a listener, unique in a model and in an Envoy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(Arc<str>);
+
+impl ListenerId {
+    /// The listener for plain HTTP that all Ingresses share.
+    pub const HTTP: &str = "http";
+    /// The listener for HTTP over TLS that all Ingresses share.
+    pub const HTTPS: &str = "https";
+    /// The listener for HTTP/3 that all Ingresses share.
+    pub const HTTP3: &str = "http3";
+
+    /// The listener of this name.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name, shared.
+    pub fn name(&self) -> &Arc<str> {
+        &self.0
+    }
+}
+
+impl Borrow<str> for ListenerId {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ListenerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A listener: an address, and the traffic that is accepted there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listener {
+    /// Where it listens.
+    pub bind: Bind,
+    /// What it accepts, and where that goes.
+    pub traffic: Traffic,
+}
+
+/// The address of a listener.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bind {
+    /// The address; `None` is every address.
+    pub address: Option<IpAddr>,
+    /// The port.
+    pub port: u16,
+}
+
+/// What a listener accepts, and where that goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Traffic {
+    /// HTTP in plain text.
+    Http(PlainHosts),
+    /// HTTP over TLS, and over QUIC.
+    Https(TlsHosts),
+    /// TLS connections, forwarded by server name (SNI) and not terminated.
+    TlsPassthrough(BTreeMap<Host, Connections>),
+    /// TCP connections.
+    Tcp(Connections),
+    /// UDP datagrams.
+    Udp(Datagrams),
+}
+
+/// The hosts of a listener for plain HTTP.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PlainHosts {
+    /// The hosts.
+    pub hosts: BTreeMap<Host, VirtualHost>,
+    /// How Envoys get the routes.
+    pub discovery: RouteDiscovery,
+}
+
+/// How Envoys get the routes of a listener for plain HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RouteDiscovery {
+    /// By VHDS if the client can take it, otherwise by RDS.
+    #[default]
+    ByHost,
+    /// By SRDS, in a fixed number of route configurations.
+    Buckets,
+}
+
+/// The hosts of a listener for HTTP over TLS. Without a host, the listener does not exist.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TlsHosts {
+    /// The hosts by server name (SNI). [`Host::Any`] takes clients without a known server name, and answers 404 if it has
+    /// no routes.
+    pub hosts: BTreeMap<Host, TlsHost>,
+    /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
+    /// take their connections.
+    pub refused: BTreeSet<Host>,
+    /// The listener that serves plain HTTP for the same users. The routes of [`Host::Any`] answer 404 for its hosts.
+    pub plain: Option<ListenerId>,
+    /// The listener for HTTP/3, on the same port.
+    pub http3: Option<ListenerId>,
+}
+
+/// Where connections are forwarded to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Connections {
+    /// At least one cluster, chosen by weight for each connection.
+    pub clusters: Vec<WeightedCluster>,
+    /// The object that asked for it.
+    pub origin: ObjectRef,
+}
+
+/// Where datagrams are forwarded to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Datagrams {
+    /// By name in [`Model::clusters`](super::Model::clusters).
+    pub cluster: ClusterName,
+    /// The object that asked for it.
+    pub origin: ObjectRef,
+}
+
+impl Listener {
+    /// A listener for plain HTTP without hosts.
+    pub fn http(bind: Bind, discovery: RouteDiscovery) -> Self {
+        Self { bind, traffic: Traffic::Http(PlainHosts { discovery, ..PlainHosts::default() }) }
+    }
+
+    /// A listener for HTTP over TLS without hosts.
+    pub fn https(bind: Bind, plain: Option<ListenerId>, http3: Option<ListenerId>) -> Self {
+        Self { bind, traffic: Traffic::Https(TlsHosts { plain, http3, ..TlsHosts::default() }) }
+    }
+}
