@@ -26,6 +26,15 @@ pub fn cluster(name: &str) -> Resource {
 
 /// The same with other content: a connect timeout of `seconds`.
 pub fn cluster_at(name: &str, seconds: i64) -> Resource {
+    cluster_with(name, "", seconds)
+}
+
+/// The cluster `name` with the endpoints of the cluster `of`.
+pub fn cluster_sharing(name: &str, of: &str) -> Resource {
+    cluster_with(name, of, 5)
+}
+
+fn cluster_with(name: &str, endpoints: &str, seconds: i64) -> Resource {
     let message = cluster_v3::Cluster {
         name: name.into(),
         cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(
@@ -33,7 +42,7 @@ pub fn cluster_at(name: &str, seconds: i64) -> Resource {
         )),
         eds_cluster_config: Some(cluster_v3::cluster::EdsClusterConfig {
             eds_config: Some(ads()),
-            ..Default::default()
+            service_name: endpoints.into(),
         }),
         connect_timeout: Some(envoy_types::pb::google::protobuf::Duration { seconds, nanos: 0 }),
         ..Default::default()

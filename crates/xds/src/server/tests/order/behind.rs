@@ -60,6 +60,15 @@ fn o4_endpoints_of_a_new_cluster_follow_it_before_they_are_asked_for() {
 }
 
 #[test]
+fn o4_a_new_cluster_warms_by_endpoints_that_the_client_has_for_another() {
+    for variant in VARIANTS {
+        let mut bench = settled_world(variant);
+        let sent = bench.set([cluster_sharing("b", "a")]);
+        assert_eq!(sent, either(variant, "CDS{a,b} EDS{a}", "CDS{b} EDS{a}"), "Envoy does not ask for them again");
+    }
+}
+
+#[test]
 fn o4_a_cluster_without_endpoints_warms_no_longer_than_an_answer_takes() {
     for variant in VARIANTS {
         let mut envoy = Envoy::start(settled_store(variant, world(["a"])));
