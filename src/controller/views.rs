@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use lockgate_route::envoy::api_listener;
 use lockgate_route::envoy::{Builder, Built, Forms};
-use lockgate_route::model::{ClusterName, Model, Touched};
+use lockgate_route::model::{Model, Touched};
 use lockgate_route::settings::{Discovery, Settings};
 use lockgate_xds::snapshot::{Changes, Key, Resource, ResourceType, Snapshot, Update};
 
@@ -197,8 +197,9 @@ impl Views {
         let update = match self.newest().filter(|_| self.grpc.stale && self.grpc.may(start)) {
             Some(primary) => {
                 let own = api_listener::resources(model, &previous.unwrap_or_default());
-                let common = [ResourceType::CLUSTER, ResourceType::ENDPOINTS].into_iter();
-                let common = common.flat_map(|kind| primary.all(kind)).filter(|one| is_shared(one, model));
+                let clusters = api_listener::shared_clusters(model);
+                let clusters = clusters.filter_map(|name| primary.get(ResourceType::CLUSTER, &name));
+                let common = clusters.chain(primary.all(ResourceType::ENDPOINTS));
                 let update = self.served.store(View::Grpc).difference_to(common.cloned().chain(own).collect());
                 self.grpc.made(begun, Instant::now());
                 update
@@ -229,18 +230,6 @@ const LED_TO: [ResourceType; 2] = [ResourceType::CLUSTER, ResourceType::ENDPOINT
 /// Whether something is touched that leads to clusters.
 fn leads_elsewhere(touched: &Touched) -> bool {
     touched.has_routes() || !touched.clusters.is_empty()
-}
-
-/// Whether gRPC clients have this resource just as Envoys do: clusters that gRPC takes, and every load assignment.
-fn is_shared(resource: &Resource, model: &Model) -> bool {
-    match resource.kind() {
-        ResourceType::ENDPOINTS => true,
-        ResourceType::CLUSTER => model
-            .clusters
-            .get(&ClusterName(resource.name().clone()))
-            .is_some_and(|cluster| api_listener::is_shared(cluster)),
-        _ => false,
-    }
 }
 
 /// `update`, and `more`.

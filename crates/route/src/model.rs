@@ -3,6 +3,8 @@
 //! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. Ordered collections only, so that equal models
 //! become equal bytes.
 
+mod cluster;
+mod ids;
 mod listener;
 mod touched;
 
@@ -14,6 +16,8 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
+pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
+pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, ServicePortId};
 pub use listener::{Bind, Connections, Datagrams, Listener, ListenerId, PlainHosts, RouteDiscovery, TlsHosts, Traffic};
 pub use touched::Touched;
 
@@ -22,12 +26,13 @@ pub use touched::Touched;
 pub struct Model {
     /// The listeners for clients, by name.
     pub listeners: BTreeMap<ListenerId, Listener>,
-    /// Clusters by name, each referenced by at least one route.
-    pub clusters: BTreeMap<ClusterName, Arc<Cluster>>,
-    /// Endpoints of every cluster with [`Discovery::Eds`], by that cluster's name; present even when empty.
-    pub endpoints: BTreeMap<ClusterName, Endpoints>,
-    /// Key pairs and authorities by name, each referenced by at least one [`TlsHost`] or [`Cluster`], or by `stats_tls`.
-    pub secrets: BTreeMap<SecretName, Secret>,
+    /// Clusters, each referenced by at least one route or listener.
+    pub clusters: BTreeMap<ClusterId, Arc<Cluster>>,
+    /// Endpoints of every Service port that a cluster with [`Discovery::Eds`] reaches; present even when empty. The
+    /// clusters of a port share them.
+    pub endpoints: BTreeMap<ServicePortId, Endpoints>,
+    /// Key pairs and authorities, each referenced by at least one [`TlsHost`] or [`Cluster`], or by `stats_tls`.
+    pub secrets: BTreeMap<SecretId, Secret>,
     /// How Envoy's statistics are served by TLS.
     pub stats_tls: Option<StatsTls>,
 }
@@ -98,8 +103,8 @@ pub struct VirtualHost {
 /// A server name behind TLS: its key pair, its TLS settings, its routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsHost {
-    /// The key pair presented, by name in [`Model::secrets`].
-    pub secret: SecretName,
+    /// The key pair presented, by identity in [`Model::secrets`].
+    pub secret: SecretId,
     /// Lowest TLS version accepted.
     pub minimum: TlsVersion,
     /// Highest TLS version accepted.
@@ -186,8 +191,8 @@ pub struct Forward {
 /// A cluster and its share of the requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightedCluster {
-    /// By name in [`Model::clusters`].
-    pub cluster: ClusterName,
+    /// By identity in [`Model::clusters`].
+    pub cluster: ClusterId,
     /// Share relative to the other weights; all 0 is never built.
     pub weight: u32,
 }
@@ -203,95 +208,7 @@ pub struct Retry {
     pub per_try_timeout: Option<Duration>,
 }
 
-/// Name of a cluster: `<namespace>/<service>/<port>`, where the port is its name, or its number if it has none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterName(pub Arc<str>);
-
-/// Name of a secret: `<namespace>/<name>` of a key pair, `<namespace>/<name>/ca.crt` of authorities.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SecretName(pub Arc<str>);
-
-impl fmt::Display for ClusterName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for SecretName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A backend: one port of one Service.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cluster {
-    /// How its endpoints are found.
-    pub discovery: Discovery,
-    /// The number of the Service's port.
-    pub port: u16,
-    /// What is spoken to the endpoints.
-    pub protocol: UpstreamProtocol,
-    /// Time limit of a connection attempt.
-    pub connect_timeout: Duration,
-    /// Limits; `None` is Envoy's default.
-    pub limits: CircuitBreakers,
-    /// The key pair shown to endpoints that are spoken to by TLS, by name in [`Model::secrets`].
-    pub client_certificate: Option<SecretName>,
-    /// The Service that it stands for.
-    pub origin: ObjectRef,
-}
-
-/// How a cluster's endpoints are found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Discovery {
-    /// By EDS; the endpoints are in [`Model::endpoints`].
-    Eds,
-    /// By DNS in Envoy (a Service of type ExternalName).
-    Dns {
-        /// The name to resolve.
-        hostname: String,
-        /// The port to connect to.
-        port: u16,
-    },
-    /// One fixed address (an ExternalName that is a literal IP).
-    Static {
-        /// The address.
-        address: IpAddr,
-        /// The port to connect to.
-        port: u16,
-    },
-}
-
-/// What is spoken to a backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpstreamProtocol {
-    /// HTTP/1.1 in clear text.
-    Http1,
-    /// HTTP/2 in clear text, with prior knowledge.
-    H2c,
-    /// HTTP/1.1 over TLS; the certificate is not verified.
-    Tls,
-    /// HTTP/2 over TLS; the certificate is not verified.
-    H2,
-}
-
-/// Limits of a cluster; `None` is Envoy's default. Source: Envoy `CircuitBreakers.Thresholds`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CircuitBreakers {
-    /// Connections.
-    pub max_connections: Option<u32>,
-    /// Requests that wait for a connection.
-    pub max_pending_requests: Option<u32>,
-    /// Requests under way.
-    pub max_requests: Option<u32>,
-    /// Retries under way.
-    pub max_retries: Option<u32>,
-    /// Connections to one endpoint.
-    pub per_host_max_connections: Option<u32>,
-}
-
-/// The endpoints of one cluster, grouped by zone.
+/// The endpoints of one Service port, grouped by zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     /// By zone, sorted; `""` where none is known.
@@ -300,7 +217,7 @@ pub struct Endpoints {
     pub origins: Vec<ObjectRef>,
 }
 
-/// One address that serves a cluster. The order makes lists deterministic.
+/// One address that serves a Service port. The order makes lists deterministic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The address.
@@ -348,10 +265,10 @@ impl fmt::Debug for KeyPair {
 /// How statistics are served by TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsTls {
-    /// The key pair presented, by name in [`Model::secrets`].
-    pub secret: SecretName,
-    /// The authorities of which clients must show a certificate, by name in [`Model::secrets`]; `None` asks for none.
-    pub clients: Option<SecretName>,
+    /// The key pair presented, by identity in [`Model::secrets`].
+    pub secret: SecretId,
+    /// The authorities of which clients must show a certificate, by identity in [`Model::secrets`]; `None` asks for none.
+    pub clients: Option<SecretId>,
 }
 
 /// What TLS needs, and the object that it comes from.

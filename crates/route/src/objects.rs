@@ -22,28 +22,13 @@ use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::KeyPair;
 
+pub use crate::model::ObjectKey;
 pub use content::{Content, Object, Typed};
 use deleted::Deleted;
 pub use kept::Kept;
 pub use kind::{Grouping, Kind, KindInfo};
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
-
-/// Namespace and name; the namespace is empty for kinds that have none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
-    /// The namespace, or empty.
-    pub namespace: Arc<str>,
-    /// The name.
-    pub name: Arc<str>,
-}
-
-impl ObjectKey {
-    /// The key `namespace`/`name`.
-    pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
 
 /// One object among those of all kinds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,9 +49,7 @@ impl ObjectId {
 /// `Ingress shop/cart`, or `IngressClass ours` without a namespace.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ObjectKey { namespace, name } = &self.key;
-        let separator = if namespace.is_empty() { "" } else { "/" };
-        write!(f, "{} {namespace}{separator}{name}", self.kind.as_str())
+        write!(f, "{} {}", self.kind.as_str(), self.key)
     }
 }
 

@@ -71,7 +71,7 @@ fn clusters_and_load_assignments_are_one_resource_for_all() {
     assert_one(&views);
     // Also after a change.
     let mut changed = model();
-    changed.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).connect_timeout *= 2);
+    changed.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.connect_timeout *= 2);
     publish(&mut views, &changed);
     assert_one(&views);
 }
@@ -193,7 +193,7 @@ fn new_endpoints_are_one_resource_for_all_and_wait_for_nothing() {
     model.endpoints.get_mut(&name).unwrap().zones.clear();
     let touched = Touched { endpoints: [name.clone()].into(), ..Touched::default() };
     assert_eq!(update(&mut views, &model, &touched, false).changed.len(), 1);
-    let [envoy, whole, grpc] = View::ALL.map(|view| one(&views, view, ResourceType::ENDPOINTS, &name.0));
+    let [envoy, whole, grpc] = View::ALL.map(|view| one(&views, view, ResourceType::ENDPOINTS, &name.to_string()));
     assert!(Arc::ptr_eq(&envoy, &whole) && Arc::ptr_eq(&envoy, &grpc));
 }
 
@@ -233,19 +233,19 @@ fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
 
     // Now it is as if it had just taken a second.
     views.whole.made(start, start + Duration::from_secs(1));
-    let gone = model.clusters.pop_first().unwrap().0;
+    let gone = model.clusters.pop_first().unwrap().0.to_string();
     model.http_mut().remove(&other);
     views.update(&model, &touched(&other), &settings, false, start + Duration::from_secs(4));
     let whole = snapshot(&views, View::Whole);
     assert_eq!((version(&views), whole.generation()), begun, "it does not have all of the newest publication");
-    assert!(whole.get(ResourceType::CLUSTER, &gone.0).is_some(), "routes may lead there");
-    assert!(snapshot(&views, View::Envoy).get(ResourceType::CLUSTER, &gone.0).is_none());
+    assert!(whole.get(ResourceType::CLUSTER, &gone).is_some(), "routes may lead there");
+    assert!(snapshot(&views, View::Envoy).get(ResourceType::CLUSTER, &gone).is_none());
     assert_eq!(views.due(), Some(start + Duration::from_secs(5)));
 
     views.update(&model, &Touched::default(), &settings, false, start + Duration::from_secs(5));
     let whole = snapshot(&views, View::Whole);
     assert_eq!(whole.generation(), views.generation());
-    assert!(whole.get(ResourceType::CLUSTER, &gone.0).is_none());
+    assert!(whole.get(ResourceType::CLUSTER, &gone).is_none());
     let again = published(&model);
     settle(&mut views, &model);
     for view in View::ALL {

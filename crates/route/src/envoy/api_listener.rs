@@ -6,7 +6,8 @@
 //!
 //! - A host of an Ingress is called `shop.example.com` (its routes behind TLS if there are any, else the plain ones),
 //!   `shop.example.com:443` and `shop.example.com:80`; wildcard hosts have no name that could be asked for.
-//! - A Service port that routes lead to is called as in [`names::service_targets`]; it wins over a host of that name.
+//! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy; it wins over
+//!   a host of that name. A policy is for the routes that ask for it, so a port that only such routes reach has no target.
 //! - A host that reads as `service.namespace` of a served namespace has no name unless all its routes are of that namespace.
 //! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
 //!   route takes fails with UNAVAILABLE, at once.
@@ -24,8 +25,8 @@ use prost::Message;
 
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
-    Action, Cluster, ClusterName, Discovery, Forward, Host, Listener, ListenerId, Model, PathMatch, Retry, Route,
-    Traffic, UpstreamProtocol, VirtualHost, WeightedCluster,
+    Action, Cluster, ClusterId, Discovery, Forward, Host, Listener, ListenerId, Model, ObjectKey, PathMatch, Retry,
+    Route, Traffic, VirtualHost, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -66,16 +67,20 @@ fn is_for_server(name: &str) -> bool {
     name.starts_with("grpc/server?")
 }
 
-/// Whether gRPC takes the resource of this cluster as it is made for Envoy.
-///
-/// TLS to a backend takes a certificate authority to trust, which an Ingress cannot name and without which gRPC rejects
-/// the cluster.
-pub fn is_shared(cluster: &Cluster) -> bool {
+/// Returns the names of the clusters whose resource gRPC takes as it is made for Envoy.
+pub fn shared_clusters(model: &Model) -> impl Iterator<Item = String> {
+    let shared = model.clusters.iter().filter(|(_, cluster)| is_shared(cluster));
+    shared.map(|(id, _)| id.to_string())
+}
+
+fn is_shared(cluster: &Cluster) -> bool {
     cluster.discovery == Discovery::Eds && !is_refused(cluster)
 }
 
+/// TLS to a backend takes a certificate authority to trust, which an Ingress cannot name and without which gRPC rejects
+/// the cluster.
 fn is_refused(cluster: &Cluster) -> bool {
-    matches!(cluster.protocol, UpstreamProtocol::Tls | UpstreamProtocol::H2)
+    cluster.policy.protocol.is_tls()
 }
 
 /// What gRPC clients get of `model` beyond what they share with Envoy: clusters that gRPC takes in a form of its own,
@@ -108,21 +113,24 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
             made.add(vec![host.to_owned(), format!("{host}:{port}")], routes, origins);
         }
     }
-    for (cluster, content) in model.clusters.iter().filter(|(_, content)| !is_refused(content)) {
-        let name = names::api_routes_of_cluster(cluster);
+    for (id, content) in model.clusters.iter().filter(|(_, content)| !is_refused(content)) {
         let origins = vec![content.origin.clone()];
-        if let Some(own) = own_cluster(cluster, content) {
-            let own = reused(previous, &cluster.0, &own, origins.clone());
+        if let Some(own) = own_cluster(id, content) {
+            let own = reused(previous, &own.name, &own, origins.clone());
             made.clusters.push(own);
         }
+        if id.policy.is_some() {
+            continue;
+        }
+        let (name, cluster) = (names::api_routes_of_port(&id.port), id.to_string());
         let known = previous.get(ResourceType::ROUTES, &name).filter(|old| {
             // All that such routes say.
-            old.origins() == origins && old.references().clusters.iter().eq([&cluster.0])
+            old.origins() == origins && old.references().clusters.iter().map(|name| &**name).eq([&*cluster])
         });
         let routes = known.cloned().unwrap_or_else(|| {
-            Arc::new(Resource::new(&name, &route_configuration(&name, vec![all_to(cluster)]), origins.clone()))
+            Arc::new(Resource::new(&name, &route_configuration(&name, vec![all_to(id)]), origins.clone()))
         });
-        made.add(names::service_targets(cluster, content.port), routes, origins);
+        made.add(names::service_targets(id.port.service(), content.port).into(), routes, origins);
     }
     made.clusters.into_iter().chain(made.routes.into_values()).chain(made.listeners.into_values()).collect()
 }
@@ -172,9 +180,8 @@ fn reused<M: Message + prost::Name>(
 /// its listener `cart.shop:80` would get the calls for that Service.
 fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
     let Some((_, namespace)) = host.split_once('.').filter(|(_, rest)| !rest.contains('.')) else { return false };
-    let first = format!("{namespace}/");
-    let mut clusters = model.clusters.range(ClusterName(first.as_str().into())..);
-    let served = clusters.next().is_some_and(|(name, _)| name.0.starts_with(&first));
+    let mut clusters = model.clusters.range(ClusterId::first_of(ObjectKey::new(namespace, ""))..);
+    let served = clusters.next().is_some_and(|(id, _)| *id.port.service().namespace == *namespace);
     served && content.routes.iter().any(|route| *route.origin.namespace != *namespace)
 }
 
@@ -224,7 +231,7 @@ fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::Ro
 }
 
 /// The route that sends everything to `cluster`.
-fn all_to(cluster: &ClusterName) -> route_v3::Route {
+fn all_to(cluster: &ClusterId) -> route_v3::Route {
     let all = vec![WeightedCluster { cluster: cluster.clone(), weight: 1 }];
     let action = route_action(&Forward { clusters: all, timeout: None, retry: None, websocket: true });
     route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() }
@@ -284,7 +291,7 @@ fn prefix(text: &str) -> route_v3::RouteMatch {
 /// Forwarding to clusters that gRPC can use; one that it cannot use and that has a share fails the whole route, for the
 /// others would get more than theirs.
 fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
-    let usable = |name: &ClusterName| model.clusters.get(name).is_some_and(|cluster| !is_refused(cluster));
+    let usable = |id: &ClusterId| model.clusters.get(id).is_some_and(|cluster| !is_refused(cluster));
     if forward.clusters.iter().any(|one| one.weight > 0 && !usable(&one.cluster)) {
         return answer(503);
     }
@@ -318,7 +325,7 @@ fn answer(status: u16) -> route_v3::route::Action {
 
 /// A cluster that Envoy has in a form of its own: gRPC resolves names by the old type `LOGICAL_DNS`, and has no other
 /// for an address that is known.
-fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
+fn own_cluster(id: &ClusterId, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
     let address = match &cluster.discovery {
         Discovery::Eds => return None,
         // With a dot at its end, so that no search domain makes it a Service inside the Kubernetes cluster.
@@ -326,10 +333,11 @@ fn own_cluster(name: &ClusterName, cluster: &Cluster) -> Option<cluster_v3::Clus
         Discovery::Static { address, port } => wire::socket_address(&address.to_string(), *port),
     };
     let kind = cluster_v3::cluster::DiscoveryType::LogicalDns as i32;
+    let for_envoy = cluster::cluster(id, cluster, &Settings::default());
     Some(cluster_v3::Cluster {
         cluster_discovery_type: Some(cluster_v3::cluster::ClusterDiscoveryType::Type(kind)),
-        load_assignment: Some(cluster::one_endpoint(&name.0, address)),
-        ..cluster::cluster(name, cluster, &Settings::default())
+        load_assignment: Some(cluster::one_endpoint(&for_envoy.name, address)),
+        ..for_envoy
     })
 }
 

@@ -266,30 +266,34 @@ impl Hosts {
     }
 }
 
-/// What has one resource for each entry of the model.
+/// Builds what has one resource for each entry of the model.
 fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Update<Arc<Resource>>) {
     let clusters: Vec<_> = touched.clusters.iter().collect();
-    let made = parallel::map(&clusters, |name| {
-        model.clusters.get(name).map(|cluster| Arc::new(cluster::resource(name, cluster, settings)))
+    let made = parallel::map(&clusters, |id| {
+        model.clusters.get(id).map(|cluster| Arc::new(cluster::resource(id, cluster, settings)))
     });
-    take(update, made, clusters.iter().map(|name| (ResourceType::CLUSTER, name.0.clone())));
+    take(update, made, ResourceType::CLUSTER, &clusters);
     let endpoints: Vec<_> = touched.endpoints.iter().collect();
-    let made = parallel::map(&endpoints, |name| {
-        model.endpoints.get(name).map(|endpoints| Arc::new(endpoint::load_assignment(name, endpoints)))
+    let made = parallel::map(&endpoints, |port| {
+        model.endpoints.get(port).map(|endpoints| Arc::new(endpoint::load_assignment(port, endpoints)))
     });
-    take(update, made, endpoints.iter().map(|name| (ResourceType::ENDPOINTS, name.0.clone())));
+    take(update, made, ResourceType::ENDPOINTS, &endpoints);
     let secrets: Vec<_> = touched.secrets.iter().collect();
-    let made =
-        parallel::map(&secrets, |name| model.secrets.get(name).map(|secret| Arc::new(secret::resource(name, secret))));
-    take(update, made, secrets.iter().map(|name| (ResourceType::SECRET, name.0.clone())));
+    let made = parallel::map(&secrets, |id| model.secrets.get(id).map(|secret| Arc::new(secret::resource(id, secret))));
+    take(update, made, ResourceType::SECRET, &secrets);
 }
 
-/// Sets what was `made`, and removes what is no more.
-fn take(update: &mut Update<Arc<Resource>>, made: Vec<Option<Arc<Resource>>>, keys: impl Iterator<Item = Key>) {
-    for (resource, key) in made.into_iter().zip(keys) {
+/// Sets what was `made` of these `ids`, and removes what is no more.
+fn take(
+    update: &mut Update<Arc<Resource>>,
+    made: Vec<Option<Arc<Resource>>>,
+    kind: ResourceType,
+    ids: &[&impl std::fmt::Display],
+) {
+    for (resource, id) in made.into_iter().zip(ids) {
         match resource {
             Some(resource) => update.set.push(resource),
-            None => update.remove.push(key),
+            None => update.remove.push((kind, id.to_string().into())),
         }
     }
 }

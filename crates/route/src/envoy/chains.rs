@@ -20,7 +20,7 @@ use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::{downstream_tls, headers, listener, names, route};
 use crate::model::{
-    Action, Bind, Host, Listener, ListenerId, Model, SecretName, TlsHost, TlsHosts, TlsVersion, Touched, Traffic,
+    Action, Bind, Host, Listener, ListenerId, Model, SecretId, TlsHost, TlsHosts, TlsVersion, Touched, Traffic,
     VirtualHost,
 };
 use crate::settings::Settings;
@@ -31,7 +31,7 @@ pub use matcher::Choice;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Presented<'a> {
     /// The key pair.
-    pub secret: &'a SecretName,
+    pub secret: &'a SecretId,
     /// Lowest TLS version.
     pub minimum: TlsVersion,
     /// Highest TLS version.

@@ -1,4 +1,4 @@
-//! Clusters: one per Service port.
+//! Clusters: one for each Service port and policy.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use upstream_v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 
 use super::downstream_tls::tls_parameters;
 use super::{names, wire};
-use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, UpstreamProtocol};
+use crate::model::{CircuitBreakers, Cluster, ClusterId, Discovery, TrafficPolicy, UpstreamProtocol};
 use crate::settings::{self, Settings};
 
 /// How much is buffered per connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge proxy".
@@ -31,20 +31,22 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Key of the HTTP options in `typed_extension_protocol_options`.
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// The CDS resource of a Service port.
-pub fn resource(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> Resource {
-    Resource::new(&name.0, &self::cluster(name, cluster, settings), vec![cluster.origin.clone()])
+/// The CDS resource of a cluster.
+pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resource {
+    let message = self::cluster(id, cluster, settings);
+    Resource::new(&message.name, &message, vec![cluster.origin.clone()])
 }
 
 /// The message.
 ///
 /// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
 /// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
-pub fn cluster(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
-    let Cluster { discovery, port: _, protocol, connect_timeout, limits, client_certificate: _, origin: _ } = cluster;
+pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
+    let Cluster { discovery, port: _, policy, origin: _ } = cluster;
+    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _ } = policy;
     let message = cluster_v3::Cluster {
-        name: name.to_string(),
-        alt_stat_name: names::alt_stat_name(name),
+        name: id.to_string(),
+        alt_stat_name: names::alt_stat_name(id),
         connect_timeout: Some(wire::duration(*connect_timeout)),
         per_connection_buffer_limit_bytes: Some(wire::uint32(settings.upstream.buffer_limit_bytes)),
         lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
@@ -68,12 +70,13 @@ pub fn cluster(name: &ClusterName, cluster: &Cluster, settings: &Settings) -> cl
         ignore_health_on_host_removal: true,
         ..Default::default()
     };
-    discovered(message, discovery, settings.upstream.dns_lookup_family)
+    discovered(message, id, discovery, settings.upstream.dns_lookup_family)
 }
 
-/// `message`, finding its endpoints as `discovery` says.
+/// Adds to `message` how the cluster finds its endpoints. All clusters of a Service port share one load assignment.
 fn discovered(
     message: cluster_v3::Cluster,
+    id: &ClusterId,
     discovery: &Discovery,
     family: settings::DnsLookupFamily,
 ) -> cluster_v3::Cluster {
@@ -82,7 +85,7 @@ fn discovered(
         Discovery::Eds => cluster_v3::Cluster {
             eds_cluster_config: Some(EdsClusterConfig {
                 eds_config: Some(wire::ads()),
-                service_name: message.name.clone(),
+                service_name: id.port.to_string(),
             }),
             cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Eds as i32)),
             ..message
@@ -226,7 +229,7 @@ fn explicit_options(
 
 /// TLS to the endpoints, without verification: an Ingress cannot say what to verify against.
 fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
-    let alpn = match cluster.protocol {
+    let alpn = match cluster.policy.protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
         UpstreamProtocol::Tls => vec![],
         UpstreamProtocol::H2 => vec!["h2".to_owned()],
@@ -241,7 +244,7 @@ fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::Trans
         common_tls_context: Some(tls_v3::CommonTlsContext {
             // Towards a server Envoy stops at 1.2 unless told otherwise.
             tls_params: Some(tls_parameters(tls.minimum, tls.maximum, tls)),
-            tls_certificate_sds_secret_configs: cluster.client_certificate.iter().map(wire::secret).collect(),
+            tls_certificate_sds_secret_configs: cluster.policy.client_certificate.iter().map(wire::secret).collect(),
             alpn_protocols: alpn,
             ..Default::default()
         }),
@@ -257,14 +260,15 @@ mod tests {
     use prost::Message;
 
     use super::*;
+    use crate::testing::model::cluster_id;
     use lockgate_xds::provenance::ObjectRef;
 
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let client_certificate = None;
-        let model = Cluster { discovery, port: 80, protocol, connect_timeout, limits, client_certificate, origin };
-        cluster(&ClusterName("shop/cart/http".into()), &model, &Settings::default())
+        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None };
+        let model = Cluster { discovery, port: 80, policy, origin };
+        cluster(&cluster_id("shop/cart/http"), &model, &Settings::default())
     }
 
     fn external(protocol: UpstreamProtocol) -> cluster_v3::Cluster {

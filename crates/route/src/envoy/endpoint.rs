@@ -7,17 +7,18 @@ use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
 use lockgate_xds::snapshot::Resource;
 
 use super::wire;
-use crate::model::{ClusterName, Endpoint, Endpoints, Health};
+use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
 
-/// The EDS resource of a cluster; its name is the cluster's.
-pub fn load_assignment(name: &ClusterName, endpoints: &Endpoints) -> Resource {
-    Resource::new(&name.0, &cluster_load_assignment(name, endpoints), endpoints.origins.clone())
+/// The EDS resource of a Service port.
+pub fn load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> Resource {
+    let message = cluster_load_assignment(port, endpoints);
+    Resource::new(&message.cluster_name, &message, endpoints.origins.clone())
 }
 
 /// The message. Without endpoints it is empty, which is how Envoy is told that there are none.
 ///
 /// Each address occurs once in all of it (gRPC refuses repetitions), and a zone without endpoints is left out.
-pub fn cluster_load_assignment(name: &ClusterName, endpoints: &Endpoints) -> endpoint_v3::ClusterLoadAssignment {
+pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> endpoint_v3::ClusterLoadAssignment {
     let mut seen = BTreeSet::new();
     let mut any_draining = false;
     let mut localities = Vec::with_capacity(endpoints.zones.len());
@@ -37,7 +38,7 @@ pub fn cluster_load_assignment(name: &ClusterName, endpoints: &Endpoints) -> end
         });
     }
     endpoint_v3::ClusterLoadAssignment {
-        cluster_name: name.to_string(),
+        cluster_name: port.to_string(),
         endpoints: localities,
         policy: any_draining.then(draining_policy),
         ..Default::default()
@@ -73,6 +74,7 @@ fn lb_endpoint(endpoint: &Endpoint) -> endpoint_v3::LbEndpoint {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::testing::model::cluster_id;
 
     fn endpoint(address: &str, health: Health) -> Endpoint {
         Endpoint { address: address.parse().unwrap(), port: 8080, health }
@@ -80,7 +82,7 @@ mod tests {
 
     fn built(zones: &[(&str, &[Endpoint])]) -> endpoint_v3::ClusterLoadAssignment {
         let zones = zones.iter().map(|(zone, members)| ((*zone).into(), members.to_vec())).collect();
-        cluster_load_assignment(&ClusterName("shop/cart/http".into()), &Endpoints { zones, origins: vec![] })
+        cluster_load_assignment(&cluster_id("shop/cart/http").port, &Endpoints { zones, origins: vec![] })
     }
 
     #[test]

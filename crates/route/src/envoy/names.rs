@@ -1,9 +1,11 @@
 //! Names on which two resources, or a resource and the bootstrap, must agree.
+//!
+//! The names of clusters, load assignments, and secrets are the `Display` forms of their identities in the model.
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::chains::Presented;
-use crate::model::{ClusterName, Host, ListenerId, TlsVersion};
+use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
 /// The set of scopes: those of TLS hosts, and whatever else is found by a key. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
@@ -99,24 +101,23 @@ pub fn api_routes_of_host(listener: &ListenerId, host: &str) -> String {
 }
 
 /// The route configuration that a gRPC client uses for a Service port: `"api/service/shop/cart/http"`.
-pub fn api_routes_of_cluster(cluster: &ClusterName) -> String {
-    format!("api/service/{cluster}")
+pub fn api_routes_of_port(port: &ServicePortId) -> String {
+    format!("api/service/{port}")
 }
 
-/// What a gRPC client may call the port 80 of the cluster `"shop/cart/http"`: `"cart.shop:80"`, `"cart.shop.svc:80"` and
+/// The targets by which gRPC clients call port 80 of the Service `shop/cart`: `"cart.shop:80"`, `"cart.shop.svc:80"` and
 /// `"cart.shop.svc.cluster.local:80"`, all of them names by which DNS in a Kubernetes cluster finds the Service.
-pub fn service_targets(cluster: &ClusterName, port: u16) -> Vec<String> {
-    let mut parts = cluster.0.split('/');
-    let (Some(namespace), Some(service)) = (parts.next(), parts.next()) else { return vec![] };
-    ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{service}.{namespace}{suffix}:{port}")).into()
+pub fn service_targets(service: &ObjectKey, port: u16) -> [String; 3] {
+    let ObjectKey { namespace, name } = service;
+    ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{name}.{namespace}{suffix}:{port}"))
 }
 
 /// The name of the filter chain that does not exist: connections that it is chosen for are closed.
 pub const REFUSED: &str = "refused";
 
 /// The name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
-pub fn alt_stat_name(cluster: &ClusterName) -> String {
-    cluster.0.replace('/', "_")
+pub fn alt_stat_name(cluster: &ClusterId) -> String {
+    cluster.to_string().replace('/', "_")
 }
 
 /// The name of a route, which is what `%ROUTE_NAME%` logs: `"Ingress/shop/cart"`.
@@ -127,7 +128,8 @@ pub fn route(origin: &ObjectRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SecretName;
+    use crate::model::{SecretId, SecretPart};
+    use crate::testing::model::cluster_id;
 
     #[test]
     fn names_are_as_their_docs_say() {
@@ -138,17 +140,18 @@ mod tests {
         assert_eq!([&https, &other].map(scope_key_prefix), ["", "other/"]);
         assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
         assert_eq!(bucket(&http, 13), "http/13");
-        let secret = SecretName("shop/cert".into());
+        let secret = SecretId::new(ObjectKey::new("shop", "cert"), SecretPart::KeyPair);
         let chain = |minimum, maximum| shared_chain(&https, &Presented { secret: &secret, minimum, maximum });
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert");
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_2), "https/shop/cert/1.2");
         assert_eq!(chain(TlsVersion::V1_3, TlsVersion::V1_3), "https/shop/cert/1.3");
         assert_eq!(passthrough_chain(&other, &Host::Exact("shop.example.com".into())), "other/shop.example.com");
         assert_eq!(api_routes_of_host(&https, "shop.example.com"), "api/https/shop.example.com");
-        assert_eq!(api_routes_of_cluster(&ClusterName("shop/cart/http".into())), "api/service/shop/cart/http");
+        let cluster = cluster_id("shop/cart/http");
+        assert_eq!(api_routes_of_port(&cluster.port), "api/service/shop/cart/http");
         let targets = ["cart.shop:80", "cart.shop.svc:80", "cart.shop.svc.cluster.local:80"];
-        assert_eq!(service_targets(&ClusterName("shop/cart/http".into()), 80), targets);
-        assert_eq!(alt_stat_name(&ClusterName("shop/cart/http".into())), "shop_cart_http");
+        assert_eq!(service_targets(cluster.port.service(), 80), targets);
+        assert_eq!(alt_stat_name(&cluster), "shop_cart_http");
         assert_eq!(route(&ObjectRef::new("Ingress", "shop", "cart")), "Ingress/shop/cart");
     }
 }

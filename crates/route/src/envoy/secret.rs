@@ -4,15 +4,16 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use lockgate_xds::snapshot::Resource;
 
 use super::wire;
-use crate::model::{Material, Secret, SecretName};
+use crate::model::{Material, Secret, SecretId};
 
 /// The SDS resource of a secret.
-pub fn resource(name: &SecretName, secret: &Secret) -> Resource {
-    Resource::new(&name.0, &self::secret(name, &secret.material), vec![secret.origin.clone()])
+pub fn resource(id: &SecretId, secret: &Secret) -> Resource {
+    let message = self::secret(id, &secret.material);
+    Resource::new(&message.name, &message, vec![secret.origin.clone()])
 }
 
 /// The message; it may hold a private key, so it is never logged or written to a golden file.
-pub fn secret(name: &SecretName, material: &Material) -> tls_v3::Secret {
+pub fn secret(id: &SecretId, material: &Material) -> tls_v3::Secret {
     use tls_v3::secret::Type;
     let content = match material {
         Material::Pair(pair) => Type::TlsCertificate(tls_v3::TlsCertificate {
@@ -25,5 +26,5 @@ pub fn secret(name: &SecretName, material: &Material) -> tls_v3::Secret {
             ..Default::default()
         }),
     };
-    tls_v3::Secret { name: name.to_string(), r#type: Some(content) }
+    tls_v3::Secret { name: id.to_string(), r#type: Some(content) }
 }

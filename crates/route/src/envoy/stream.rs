@@ -135,7 +135,7 @@ mod tests {
     fn to(weights: &[u32]) -> Connections {
         let clusters = ["shop/cart/http", "shop/tls/443", "shop/ip/h2c"].iter().zip(weights);
         let weighted =
-            |(name, weight): (&&str, &u32)| WeightedCluster { cluster: model::cluster_name(name), weight: *weight };
+            |(name, weight): (&&str, &u32)| WeightedCluster { cluster: model::cluster_id(name), weight: *weight };
         Connections { clusters: clusters.map(weighted).collect(), origin: ObjectRef::new("TCPRoute", "shop", "cart") }
     }
 
@@ -147,7 +147,7 @@ mod tests {
             (Host::Wildcard("test".into()), to(&[1, 0, 2])),
             (Host::Any, to(&[1])),
         ]);
-        let cluster = model::cluster_name("shop/cart/http");
+        let cluster = model::cluster_id("shop/cart/http");
         let udp = Datagrams { cluster, origin: ObjectRef::new("UDPRoute", "shop", "cart") };
         let traffic = [Traffic::TlsPassthrough(hosts), Traffic::Tcp(to(&[1, 1])), Traffic::Udp(udp)];
         for (port, traffic) in (10_000..).zip(traffic) {

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::google::protobuf as google;
 
-use crate::model::SecretName;
+use crate::model::SecretId;
 
 /// `message` with its type URL.
 pub fn any<M: prost::Message + prost::Name>(message: &M) -> google::Any {
@@ -87,8 +87,8 @@ pub fn ads() -> core_v3::ConfigSource {
 }
 
 /// A key pair, by SDS.
-pub fn secret(name: &SecretName) -> tls_v3::SdsSecretConfig {
-    tls_v3::SdsSecretConfig { name: name.to_string(), sds_config: Some(ads()) }
+pub fn secret(id: &SecretId) -> tls_v3::SdsSecretConfig {
+    tls_v3::SdsSecretConfig { name: id.to_string(), sds_config: Some(ads()) }
 }
 
 /// Content in the message itself.

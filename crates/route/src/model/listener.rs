@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClusterName, Host, TlsHost, VirtualHost, WeightedCluster};
+use super::{ClusterId, Host, TlsHost, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,7 +130,7 @@ pub struct Connections {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Datagrams {
     /// By name in [`Model::clusters`](super::Model::clusters).
-    pub cluster: ClusterName,
+    pub cluster: ClusterId,
     /// The object that asked for it.
     pub origin: ObjectRef,
 }

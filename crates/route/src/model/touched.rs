@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{ClusterName, Host, ListenerId, Model, SecretName, Traffic};
+use super::{ClusterId, Host, ListenerId, Model, SecretId, ServicePortId, Traffic};
 
 /// The entries of a [`Model`] that may have been added, changed, or removed since the last look. All other entries are as
 /// they were.
@@ -13,11 +13,11 @@ pub struct Touched {
     /// Hosts of listeners.
     pub hosts: BTreeMap<ListenerId, BTreeSet<Host>>,
     /// Of [`Model::clusters`].
-    pub clusters: BTreeSet<ClusterName>,
+    pub clusters: BTreeSet<ClusterId>,
     /// Of [`Model::endpoints`].
-    pub endpoints: BTreeSet<ClusterName>,
+    pub endpoints: BTreeSet<ServicePortId>,
     /// Of [`Model::secrets`].
-    pub secrets: BTreeSet<SecretName>,
+    pub secrets: BTreeSet<SecretId>,
     /// [`Model::stats_tls`].
     pub stats_tls: bool,
 }

@@ -11,8 +11,16 @@ use crate::model::*;
 use crate::settings::Settings;
 use crate::translate::listeners;
 
-pub fn cluster_name(name: &str) -> ClusterName {
-    ClusterName(name.into())
+/// The cluster of a port with the policy of its Service: `shop/cart/http`.
+pub fn cluster_id(text: &str) -> ClusterId {
+    let [namespace, service, port] = text.split('/').collect::<Vec<_>>().try_into().unwrap();
+    let port = port.parse().map_or(PortRef::Name(port.into()), PortRef::Number);
+    ServicePortId::new(ObjectKey::new(namespace, service), port).into()
+}
+
+/// The key pair of a Secret in the namespace `shop`.
+pub fn pair_id(name: &str) -> SecretId {
+    SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair)
 }
 
 fn origin() -> ObjectRef {
@@ -25,12 +33,12 @@ pub fn route(path: PathMatch, action: Action) -> Route {
 
 /// Forwards to one cluster with nothing special.
 pub fn forward(cluster: &str) -> Action {
-    let clusters = vec![WeightedCluster { cluster: cluster_name(cluster), weight: 1 }];
+    let clusters = vec![WeightedCluster { cluster: cluster_id(cluster), weight: 1 }];
     Action::Forward(Forward { clusters, timeout: Some(Duration::from_secs(15)), retry: None, websocket: true })
 }
 
 fn special() -> Action {
-    let weighted = |name, weight| WeightedCluster { cluster: cluster_name(name), weight };
+    let weighted = |name, weight| WeightedCluster { cluster: cluster_id(name), weight };
     Action::Forward(Forward {
         clusters: vec![weighted("shop/cart/http", 90), weighted("shop/api/https", 10), weighted("shop/ip/h2c", 0)],
         timeout: None,
@@ -70,8 +78,9 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let limits = CircuitBreakers { max_requests: Some(9), per_host_max_connections: Some(3), ..Default::default() };
     let connect_timeout = Duration::from_secs(2);
     let origin = ObjectRef::new("Service", "shop", "cart");
-    let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| SecretName("shop/cert".into()));
-    Cluster { discovery, port: 80, protocol, connect_timeout, limits, client_certificate: pair, origin }
+    let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| pair_id("cert"));
+    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair };
+    Cluster { discovery, port: 80, policy, origin }
 }
 
 /// A self-signed pair for `*.example.com`.
@@ -160,10 +169,10 @@ pub fn model() -> Model {
     let local: IpAddr = [127, 0, 0, 1].into();
     let name = |port| Discovery::Dns { hostname: "api.example.net".into(), port };
     let clusters = BTreeMap::from([
-        (cluster_name("shop/cart/http"), cluster(Discovery::Eds, UpstreamProtocol::Http1)),
-        (cluster_name("shop/api/https"), cluster(name(443), UpstreamProtocol::H2)),
-        (cluster_name("shop/tls/443"), cluster(name(443), UpstreamProtocol::Tls)),
-        (cluster_name("shop/ip/h2c"), cluster(Discovery::Static { address: local, port: 80 }, UpstreamProtocol::H2c)),
+        (cluster_id("shop/cart/http"), cluster(Discovery::Eds, UpstreamProtocol::Http1)),
+        (cluster_id("shop/api/https"), cluster(name(443), UpstreamProtocol::H2)),
+        (cluster_id("shop/tls/443"), cluster(name(443), UpstreamProtocol::Tls)),
+        (cluster_id("shop/ip/h2c"), cluster(Discovery::Static { address: local, port: 80 }, UpstreamProtocol::H2c)),
     ]);
     let endpoint = |address, health| Endpoint { address, port: 8080, health };
     let zones = Vec::from([
@@ -171,7 +180,8 @@ pub fn model() -> Model {
         ("a".into(), vec![endpoint("::1".parse().unwrap(), Health::Draining)]),
     ]);
     let endpoints = Endpoints { zones, origins: vec![ObjectRef::new("EndpointSlice", "shop", "cart-1")] };
-    let (secret, scrapers) = (SecretName("shop/cert".into()), SecretName("shop/scrapers/ca.crt".into()));
+    let (secret, scrapers) =
+        (pair_id("cert"), SecretId::new(ObjectKey::new("shop", "scrapers"), SecretPart::Authorities));
     let authorities: Arc<str> = String::from_utf8_lossy(&PAIR.certificate_chain).into();
     let tls = |minimum, virtual_host: VirtualHost| TlsHost {
         secret: secret.clone(),
@@ -191,7 +201,7 @@ pub fn model() -> Model {
     Model {
         listeners: with_hosts(hosts(), https).listeners,
         clusters: clusters.into_iter().map(|(name, cluster)| (name, cluster.into())).collect(),
-        endpoints: BTreeMap::from([(cluster_name("shop/cart/http"), endpoints)]),
+        endpoints: BTreeMap::from([(cluster_id("shop/cart/http").port, endpoints)]),
         stats_tls: Some(StatsTls { secret: secret.clone(), clients: Some(scrapers.clone()) }),
         secrets: BTreeMap::from([
             (

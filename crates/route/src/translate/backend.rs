@@ -1,11 +1,13 @@
-//! Backends of Ingresses to clusters: one cluster for a Service port, however a path writes it.
+//! Backends of Ingresses to clusters: one cluster for a Service port and a policy, however a path writes the port.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
 
 use crate::duration::Limit;
-use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, SecretName, UpstreamProtocol};
+use crate::model::{
+    CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
+};
 use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
 use crate::settings::Settings;
 
@@ -43,7 +45,7 @@ pub struct Context<'a> {
     /// The settings.
     pub settings: &'a Settings,
     /// As [`super::tls::client_certificate`] gives it.
-    pub client_certificate: Option<&'a Option<SecretName>>,
+    pub client_certificate: Option<&'a Option<SecretId>>,
 }
 
 /// A cluster, made of a port of a Service.
@@ -59,19 +61,24 @@ pub struct Made {
     pub reads_namespaces: bool,
 }
 
-/// A port of a Service that exists.
+/// A port of a Service that exists, and the policy by which a route reaches it.
 pub struct Located<'a> {
-    /// The name of its cluster.
-    pub name: ClusterName,
+    /// Its cluster.
+    pub cluster: ClusterId,
     service: &'a Service,
     number: u16,
+    policy: Option<TrafficPolicy>,
 }
 
-/// The port that a backend names which stands in an object of `namespace`. `read` is told of the Service looked for.
+/// Returns the port that a backend in an object of `namespace` names. `read` receives the Service, whether it exists or not.
+///
+/// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
+/// settings determine the policy.
 pub fn locate<'a>(
     objects: &'a Objects,
     namespace: &str,
     backend: &IngressBackend,
+    policy: Option<TrafficPolicy>,
     read: impl FnOnce(ObjectKey),
 ) -> Result<Located<'a>, Fault> {
     let fault = |reason, field, message| Fault { reason, field, message };
@@ -94,35 +101,38 @@ pub fn locate<'a>(
     let key = ObjectKey::new(namespace, &service.name);
     let found = objects.get::<Service>(&key);
     // What stays for long is the object's own text.
-    read(found.map_or(key, |object| object.meta.key.clone()));
-    let id = format!("{namespace}/{}", service.name);
+    let key = found.map_or(key, |object| object.meta.key.clone());
+    read(key.clone());
+    let id = || key.to_string();
     let Some(object) = found else {
-        return Err(unresolved(".service.name", format!("Service {id:?} does not exist")));
+        return Err(unresolved(".service.name", format!("Service {:?} does not exist", id())));
     };
     let (port, number) = match find_port(object, service.port.as_ref()) {
-        Found::Port(port) => (canonical_name(port), port.port),
-        Found::Number(number) => (number.to_string(), number),
+        Found::Port(port) => (port_ref(port), port.port),
+        Found::Number(number) => (PortRef::Number(number), number),
         Found::Unspecified => {
             return Err(unresolved(".service.port", "port has neither or both of name and number".to_owned()));
         }
         Found::Nothing(port) => {
-            return Err(unresolved(".service.port", format!("Service {id:?} has no port {port}")));
+            return Err(unresolved(".service.port", format!("Service {:?} has no port {port}", id())));
         }
         Found::OtherProtocol(port) => {
-            let what = format!("port {:?} of Service {id:?} has protocol {:?}", canonical_name(port), &*port.protocol);
+            let (name, protocol) = (port_ref(port).to_string(), &*port.protocol);
+            let what = format!("port {name:?} of Service {:?} has protocol {protocol:?}", id());
             return Err(fault(Reason::UnsupportedBackend, ".service.port", what));
         }
     };
-    Ok(Located { name: ClusterName(format!("{id}/{port}").into()), service: object, number })
+    let cluster = ClusterId { port: ServicePortId::new(key, port), policy: policy.as_ref().map(TrafficPolicy::id) };
+    Ok(Located { cluster, service: object, number, policy })
 }
 
 impl Located<'_> {
-    /// Its cluster.
+    /// Builds its cluster.
     pub fn make(&self, context: Context) -> Made {
-        let Self { service, number, .. } = *self;
+        let Self { cluster: _, service, number, policy } = self;
+        let (service, number) = (*service, *number);
         let fault = |reason, message| Fault { reason, field: ".service.name", message };
-        let ObjectKey { namespace, name } = &service.meta.key;
-        let id = format!("{namespace}/{name}");
+        let id = service.meta.key.to_string();
         let discovery = match &service.external_name {
             None => Discovery::Eds,
             Some(external) => match external_name::target(external, context.objects, context.settings) {
@@ -135,20 +145,22 @@ impl Located<'_> {
                 }
             },
         };
-        let (mut cluster, problems) = cluster(service, number, discovery, context.settings);
+        let (of_service, problems) = service_policy(service, number, context.settings);
+        let mut policy = policy.clone().unwrap_or(of_service);
         let mut made = Ok(());
-        if let (UpstreamProtocol::Tls | UpstreamProtocol::H2, Some(pair)) =
-            (cluster.protocol, context.client_certificate)
+        if let Some(pair) = context.client_certificate.filter(|_| policy.protocol.is_tls())
+            && policy.client_certificate.is_none()
         {
             // Fails closed: a backend that wants no certificate might not be the right one.
             if pair.is_none() {
                 let what = format!("Service {id:?} wants TLS, and there is no client certificate");
                 made = Err(Box::new(fault(Reason::SecretNotValid, what)));
             }
-            cluster.client_certificate = pair.clone();
+            policy.client_certificate = pair.clone();
         }
+        let origin = service.meta.object_ref(Kind::SERVICE);
         Made {
-            cluster: made.map(|()| Arc::new(cluster)),
+            cluster: made.map(|()| Arc::new(Cluster { discovery, port: number, policy, origin })),
             problems: problems.into_iter().map(Arc::new).collect(),
             denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
@@ -156,8 +168,9 @@ impl Located<'_> {
     }
 }
 
-/// The cluster of the port `number` of `service`, and what is wrong with the Service's annotations.
-fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Settings) -> (Cluster, Vec<Problem>) {
+/// Returns the policy that the annotations of `service` and the settings give its port `number`, and the problems of the
+/// annotations.
+fn service_policy(service: &Service, number: u16, settings: &Settings) -> (TrafficPolicy, Vec<Problem>) {
     let mut reader = Reader::new(&service.meta, Kind::SERVICE);
     let protocol = protocol(&mut reader, service, number);
     let connect_timeout = match reader.limit(CONNECT_TIMEOUT) {
@@ -180,16 +193,7 @@ fn cluster(service: &Service, number: u16, discovery: Discovery, settings: &Sett
     };
     let mut problems = reader.problems;
     problems.extend(annotations::unknown_of_service(&service.meta, settings));
-    let cluster = Cluster {
-        discovery,
-        port: number,
-        protocol,
-        connect_timeout,
-        limits,
-        client_certificate: None,
-        origin: service.meta.object_ref(Kind::SERVICE),
-    };
-    (cluster, problems)
+    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None }, problems)
 }
 
 /// What looking for a port found.
@@ -232,17 +236,17 @@ fn find_port<'a>(service: &'a Service, wanted: Option<&ServiceBackendPort>) -> F
     }
 }
 
-/// What a cluster's name calls a port: its name, or its number if it has none. A name that reads as a number is none.
-fn canonical_name(port: &ServicePort) -> String {
-    match port.name.is_empty() || port.name.bytes().all(|b| b.is_ascii_digit()) {
-        true => port.port.to_string(),
-        false => port.name.to_string(),
+/// Returns the reference to a port: its name, or its number if it has none. A name of digits does not count.
+fn port_ref(port: &ServicePort) -> PortRef {
+    match port.name.bytes().all(|b| b.is_ascii_digit()) {
+        true => PortRef::Number(port.port),
+        false => PortRef::Name(port.name.clone()),
     }
 }
 
-/// The port that [`canonical_name`] calls `name`.
-pub fn port_of_cluster<'a>(service: &'a Service, name: &str) -> Option<&'a ServicePort> {
-    service.ports.iter().find(|port| &*port.protocol == "TCP" && canonical_name(port) == name)
+/// Returns the TCP port of `service` that `wanted` refers to.
+pub fn referenced_port<'a>(service: &'a Service, wanted: &PortRef) -> Option<&'a ServicePort> {
+    service.ports.iter().find(|port| &*port.protocol == "TCP" && port_ref(port) == *wanted)
 }
 
 /// What is spoken to the port `number`: by its `appProtocol` if that is known, else by annotation, else HTTP/1.1.

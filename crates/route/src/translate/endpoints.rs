@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::model::{ClusterName, Endpoint, Endpoints, Health};
-use crate::objects::{AddressType, EndpointSlice, Kind, ObjectKey, Objects, Service, SliceEndpoint};
+use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
+use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEndpoint};
 
 use super::problem::{Problem, Reason};
 use super::{address, backend};
@@ -28,13 +28,11 @@ struct Candidate<'a> {
     pod: Option<&'a Arc<str>>,
 }
 
-/// The endpoints of the cluster `name` as `translate` names it; `None` if there is no such Service or port any more,
-/// or if it has no endpoints of its own (ExternalName).
-pub fn endpoints_of(objects: &Objects, name: &ClusterName) -> Option<(Endpoints, Vec<Problem>)> {
-    let mut parts = name.0.splitn(3, '/');
-    let key = ObjectKey::new(parts.next()?, parts.next()?);
-    let service = objects.get::<Service>(&key)?;
-    let port = backend::port_of_cluster(service, parts.next()?)?;
+/// Returns the endpoints of a Service port and their problems; `None` if the Service or the port does not exist, or if the
+/// Service has no endpoints of its own (ExternalName).
+pub fn endpoints_of(objects: &Objects, id: &ServicePortId) -> Option<(Endpoints, Vec<Problem>)> {
+    let service = objects.get::<Service>(id.service())?;
+    let port = backend::referenced_port(service, id.port())?;
     service.external_name.is_none().then(|| endpoints(objects, service, &port.name))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterName, Forward, Host, PathMatch, SecretName, WeightedCluster};
+use crate::model::{Action, ClusterId, Forward, Host, PathMatch, SecretId, WeightedCluster};
 use crate::objects::{Ingress, Kind, ObjectKey, Precedence};
 use crate::re2::Cost;
 
@@ -89,7 +89,7 @@ pub struct Reads {
     /// Inputs beside the source itself, whether they exist or not.
     pub inputs: Box<[Input]>,
     /// Clusters, whether they can be built or not.
-    pub clusters: Box<[ClusterName]>,
+    pub clusters: Box<[ClusterId]>,
 }
 
 /// A rule with a valid host.
@@ -156,7 +156,7 @@ pub struct Reading<'a> {
     /// The objects and settings.
     pub context: Context<'a>,
     /// The default certificate, if there is one.
-    pub default_secret: Option<&'a SecretName>,
+    pub default_secret: Option<&'a SecretId>,
     /// What becomes of requests to a cluster.
     pub judge: &'a mut dyn FnMut(&Located) -> Judgment,
 }
@@ -249,7 +249,7 @@ struct Reader<'r> {
     context: Context<'r>,
     judge: &'r mut dyn FnMut(&Located) -> Judgment,
     services: Vec<ObjectKey>,
-    clusters: Vec<ClusterName>,
+    clusters: Vec<ClusterId>,
     problems: Vec<Problem>,
 }
 
@@ -297,13 +297,13 @@ impl Reader<'_> {
     }
 
     /// The cluster of a backend, and the body of a 403 if access to its Service is denied.
-    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterName, Option<Arc<str>>), Fault> {
+    fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let Self { ingress, context, services, .. } = self;
         let read = |service| services.push(service);
-        let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, read)?;
-        self.clusters.push(located.name.clone());
+        let located = backend::locate(context.objects, &ingress.meta.key.namespace, backend, None, read)?;
+        self.clusters.push(located.cluster.clone());
         let denied = (self.judge)(&located)?;
-        Ok((located.name, denied))
+        Ok((located.cluster, denied))
     }
 
     fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{self, Host, KeyPair, Secret, SecretName, TlsVersion};
+use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, TlsVersion};
 use crate::objects::{self, Ingress, Kind, ObjectKey, Objects};
 use crate::settings::Settings;
 
@@ -22,7 +22,7 @@ pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
     /// The Secret.
-    pub secret: SecretName,
+    pub secret: SecretId,
     /// Lowest TLS version.
     pub minimum: TlsVersion,
     /// Highest TLS version.
@@ -49,7 +49,7 @@ pub struct Entry {
 #[derive(Debug, PartialEq)]
 enum Material {
     /// A usable key pair.
-    Pair(SecretName, Arc<KeyPair>),
+    Pair(SecretId, Arc<KeyPair>),
     /// No Secret is named: the default certificate is meant.
     Default,
     /// No usable key pair, and why.
@@ -59,7 +59,7 @@ enum Material {
 }
 
 impl Material {
-    fn pair(&self) -> Option<(&SecretName, &KeyPair)> {
+    fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
             Material::Pair(name, pair) => Some((name, pair)),
             _ => None,
@@ -73,7 +73,7 @@ pub enum Instead {
     /// The default certificate is presented.
     Default,
     /// Another Secret is presented.
-    Other(SecretName),
+    Other(SecretId),
     /// The name is not served behind TLS.
     Nothing,
 }
@@ -81,24 +81,12 @@ pub enum Instead {
 /// What the end of a message says of a Secret that is not among the objects.
 const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
-/// The Secret's name in the model.
-pub fn secret_name(namespace: &str, name: &str) -> SecretName {
-    SecretName(format!("{namespace}/{name}").into())
-}
-
-/// The name in the model of the authorities in a Secret. The name of an object has no slash.
-pub fn authorities_name(namespace: &str, name: &str) -> SecretName {
-    SecretName(format!("{namespace}/{name}/ca.crt").into())
-}
-
-/// The model's secret of this name.
-pub fn secret(objects: &Objects, name: &SecretName) -> Option<Secret> {
-    let (namespace, name) = name.0.split_once('/')?;
-    let (name, of_authorities) = name.strip_suffix("/ca.crt").map_or((name, false), |name| (name, true));
-    let secret = objects.get::<objects::Secret>(&ObjectKey::new(namespace, name))?;
-    let material = match of_authorities {
-        true => model::Material::Authorities(secret.authorities.clone()?),
-        false => model::Material::Pair(secret.pair.clone()?),
+/// Returns a secret of the model.
+pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
+    let secret = objects.get::<objects::Secret>(id.object())?;
+    let material = match id.part() {
+        SecretPart::Authorities => model::Material::Authorities(secret.authorities.clone()?),
+        SecretPart::KeyPair => model::Material::Pair(secret.pair.clone()?),
     };
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
@@ -170,17 +158,16 @@ fn material(
     (objects, settings): (&Objects, &Settings),
     problems: &mut Vec<Problem>,
 ) -> Material {
-    let ObjectKey { namespace, name } = key;
     let Some(secret) = objects.get::<objects::Secret>(key) else {
-        return Material::Unusable(format!("Secret \"{namespace}/{name}\" {MISSING}"));
+        return Material::Unusable(format!("Secret \"{key}\" {MISSING}"));
     };
-    let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{namespace}/{name}\": {fault}"));
+    let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{key}\": {fault}"));
     let Some(pair) = &secret.pair else {
-        let unknown = || format!("Secret \"{namespace}/{name}\" has no usable key pair");
+        let unknown = || format!("Secret \"{key}\" has no usable key pair");
         return Material::Unusable(fault.unwrap_or_else(unknown));
     };
     if !is_servable(pair, settings) {
-        return Material::Unusable(format!("Secret \"{namespace}/{name}\": {NOT_OVER_QUIC}"));
+        return Material::Unusable(format!("Secret \"{key}\": {NOT_OVER_QUIC}"));
     }
     if let Some(message) = fault {
         problems.push(Problem {
@@ -191,7 +178,7 @@ fn material(
             consequence: instead(secret).to_owned(),
         });
     }
-    Material::Pair(secret_name(namespace, name), pair.clone())
+    Material::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair.clone())
 }
 
 /// An entry and its Ingress.
@@ -253,19 +240,14 @@ impl Routing {
     }
 
     /// Whether the certificate in `secret` may be presented: it is of a namespace whose entries count.
-    fn presents(&self, secret: &SecretName) -> bool {
-        self.namespaces.is_empty() || self.namespaces.iter().any(|namespace| is_of(secret, namespace))
+    fn presents(&self, secret: &SecretId) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(&secret.object().namespace)
     }
 
     /// Whether `namespace` is the first.
     fn is_first(&self, namespace: &Arc<str>) -> bool {
         self.first.as_ref().is_some_and(|first| first.namespace == *namespace)
     }
-}
-
-/// Whether a Secret of an Ingress is in `namespace`.
-pub fn is_of(secret: &SecretName, namespace: &str) -> bool {
-    secret.0.split_once('/').is_some_and(|(of_secret, _)| of_secret == namespace)
 }
 
 /// What `host` is served with behind TLS.
@@ -285,7 +267,7 @@ pub fn chain(
     naming: &[Asking],
     beside: &[Asking],
     above: Option<&Chain>,
-    default: Option<&SecretName>,
+    default: Option<&SecretId>,
     routing: &Routing,
 ) -> Found {
     let is_default = |chain: &Chain| Some(&chain.secret) == default;
@@ -294,7 +276,7 @@ pub fn chain(
     let first: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(of_first).copied().collect());
     let counting = |asking: &&Asking| routing.counts(asking.namespace());
     let all: [Vec<Asking>; 2] = [naming, beside].map(|some| some.iter().filter(counting).copied().collect());
-    let is_of_first = |secret: &SecretName| routing.first.as_ref().is_some_and(|first| is_of(secret, &first.namespace));
+    let is_of_first = |secret: &SecretId| routing.is_first(&secret.object().namespace);
     let first_is_above = above.is_some_and(|above| !is_default(above) && is_of_first(&above.secret));
     let first_asks = first_is_above || asks(host, &first[0], &first[1]);
     let above = above.filter(|above| !first_asks || is_default(above) || is_of_first(&above.secret));
@@ -321,7 +303,7 @@ fn choose(
     naming: &[Asking],
     beside: &[Asking],
     above: Option<&Chain>,
-    default: Option<&SecretName>,
+    default: Option<&SecretId>,
 ) -> Found {
     let mut found = Found::default();
     let blind = beside.iter().filter(|asking| asking.is_blind());
@@ -366,7 +348,7 @@ fn first_of(
     naming: &[Asking],
     beside: &[Asking],
     above: Option<&Chain>,
-    default: Option<&SecretName>,
+    default: Option<&SecretId>,
 ) -> Option<Chain> {
     let covering = |asking: &[Asking]| asking.iter().find_map(|asking| Some(asking.chain(asking.covering(host)?)));
     let asking = naming.first().or_else(|| beside.iter().find(|asking| asking.is_blind()));
@@ -388,7 +370,7 @@ impl Asking<'_> {
     }
 
     /// The Secret, if its certificate covers `host`.
-    fn covering(&self, host: &Host) -> Option<&SecretName> {
+    fn covering(&self, host: &Host) -> Option<&SecretId> {
         let (secret, pair) = self.entry.material.pair()?;
         host::covered(host, &pair.names).then_some(secret)
     }
@@ -399,7 +381,7 @@ impl Asking<'_> {
     }
 
     /// The chain that the entry gives with `secret`.
-    fn chain(&self, secret: &SecretName) -> Chain {
+    fn chain(&self, secret: &SecretId) -> Chain {
         Chain {
             secret: secret.clone(),
             minimum: self.parsed.annotations.tls_minimum,
@@ -410,7 +392,7 @@ impl Asking<'_> {
     }
 
     /// Notes what became of the entry, which asks for `host`.
-    fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretName>, found: &mut Found) {
+    fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretId>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
         let uncovered;
         let fault = match &self.entry.material {
@@ -473,7 +455,7 @@ impl Entry {
         &self,
         object: &ObjectRef,
         rules: &[Rule],
-        default: Option<&SecretName>,
+        default: Option<&SecretId>,
     ) -> Option<Problem> {
         let mut hosts = rules.iter().map(|rule| &rule.host).filter(|host| **host != Host::Any);
         let fault = match &self.material {

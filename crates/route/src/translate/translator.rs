@@ -17,7 +17,7 @@ mod sites;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{ClusterName, Host, Model, SecretName, StatsTls, Touched};
+use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, Touched};
 use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence};
 use crate::parallel;
 use crate::settings::Settings;
@@ -44,14 +44,14 @@ const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 /// What a translation depends on as a whole: when it changes, everything is translated again.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Ground {
-    default_secret: Option<SecretName>,
-    fallback_secret: Option<SecretName>,
-    client_certificate: Option<Option<SecretName>>,
+    default_secret: Option<SecretId>,
+    fallback_secret: Option<SecretId>,
+    client_certificate: Option<Option<SecretId>>,
 }
 
 impl Ground {
     /// What clients without a known server name are presented.
-    fn presented_to_all(&self) -> Option<&SecretName> {
+    fn presented_to_all(&self) -> Option<&SecretId> {
         self.default_secret.as_ref().or(self.fallback_secret.as_ref())
     }
 }
@@ -94,9 +94,9 @@ pub struct Translator {
     served: Served,
     outcomes: Outcomes,
     clusters: Clusters,
-    endpoint_problems: BTreeMap<ClusterName, Vec<Arc<Problem>>>,
+    endpoint_problems: BTreeMap<ServicePortId, Vec<Arc<Problem>>>,
     /// How many TLS hosts and clusters, and whether statistics, use a Secret.
-    uses_of_secrets: BTreeMap<SecretName, usize>,
+    uses_of_secrets: BTreeMap<SecretId, usize>,
     /// The problem of each object of which something cannot be decoded.
     encoding_problems: BTreeMap<ObjectId, Arc<Problem>>,
 }
@@ -150,7 +150,7 @@ impl Translator {
     pub fn reads(&self, input: &Input) -> bool {
         let (kind, key) = (input.kind(), input.key());
         let is_of_settings = || {
-            let secret = tls::secret_name(&key.namespace, &key.name);
+            let secret = SecretId::new(key.clone(), SecretPart::KeyPair);
             let Ground { default_secret, fallback_secret, client_certificate: _ } = &self.general.ground;
             let named = [default_secret, fallback_secret].into_iter().flatten().any(|named| *named == secret);
             named || self.uses_of_secrets.contains_key(&secret)

@@ -9,7 +9,7 @@ use route_v3::route_match::PathSpecifier;
 use super::*;
 use crate::model::TlsHost;
 use crate::testing::model::Shared as _;
-use crate::testing::model::{cluster_name, forward, model, route as model_route};
+use crate::testing::model::{cluster_id, forward, model, route as model_route};
 
 fn made(model: &Model) -> Vec<Resource> {
     resources(model, &Snapshot::default()).iter().map(|resource| (**resource).clone()).collect()
@@ -85,7 +85,7 @@ fn one_host(routes: Vec<Route>) -> Model {
 
 fn weighted(shares: &[(&str, u32)], retry: Option<Retry>) -> Action {
     let clusters =
-        shares.iter().map(|(name, weight)| WeightedCluster { cluster: cluster_name(name), weight: *weight }).collect();
+        shares.iter().map(|(name, weight)| WeightedCluster { cluster: cluster_id(name), weight: *weight }).collect();
     Action::Forward(Forward { clusters, timeout: None, retry: retry.map(Box::new), websocket: true })
 }
 
@@ -274,7 +274,7 @@ fn p9_every_cluster_that_routes_lead_to_is_one_that_grpc_takes() {
 fn p9_an_external_name_is_resolved_without_search_domains() {
     use crate::model::UpstreamProtocol::H2c;
     let mut model = model();
-    Arc::make_mut(model.clusters.get_mut(&cluster_name("shop/api/https")).unwrap()).protocol = H2c;
+    Arc::make_mut(model.clusters.get_mut(&cluster_id("shop/api/https")).unwrap()).policy.protocol = H2c;
     let made = made(&model);
     let address = |name| {
         let cluster: cluster_v3::Cluster = find(&made, ResourceType::CLUSTER, name);
@@ -296,7 +296,7 @@ fn p6_p7_a_locality_has_a_weight_and_an_address_occurs_once() {
         zones: ["a", "b"].map(|zone| (zone.into(), model.endpoints.values().next().unwrap().zones[0].1.clone())).into(),
         origins: vec![],
     };
-    let assignment = crate::envoy::endpoint::cluster_load_assignment(&cluster_name("shop/cart/http"), &double);
+    let assignment = crate::envoy::endpoint::cluster_load_assignment(&cluster_id("shop/cart/http").port, &double);
     assert_eq!(assignment.endpoints.len(), 1);
     assert_well_formed(&assignment);
 }
@@ -350,7 +350,7 @@ fn what_has_not_changed_is_not_made_again() {
         assert!(Arc::ptr_eq(old, &new), "{old:?}");
     }
     // A new generation of the object is another origin; another port is another content.
-    Arc::make_mut(model.clusters.get_mut(&cluster_name("shop/cart/http")).unwrap()).origin.generation += 1;
+    Arc::make_mut(model.clusters.get_mut(&cluster_id("shop/cart/http")).unwrap()).origin.generation += 1;
     let changed = resources(&model, &store.newest().unwrap());
     let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
     assert_eq!(kept + 4, changed.len());
@@ -371,4 +371,36 @@ fn hosts_behind_tls_alone_are_served() {
     let made = made(&model);
     let hosts: Vec<_> = targets(&made).into_iter().filter(|target| target.starts_with("shop.test")).collect();
     assert_eq!(hosts, ["shop.test", "shop.test:443"]);
+}
+
+#[test]
+fn a_cluster_with_a_policy_is_for_routes_and_not_for_the_targets_of_its_service() {
+    let mut model = one_host(vec![]);
+    let before = made(&model);
+    let with_policy = |text: &str, model: &Model| {
+        let port = cluster_id(text).port;
+        let cluster = model.clusters[&port.clone().into()].clone();
+        (ClusterId { port, policy: Some(cluster.policy.id()) }, cluster)
+    };
+    let (eds, address) = (with_policy("shop/cart/http", &model), with_policy("shop/ip/h2c", &model));
+    let route = |id: &ClusterId| {
+        let clusters = vec![WeightedCluster { cluster: id.clone(), weight: 1 }];
+        let forward = Forward { clusters, timeout: None, retry: None, websocket: true };
+        model_route(PathMatch::Prefix("/".into()), Action::Forward(forward))
+    };
+    let routes_to = vec![route(&eds.0), route(&address.0)];
+    model.clusters.extend([eds.clone(), address.clone()]);
+    let both = made(&model);
+    assert_eq!(targets(&both), targets(&before));
+    assert_eq!(led_to(&routes(&both, "cart.shop:80")[0]), "shop/cart/http");
+    // Without the cluster that it shares the port with, too.
+    model.clusters.remove(&cluster_id("shop/cart/http"));
+    assert!(!targets(&made(&model)).contains(&"cart.shop:80"));
+
+    model.http_mut().get_mut(&Host::Exact("shop.test".into())).unwrap().routes = routes_to;
+    let made = made(&model);
+    let to: Vec<String> = routes(&made, "shop.test").iter().map(led_to).collect();
+    assert_eq!(to[..2], [eds.0.to_string(), address.0.to_string()]);
+    assert!(shared_clusters(&model).eq([eds.0.to_string()]));
+    assert!(made.iter().any(|one| one.kind() == ResourceType::CLUSTER && **one.name() == *address.0.to_string()));
 }

@@ -11,9 +11,9 @@ use prost::Message;
 use super::*;
 use crate::envoy::build;
 use crate::envoy::names;
-use crate::model::{Action, ClusterName, Endpoints, PathMatch, Route, TlsHost, VirtualHost};
+use crate::model::{Action, Endpoints, PathMatch, Route, TlsHost, VirtualHost};
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
-use crate::testing::model::{Shared as _, cluster_name, empty, follow_settings, forward};
+use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
 /// What a client has, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;
@@ -81,10 +81,10 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
                 }
             }
             1 => {
-                let name: ClusterName = cluster_name("shop/cart/http");
-                touched.endpoints.insert(name.clone());
-                if model.endpoints.remove(&name).is_none() {
-                    model.endpoints.insert(name, Endpoints::default());
+                let port = cluster_id("shop/cart/http").port;
+                touched.endpoints.insert(port.clone());
+                if model.endpoints.remove(&port).is_none() {
+                    model.endpoints.insert(port, Endpoints::default());
                 }
             }
             2 => {

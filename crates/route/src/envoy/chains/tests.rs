@@ -7,7 +7,7 @@ use prost::Message;
 
 use super::*;
 use crate::model::{Action, PathMatch, VirtualHost};
-use crate::testing::model::{self, Shared as _, empty, with_hosts};
+use crate::testing::model::{self, Shared as _, empty, pair_id, with_hosts};
 
 fn exact(name: &str) -> Host {
     Host::Exact(name.into())
@@ -19,7 +19,7 @@ fn wildcard(suffix: &str) -> Host {
 
 fn tls(secret: &str) -> TlsHost {
     TlsHost {
-        secret: SecretName(secret.into()),
+        secret: pair_id(secret),
         minimum: TlsVersion::V1_2,
         maximum: TlsVersion::V1_3,
         virtual_host: VirtualHost::default(),
@@ -28,7 +28,7 @@ fn tls(secret: &str) -> TlsHost {
 }
 
 fn model(hosts: &[Host]) -> Model {
-    with_hosts(BTreeMap::new(), hosts.iter().map(|host| (host.clone(), tls("shop/cert"))).collect())
+    with_hosts(BTreeMap::new(), hosts.iter().map(|host| (host.clone(), tls("cert"))).collect())
 }
 
 fn touching<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> Touched {
@@ -70,7 +70,7 @@ fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
 
 #[test]
 fn an_exact_host_is_the_scope_of_its_server_name() {
-    let resource = routes(&exact("shop.example.com"), &tls("shop/cert"), &https(&empty()), &Settings::default());
+    let resource = routes(&exact("shop.example.com"), &tls("cert"), &https(&empty()), &Settings::default());
     let scope = scope_of(&resource);
     assert_eq!((&*scope.name, &**resource.name()), ("https/shop.example.com", "https/shop.example.com"));
     let fragments = scope.key.unwrap().fragments;
@@ -82,7 +82,7 @@ fn an_exact_host_is_the_scope_of_its_server_name() {
 
 #[test]
 fn another_host_on_a_tls_connection_is_misdirected() {
-    let of = |host: &Host| routes(host, &tls("shop/cert"), &https(&empty()), &Settings::default());
+    let of = |host: &Host| routes(host, &tls("cert"), &https(&empty()), &Settings::default());
     let resource = of(&exact("shop.example.com"));
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);
@@ -148,10 +148,10 @@ fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
     let (mut chains, settings) = (Chains::default(), Settings::default());
     chains.update(https(&model), &touching(&hosts), &settings, false);
     let host = exact("a.deep.test");
-    model.https_mut().insert(host.clone(), tls("shop/other"));
+    model.https_mut().insert(host.clone(), tls("other"));
     let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
-    model.https_mut().get_mut(&host).unwrap().secret = SecretName("shop/cert".into());
+    model.https_mut().get_mut(&host).unwrap().secret = pair_id("cert");
     let update = chains.update(https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
     model.https_mut().remove(&host);
@@ -239,7 +239,7 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
             let mut touched = Touched::default();
             for _ in 0..1 + numbers.below(3) {
                 let host = hosts[numbers.below(hosts.len())].clone();
-                let mut presented = tls(["shop/one", "shop/other"][numbers.below(2)]);
+                let mut presented = tls(["one", "other"][numbers.below(2)]);
                 match numbers.below(6) {
                     0 | 1 => {
                         model.https_mut().remove(&host);

@@ -6,12 +6,12 @@ use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use prost::Message;
 
 use super::*;
-use crate::model::{SecretName, TlsHost, TlsVersion};
-use crate::testing::model::{Shared as _, with_hosts};
+use crate::model::{TlsHost, TlsVersion};
+use crate::testing::model::{Shared as _, pair_id, with_hosts};
 
 fn tls_host(minimum: TlsVersion) -> TlsHost {
     TlsHost {
-        secret: SecretName("shop/cert".into()),
+        secret: pair_id("cert"),
         minimum,
         maximum: TlsVersion::V1_3,
         virtual_host: Default::default(),

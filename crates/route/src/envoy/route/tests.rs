@@ -5,7 +5,8 @@ use route_v3::route_action::ClusterSpecifier;
 use route_v3::route_match::PathSpecifier;
 
 use super::*;
-use crate::model::{ClusterName, WeightedCluster};
+use crate::model::WeightedCluster;
+use crate::testing::model::cluster_id;
 
 fn exact(name: &str) -> Host {
     Host::Exact(name.into())
@@ -20,8 +21,10 @@ fn model_route(path: PathMatch, action: Action) -> Route {
 }
 
 fn forward(weights: &[(&str, u32)]) -> Forward {
-    let weighted =
-        |(name, weight): &(&str, u32)| WeightedCluster { cluster: ClusterName((*name).into()), weight: *weight };
+    let weighted = |(name, weight): &(&str, u32)| WeightedCluster {
+        cluster: cluster_id(&format!("shop/{name}/80")),
+        weight: *weight,
+    };
     Forward { clusters: weights.iter().map(weighted).collect(), timeout: None, retry: None, websocket: true }
 }
 
@@ -100,14 +103,14 @@ fn no_timeout_is_written_as_zero() {
 #[test]
 fn one_cluster_needs_no_weights() {
     let single = route_action(&forward(&[("a", 7)])).cluster_specifier.unwrap();
-    assert_eq!(single, ClusterSpecifier::Cluster("a".into()));
+    assert_eq!(single, ClusterSpecifier::Cluster("shop/a/80".into()));
     let Some(ClusterSpecifier::WeightedClusters(weighted)) =
         route_action(&forward(&[("a", 90), ("b", 0)])).cluster_specifier
     else {
         panic!("no weights")
     };
     let weights: Vec<_> = weighted.clusters.iter().map(|one| (one.name.as_str(), one.weight.unwrap().value)).collect();
-    assert_eq!(weights, [("a", 90), ("b", 0)]);
+    assert_eq!(weights, [("shop/a/80", 90), ("shop/b/80", 0)]);
 }
 
 #[test]

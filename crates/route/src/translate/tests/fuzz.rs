@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::model::{Action, Discovery, Host, Model, VirtualHost};
+use crate::model::{Action, ClusterId, Discovery, Host, Model, VirtualHost};
 use crate::objects::{AddressType, Object};
 use crate::settings::{ExternalNames, NamespaceOwnership, Settings, Tls};
 use crate::testing::model::Shared as _;
@@ -154,9 +154,9 @@ fn check(model: &Model) {
         }
     }
     for (name, cluster) in &model.clusters {
-        assert_eq!(model.endpoints.contains_key(name), cluster.discovery == Discovery::Eds);
+        assert_eq!(model.endpoints.contains_key(&name.port), cluster.discovery == Discovery::Eds);
     }
-    assert!(model.endpoints.keys().all(|name| model.clusters.contains_key(name)));
+    assert!(model.endpoints.keys().all(|port| model.clusters.contains_key(&ClusterId::from(port.clone()))));
     for host in model.https().values() {
         assert!(model.secrets.contains_key(&host.secret), "{:?}", host.secret);
         assert!(host.minimum <= host.maximum);
@@ -175,9 +175,9 @@ fn check_owners(model: &Model) {
         let first = &content.routes[0].origin.namespace;
         assert!(content.routes.iter().all(|route| route.origin.namespace == *first), "{host}: {:?}", content.routes);
         let Some(tls) = model.https().get(host).filter(|_| model.http().contains_key(host)) else { continue };
-        let namespace = tls.secret.0.split('/').next().unwrap();
+        let namespace = &tls.secret.object().namespace;
         let of_default = model.https().get(&Host::Any).is_some_and(|any| any.secret == tls.secret);
-        assert!(of_default || namespace == &**first, "{host}: {}", tls.secret);
+        assert!(of_default || namespace == first, "{host}: {}", tls.secret);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{CircuitBreakers, Cluster, ClusterName, Discovery, Health, UpstreamProtocol};
+use crate::model::{CircuitBreakers, Cluster, Discovery, Health, UpstreamProtocol};
 use crate::objects::{AddressType, Object};
+use crate::testing::model::cluster_id;
 use crate::testing::objects::*;
 use crate::translate::endpoints_of;
 
@@ -104,7 +105,7 @@ fn external_names() {
 fn what_a_backend_speaks() {
     use UpstreamProtocol::{H2, H2c, Http1, Tls};
     let plain = || service("s").port("web", 80);
-    let of = |builder| cluster(builder, "s:80").protocol;
+    let of = |builder| cluster(builder, "s:80").policy.protocol;
     let annotated =
         |key: &str, value: &str| plain().annotation(&format!("projectcontour.io/upstream-protocol.{key}"), value);
     assert_eq!(of(plain()), Http1);
@@ -137,6 +138,7 @@ fn limits_and_connect_timeout_of_a_service() {
         ("projectcontour.io/max-retries", "many"),
         ("projectcontour.io/per-host-max-connections", "5"),
     ])
+    .policy
     .limits;
     let expected = CircuitBreakers {
         max_connections: Some(1),
@@ -149,7 +151,7 @@ fn limits_and_connect_timeout_of_a_service() {
     for (value, millis) in
         [("1500ms", 1500), ("2m", 120_000), ("soon", 2000), ("0", 2000), ("infinity", 2000), ("1ns", 1)]
     {
-        let timeout = of(&[("lockgate.dev/connect-timeout", value)]).connect_timeout;
+        let timeout = of(&[("lockgate.dev/connect-timeout", value)]).policy.connect_timeout;
         assert_eq!(timeout, Duration::from_millis(millis), "{value}");
     }
 }
@@ -172,7 +174,7 @@ fn annotations_of_services_are_told_once_and_only_of_used_ones() {
 fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
-    let (endpoints, _) = endpoints_of(&objects(&list), &ClusterName("shop/a/http".into())).unwrap();
+    let (endpoints, _) = endpoints_of(&objects(&list), &cluster_id("shop/a/http").port).unwrap();
     let line = |zone: &str, endpoint: &crate::model::Endpoint| {
         let mark = if endpoint.health == Health::Draining { "-" } else { "" };
         format!("{mark}{zone} {}:{}", endpoint.address, endpoint.port).trim_start().to_owned()
@@ -274,9 +276,7 @@ fn what_is_no_address_is_told_and_costs_only_itself() {
 #[test]
 fn endpoints_of_what_is_gone_are_none() {
     let list = objects(&[service("a").port("http", 80).into(), service("e").external("x.com").port("", 80).into()]);
-    for (name, known) in
-        [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false), ("x", false)]
-    {
-        assert_eq!(endpoints_of(&list, &ClusterName(name.into())).is_some(), known, "{name}");
+    for (name, known) in [("shop/a/http", true), ("shop/a/80", false), ("shop/b/http", false), ("shop/e/80", false)] {
+        assert_eq!(endpoints_of(&list, &cluster_id(name).port).is_some(), known, "{name}");
     }
 }

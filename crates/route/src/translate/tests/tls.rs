@@ -252,7 +252,7 @@ fn backends_that_speak_tls_are_shown_the_client_certificate() {
         world
     };
     let shown = |world: &World| -> Vec<(String, Option<String>)> {
-        let shown = |cluster: &Cluster| cluster.client_certificate.as_ref().map(ToString::to_string);
+        let shown = |cluster: &Cluster| cluster.policy.client_certificate.as_ref().map(ToString::to_string);
         world.model().clusters.iter().map(|(name, cluster)| (name.to_string(), shown(cluster))).collect()
     };
     let (bare, safe) = ("shop/bare/80".to_owned(), "shop/safe/443".to_owned());

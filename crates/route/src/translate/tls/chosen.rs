@@ -2,25 +2,25 @@
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{SecretName, StatsTls};
+use crate::model::{SecretId, SecretPart, StatsTls};
 use crate::objects::{Kind, ObjectKey, Objects, Secret};
 use crate::settings::{self, Settings};
 use crate::translate::problem::{Problem, Reason};
 
-use super::{NOT_OVER_QUIC, authorities_name, is_servable, secret_name};
+use super::{NOT_OVER_QUIC, is_servable};
 
 /// What the end of a message says of a Secret that is not among the objects.
 const MISSING: &str =
     "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// The pair of the default Secret; a problem if the one that the settings name has none.
-pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretId> {
     let secret = settings.tls.default_secret.as_ref()?;
     presented(secret, objects, settings, ("default TLS Secret", "no default certificate"), problems)
 }
 
 /// The pair of the fallback Secret; a problem if the one that the settings name has none.
-pub fn fallback_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretName> {
+pub fn fallback_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretId> {
     let secret = settings.tls.fallback_secret.as_ref()?;
     presented(secret, objects, settings, ("fallback TLS Secret", "no fallback certificate"), problems)
 }
@@ -32,7 +32,7 @@ fn presented(
     settings: &Settings,
     (what, without): (&str, &str),
     problems: &mut Vec<Problem>,
-) -> Option<SecretName> {
+) -> Option<SecretId> {
     let (namespace, name) = secret;
     let found = objects.get::<Secret>(&ObjectKey::new(namespace, name));
     if let Some(found) = found.filter(|found| found.pair.as_ref().is_some_and(|pair| !is_servable(pair, settings))) {
@@ -45,7 +45,7 @@ fn presented(
         });
         return None;
     }
-    chosen(Part::Pair, secret, objects, what, without, problems)
+    chosen(SecretPart::KeyPair, secret, objects, what, without, problems)
 }
 
 /// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.
@@ -53,10 +53,10 @@ pub fn client_certificate(
     objects: &Objects,
     settings: &Settings,
     problems: &mut Vec<Problem>,
-) -> Option<Option<SecretName>> {
+) -> Option<Option<SecretId>> {
     let secret = settings.upstream.client_certificate.as_ref()?;
     let consequence = "paths to backends with TLS answer 503";
-    Some(chosen(Part::Pair, secret, objects, "Secret of the client certificate", consequence, problems))
+    Some(chosen(SecretPart::KeyPair, secret, objects, "Secret of the client certificate", consequence, problems))
 }
 
 /// What statistics are served by TLS with, if the settings ask for it and all of it is there; else they are not served.
@@ -64,9 +64,9 @@ pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>
     let settings::StatsTls { at, secret, client_ca } = &settings.listeners.stats_tls;
     let pair = secret.as_ref().filter(|_| at.port != 0)?;
     let mut chosen = |part, secret, what| chosen(part, secret, objects, what, "no statistics are served", problems);
-    let pair = chosen(Part::Pair, pair, "Secret of the statistics' certificate");
+    let pair = chosen(SecretPart::KeyPair, pair, "Secret of the statistics' certificate");
     let authorities = "Secret of the authorities of scrapers";
-    let clients = client_ca.as_ref().map(|secret| chosen(Part::Authorities, secret, authorities));
+    let clients = client_ca.as_ref().map(|secret| chosen(SecretPart::Authorities, secret, authorities));
     Some(StatsTls {
         secret: pair?,
         clients: match clients {
@@ -76,42 +76,34 @@ pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>
     })
 }
 
-/// What a Secret is named for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Its key pair.
-    Pair,
-    /// Its certificate authorities.
-    Authorities,
-}
-
 /// The part of a Secret that the settings name for `what`; a problem if it has none.
 fn chosen(
-    part: Part,
+    part: SecretPart,
     (namespace, name): &(String, String),
     objects: &Objects,
     what: &str,
     without: &str,
     problems: &mut Vec<Problem>,
-) -> Option<SecretName> {
-    let secret = objects.get::<Secret>(&ObjectKey::new(namespace, name));
+) -> Option<SecretId> {
+    let key = ObjectKey::new(namespace, name);
+    let secret = objects.get::<Secret>(&key);
     let object = match secret {
         Some(secret) => secret.meta.object_ref(Kind::SECRET),
         None => ObjectRef::new(Kind::SECRET.as_str(), namespace, name),
     };
     let (usable, fault, kept) = match part {
-        Part::Pair => {
+        SecretPart::KeyPair => {
             let fault = secret.and_then(|secret| secret.fault.as_deref());
             (secret.is_some_and(|secret| secret.pair.is_some()), fault, "last good key pair kept")
         }
-        Part::Authorities => {
+        SecretPart::Authorities => {
             let fault = secret.and_then(|secret| secret.authorities_fault.as_deref());
             (secret.is_some_and(|secret| secret.authorities.is_some()), fault, "last good authorities kept")
         }
     };
     let fault = match secret {
-        None => Some(format!("\"{namespace}/{name}\" {MISSING}")),
-        Some(_) => fault.map(|fault| format!("\"{namespace}/{name}\": {fault}")),
+        None => Some(format!("\"{key}\" {MISSING}")),
+        Some(_) => fault.map(|fault| format!("\"{key}\": {fault}")),
     };
     if let Some(fault) = fault {
         problems.push(Problem {
@@ -122,8 +114,5 @@ fn chosen(
             consequence: if usable { kept } else { without }.to_owned(),
         });
     }
-    usable.then(|| match part {
-        Part::Pair => secret_name(namespace, name),
-        Part::Authorities => authorities_name(namespace, name),
-    })
+    usable.then(|| SecretId::new(key, part))
 }

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::translate::host::parent;
 use crate::translate::ingress::{Parsed, Target};
 use crate::translate::problem::Problem;
-use crate::translate::tls::{self, Asking, Chain, Routing, is_of};
+use crate::translate::tls::{self, Asking, Chain, Routing};
 use crate::translate::virtual_host::{Around, HostRules, Side};
 
 /// All that is made of a host.
@@ -142,8 +142,9 @@ impl Translator {
         let http = plain(&around, chain.is_some());
         let https = chain.as_ref().map(|chain| {
             // The default backend of one namespace is not served with the certificate of another.
-            let trusted =
-                |target: &&Target| Some(&chain.secret) == default || is_of(&chain.secret, &target.origin.namespace);
+            let trusted = |target: &&Target| {
+                Some(&chain.secret) == default || chain.secret.object().namespace == target.origin.namespace
+            };
             around.catch_all = around.catch_all.filter(trusted);
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
             let virtual_host = around.virtual_host(host, Side::Tls, &origin);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{Translator, set};
-use crate::model::{SecretName, StatsTls, Touched};
-use crate::objects::{Kind, Objects};
+use crate::model::{SecretId, SecretPart, StatsTls, Touched};
+use crate::objects::{Kind, ObjectKey, Objects};
 use crate::translate::{ChangedInputs, tls};
 
 impl Translator {
@@ -24,38 +24,36 @@ impl Translator {
 
     /// Brings key pairs and authorities up to date. Those that came into use or went out of it are touched already.
     pub(super) fn update_secrets(&mut self, objects: &Objects, changed: &ChangedInputs, touched: &mut Touched) {
-        let parts = [tls::secret_name, tls::authorities_name];
-        let names = changed.of_kind(Kind::SECRET).flat_map(|key| parts.map(|name| name(&key.namespace, &key.name)));
-        let stale: BTreeSet<SecretName> = names
-            .filter(|name| self.uses_of_secrets.contains_key(name))
-            .chain(touched.secrets.iter().cloned())
-            .collect();
-        for name in stale {
-            let used = self.uses_of_secrets.contains_key(&name);
-            let now = used.then(|| tls::secret(objects, &name)).flatten();
-            if self.model.secrets.get(&name) != now.as_ref() {
-                set(&mut self.model.secrets, &name, now);
-                touched.secrets.insert(name);
+        let parts = |key: &ObjectKey| SecretPart::ALL.map(|part| SecretId::new(key.clone(), part));
+        let ids = changed.of_kind(Kind::SECRET).flat_map(parts);
+        let stale: BTreeSet<SecretId> =
+            ids.filter(|id| self.uses_of_secrets.contains_key(id)).chain(touched.secrets.iter().cloned()).collect();
+        for id in stale {
+            let used = self.uses_of_secrets.contains_key(&id);
+            let now = used.then(|| tls::secret(objects, &id)).flatten();
+            if self.model.secrets.get(&id) != now.as_ref() {
+                set(&mut self.model.secrets, &id, now);
+                touched.secrets.insert(id);
             }
         }
     }
 
     /// One that used the Secret `before` now uses `now`.
-    pub(super) fn use_secret(&mut self, before: Option<SecretName>, now: Option<SecretName>, touched: &mut Touched) {
+    pub(super) fn use_secret(&mut self, before: Option<SecretId>, now: Option<SecretId>, touched: &mut Touched) {
         if before == now {
             return;
         }
-        if let Some(name) = now {
-            *self.uses_of_secrets.entry(name.clone()).or_default() += 1;
-            touched.secrets.insert(name);
+        if let Some(id) = now {
+            *self.uses_of_secrets.entry(id.clone()).or_default() += 1;
+            touched.secrets.insert(id);
         }
-        if let Some(name) = before {
-            let uses = self.uses_of_secrets.entry(name.clone()).or_default();
+        if let Some(id) = before {
+            let uses = self.uses_of_secrets.entry(id.clone()).or_default();
             *uses = uses.saturating_sub(1);
             if *uses == 0 {
-                self.uses_of_secrets.remove(&name);
+                self.uses_of_secrets.remove(&id);
             }
-            touched.secrets.insert(name);
+            touched.secrets.insert(id);
         }
     }
 }

@@ -1,0 +1,180 @@
+//! Clusters: a Service port, and the policy by which it is reached.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+use ring::digest::{SHA256, digest};
+
+use super::{PolicyId, SecretId};
+
+/// A backend: one port of one Service, reached by one policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cluster {
+    /// How its endpoints are found.
+    pub discovery: Discovery,
+    /// The number of the Service's port.
+    pub port: u16,
+    /// How the port is reached.
+    pub policy: TrafficPolicy,
+    /// The Service.
+    pub origin: ObjectRef,
+}
+
+/// How a Service port is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrafficPolicy {
+    /// The protocol that the endpoints speak.
+    pub protocol: UpstreamProtocol,
+    /// Time limit of a connection attempt.
+    pub connect_timeout: Duration,
+    /// Limits; `None` is Envoy's default.
+    pub limits: CircuitBreakers,
+    /// The key pair presented to endpoints that speak TLS, by identity in [`Model::secrets`](super::Model::secrets).
+    pub client_certificate: Option<SecretId>,
+}
+
+impl TrafficPolicy {
+    /// Returns the identity of a cluster's policy: half a SHA-256 hash of the content.
+    ///
+    /// A changed policy has another identity, so routes move to a new cluster when Envoy has confirmed it, and equal
+    /// policies share a cluster. The hash is cryptographic because tenants write policies: nobody can write one that
+    /// takes the place of another.
+    pub fn id(&self) -> PolicyId {
+        // Without `..`, so that a new field does not compile until it is hashed.
+        let Self { protocol, connect_timeout, limits, client_certificate } = self;
+        let CircuitBreakers {
+            max_connections,
+            max_pending_requests,
+            max_requests,
+            max_retries,
+            per_host_max_connections,
+        } = *limits;
+        let protocol = match protocol {
+            UpstreamProtocol::Http1 => "http1",
+            UpstreamProtocol::H2c => "h2c",
+            UpstreamProtocol::Tls => "tls",
+            UpstreamProtocol::H2 => "h2",
+        };
+        let mut text = format!("protocol={protocol};connect={}", connect_timeout.as_nanos());
+        let limits = [
+            ("connections", max_connections),
+            ("pending", max_pending_requests),
+            ("requests", max_requests),
+            ("retries", max_retries),
+            ("per-host", per_host_max_connections),
+        ];
+        // Writing to a string cannot fail.
+        for (name, limit) in limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))) {
+            let _ = write!(text, ";{name}={limit}");
+        }
+        if let Some(secret) = client_certificate {
+            let _ = write!(text, ";certificate={secret}");
+        }
+        let mut id = [0; 16];
+        id.iter_mut().zip(digest(&SHA256, text.as_bytes()).as_ref()).for_each(|(to, from)| *to = *from);
+        PolicyId(Arc::new(id))
+    }
+}
+
+/// How a cluster's endpoints are found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Discovery {
+    /// By EDS; the endpoints are in [`Model::endpoints`](super::Model::endpoints).
+    Eds,
+    /// By DNS in Envoy (a Service of type ExternalName).
+    Dns {
+        /// The name to resolve.
+        hostname: String,
+        /// The port to connect to.
+        port: u16,
+    },
+    /// One fixed address (an ExternalName that is a literal IP).
+    Static {
+        /// The address.
+        address: IpAddr,
+        /// The port to connect to.
+        port: u16,
+    },
+}
+
+/// The protocol that a backend speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1 in clear text.
+    Http1,
+    /// HTTP/2 in clear text, with prior knowledge.
+    H2c,
+    /// HTTP/1.1 over TLS; the certificate is not verified.
+    Tls,
+    /// HTTP/2 over TLS; the certificate is not verified.
+    H2,
+}
+
+impl UpstreamProtocol {
+    /// Returns whether connections use TLS.
+    pub fn is_tls(self) -> bool {
+        match self {
+            Self::Http1 | Self::H2c => false,
+            Self::Tls | Self::H2 => true,
+        }
+    }
+}
+
+/// Limits of a cluster; `None` is Envoy's default. Source: Envoy `CircuitBreakers.Thresholds`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CircuitBreakers {
+    /// Connections.
+    pub max_connections: Option<u32>,
+    /// Requests that wait for a connection.
+    pub max_pending_requests: Option<u32>,
+    /// Requests under way.
+    pub max_requests: Option<u32>,
+    /// Retries under way.
+    pub max_retries: Option<u32>,
+    /// Connections to one endpoint.
+    pub per_host_max_connections: Option<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ObjectKey, SecretPart};
+
+    #[test]
+    fn every_field_of_a_policy_is_in_its_id() {
+        let limits = CircuitBreakers::default();
+        let policy = TrafficPolicy {
+            protocol: UpstreamProtocol::Http1,
+            connect_timeout: Duration::from_secs(2),
+            limits,
+            client_certificate: None,
+        };
+        let limited = |limits| TrafficPolicy { limits, ..policy.clone() };
+        let presenting = |name| {
+            let secret = SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair);
+            TrafficPolicy { client_certificate: Some(secret), ..policy.clone() }
+        };
+        let policies = [
+            policy.clone(),
+            TrafficPolicy { protocol: UpstreamProtocol::H2c, ..policy.clone() },
+            TrafficPolicy { protocol: UpstreamProtocol::Tls, ..policy.clone() },
+            TrafficPolicy { protocol: UpstreamProtocol::H2, ..policy.clone() },
+            TrafficPolicy { connect_timeout: Duration::from_millis(2), ..policy.clone() },
+            limited(CircuitBreakers { max_connections: Some(1), ..limits }),
+            limited(CircuitBreakers { max_pending_requests: Some(1), ..limits }),
+            limited(CircuitBreakers { max_requests: Some(1), ..limits }),
+            limited(CircuitBreakers { max_retries: Some(1), ..limits }),
+            limited(CircuitBreakers { per_host_max_connections: Some(1), ..limits }),
+            presenting("a"),
+            presenting("b"),
+        ];
+        let ids: std::collections::BTreeSet<PolicyId> = policies.iter().map(TrafficPolicy::id).collect();
+        assert_eq!(ids.len(), policies.len());
+        assert_eq!(policy.id(), policy.clone().id());
+        // The same in every version of the program, or an upgrade would replace all such clusters.
+        assert_eq!(policy.id().to_string(), "f5b96f765afa224d82fd297ed8db43a4");
+    }
+}

@@ -1,0 +1,222 @@
+//! The identities of clusters, load assignments, and secrets.
+//!
+//! Their `Display` form is the name in Envoy, and no code parses it. Names of objects and ports contain no slash, so
+//! different identities have different names.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The namespace and name of an object; the namespace is empty for kinds that have none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// The namespace, or empty.
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The key `namespace`/`name`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// `shop/cart`, or `ours` without a namespace.
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{}{separator}{}", self.namespace, self.name)
+    }
+}
+
+/// A port within its Service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PortRef {
+    /// The name of the port; never digits alone.
+    Name(Arc<str>),
+    /// The number of a port without a name.
+    Number(u16),
+}
+
+/// `http` or `8080`.
+impl fmt::Display for PortRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// The identity of a Service port, which has one load assignment.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServicePortId(Arc<ServicePort>);
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ServicePort {
+    service: ObjectKey,
+    port: PortRef,
+}
+
+impl ServicePortId {
+    /// The identity of `port` of `service`.
+    pub fn new(service: ObjectKey, port: PortRef) -> Self {
+        Self(Arc::new(ServicePort { service, port }))
+    }
+
+    /// Returns the Service.
+    pub fn service(&self) -> &ObjectKey {
+        &self.0.service
+    }
+
+    /// Returns the port.
+    pub fn port(&self) -> &PortRef {
+        &self.0.port
+    }
+}
+
+/// `shop/cart/http`: the name of the load assignment.
+impl fmt::Display for ServicePortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.service(), self.port())
+    }
+}
+
+/// The identity of a cluster.
+///
+/// The order keeps the clusters of a port, of a Service, and of a namespace together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId {
+    /// The Service port.
+    pub port: ServicePortId,
+    /// The policy by which a route reaches the port. `None`: the policy of the Service itself, which can change while
+    /// the cluster keeps its name.
+    pub policy: Option<PolicyId>,
+}
+
+impl ClusterId {
+    /// Returns the lower bound of the clusters of `service` in the order of clusters.
+    pub fn first_of(service: ObjectKey) -> Self {
+        ServicePortId::new(service, PortRef::Name("".into())).into()
+    }
+}
+
+/// The cluster of a port with the policy of its Service, which precedes all other clusters of the port.
+impl From<ServicePortId> for ClusterId {
+    fn from(port: ServicePortId) -> Self {
+        Self { port, policy: None }
+    }
+}
+
+/// `shop/cart/http`, or `shop/cart/http/3f6c…` with a policy.
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.policy {
+            None => self.port.fmt(f),
+            Some(policy) => write!(f, "{}/{policy}", self.port),
+        }
+    }
+}
+
+/// The identity of a policy: a hash of its content (see [`TrafficPolicy::id`](super::TrafficPolicy::id)).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PolicyId(pub(super) Arc<[u8; 16]>);
+
+/// 32 hexadecimal digits.
+impl fmt::Display for PolicyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(*self.0))
+    }
+}
+
+/// The identity of a secret: the part of a Secret object that TLS needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretId(Arc<(ObjectKey, SecretPart)>);
+
+/// A part of a Secret object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SecretPart {
+    /// The key pair.
+    KeyPair,
+    /// The certificate authorities.
+    Authorities,
+}
+
+impl SecretPart {
+    /// All parts.
+    pub const ALL: [Self; 2] = [Self::KeyPair, Self::Authorities];
+}
+
+impl SecretId {
+    /// The identity of `part` of `object`.
+    pub fn new(object: ObjectKey, part: SecretPart) -> Self {
+        Self(Arc::new((object, part)))
+    }
+
+    /// Returns the Secret object.
+    pub fn object(&self) -> &ObjectKey {
+        &self.0.0
+    }
+
+    /// Returns the part of the object.
+    pub fn part(&self) -> SecretPart {
+        self.0.1
+    }
+}
+
+/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities.
+impl fmt::Display for SecretId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part() {
+            SecretPart::KeyPair => self.object().fmt(f),
+            SecretPart::Authorities => write!(f, "{}/ca.crt", self.object()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(service: &str, port: PortRef) -> ServicePortId {
+        ServicePortId::new(ObjectKey::new("shop", service), port)
+    }
+
+    #[test]
+    fn identities_are_shown_as_names_in_envoy() {
+        let named = port("cart", PortRef::Name("http".into()));
+        let with_policy = ClusterId { port: named.clone(), policy: Some(PolicyId(Arc::new([7; 16]))) };
+        assert_eq!(named.to_string(), "shop/cart/http");
+        assert_eq!(port("cart", PortRef::Number(80)).to_string(), "shop/cart/80");
+        assert_eq!(ClusterId::from(named).to_string(), "shop/cart/http");
+        assert_eq!(with_policy.to_string(), "shop/cart/http/07070707070707070707070707070707");
+        let secret = |part| SecretId::new(ObjectKey::new("shop", "cert"), part).to_string();
+        assert_eq!(SecretPart::ALL.map(secret), ["shop/cert", "shop/cert/ca.crt"]);
+    }
+
+    #[test]
+    fn clusters_of_a_service_are_together_in_their_order() {
+        let policies = [None, Some(PolicyId(Arc::new([0; 16]))), Some(PolicyId(Arc::new([1; 16])))];
+        let ports = [PortRef::Name("a".into()), PortRef::Name("b".into()), PortRef::Number(1)];
+        let ids = ["car", "cart", "cart-2"].into_iter().flat_map(|service| {
+            let ports = ports.clone().map(|name| port(service, name));
+            let policies = policies.clone();
+            ports
+                .into_iter()
+                .flat_map(move |port| policies.clone().map(|policy| ClusterId { port: port.clone(), policy }))
+        });
+        let ids: Vec<ClusterId> = ids.collect();
+        assert!(ids.is_sorted());
+        let first = ClusterId::first_of(ObjectKey::new("shop", "cart"));
+        assert_eq!(ids.partition_point(|id| *id < first), policies.len() * ports.len());
+        assert!(ClusterId::first_of(ObjectKey::new("shop", "")) < ids[0]);
+    }
+
+    #[test]
+    fn identities_are_as_small_as_a_string() {
+        assert_eq!(size_of::<ClusterId>(), size_of::<Arc<str>>());
+        assert!(size_of::<ServicePortId>() <= size_of::<Arc<str>>());
+        assert!(size_of::<SecretId>() <= size_of::<Arc<str>>());
+    }
+}
