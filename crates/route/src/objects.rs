@@ -10,6 +10,7 @@ mod kept;
 mod kind;
 mod misencoded;
 mod precedence;
+mod revision;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ pub use kept::Kept;
 pub use kind::{Grouping, Kind, KindInfo};
 pub use misencoded::Misencoded;
 pub use precedence::Precedence;
+pub use revision::Revision;
 
 /// One object among those of all kinds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -18,6 +18,7 @@ pub mod problem;
 mod regexes;
 mod tls;
 mod translator;
+pub mod verdict;
 mod virtual_host;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use endpoints::endpoints_of;
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
 pub use translator::{Translator, Update};
+pub use verdict::Verdict;
 
 use crate::model::Model;
 use crate::objects::{ObjectId, Objects};

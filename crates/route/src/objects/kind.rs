@@ -31,6 +31,8 @@ pub struct KindInfo {
     pub deletion_waits: bool,
     /// Whether annotations of other ingress controllers are kept: they matter where requests are routed by.
     pub foreign_annotations: bool,
+    /// Whether Lockgate writes the status of its objects.
+    pub has_status: bool,
     /// Whether other objects refer to its objects by name, so that names are worth sharing in memory.
     pub named_by_others: bool,
 }
@@ -55,6 +57,7 @@ const COMMON: KindInfo = KindInfo {
     grouping: Grouping::Alone,
     deletion_waits: false,
     foreign_annotations: false,
+    has_status: false,
     named_by_others: true,
 };
 
@@ -66,6 +69,7 @@ impl Kind {
         plural: "ingresses",
         deletion_waits: true,
         foreign_annotations: true,
+        has_status: true,
         ..COMMON
     });
     /// networking.k8s.io/v1
@@ -139,6 +143,12 @@ impl Kind {
             "" => self.0.plural.to_owned(),
             group => format!("{}.{group}", self.0.plural),
         }
+    }
+
+    /// Returns the kind of a collection in the form of [`Kind::resource`].
+    pub fn of_resource(resource: &str) -> Option<Self> {
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        Self::ALL.into_iter().find(|Self(info)| (info.plural, info.group) == (plural, group))
     }
 
     /// The path of the collection at the API server, of one namespace or of all.

@@ -7,7 +7,7 @@ use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{Action, ClusterId, Forward, Host, PathMatch, SecretId, WeightedCluster};
-use crate::objects::{Ingress, Kind, ObjectKey, Precedence};
+use crate::objects::{Ingress, Kind, ObjectKey, Precedence, Revision};
 use crate::re2::Cost;
 
 use super::annotations::{self, Annotations, PlainText};
@@ -16,6 +16,7 @@ use super::dialect::Dialect;
 use super::few::set_of;
 use super::graph::Input;
 use super::problem::{Problem, Reason};
+use super::verdict::Verdict;
 use super::{host, path, tls};
 
 /// An Ingress, read.
@@ -25,6 +26,8 @@ pub struct Parsed {
     pub precedence: Precedence,
     /// A reference to it.
     pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
     /// Whether its spec has no rules, so that its default backend is meant for every host.
     pub rule_less: bool,
     /// What its annotations say.
@@ -43,6 +46,8 @@ pub struct Parsed {
     pub reads: Reads,
     /// What is wrong with it by itself.
     pub problems: Box<[Arc<Problem>]>,
+    /// The conditions of its status. The status of an Ingress has none.
+    pub verdicts: Box<[Verdict]>,
 }
 
 impl Parsed {
@@ -222,9 +227,21 @@ pub fn parse(ingress: &Ingress, reading: Reading) -> Parsed {
     let rule_less = ingress.spec.rules.as_ref().is_none_or(Vec::is_empty);
     let mut paths = ingress.spec.rules.iter().flatten().flat_map(|rule| &rule.http).map(|http| http.paths.len());
     let asks = default_backend.is_some() || paths.any(|paths| paths > 0);
-    let precedence = context.objects.precedence(Kind::INGRESS, &ingress.meta);
-    let (rules, entries) = (rules.into(), entries.into());
-    Parsed { precedence, origin, rule_less, annotations, rules, entries, asks, default_backend, hosts, reads, problems }
+    Parsed {
+        precedence: context.objects.precedence(Kind::INGRESS, &ingress.meta),
+        origin,
+        revision: Revision::new(&ingress.meta, &ingress.spec),
+        rule_less,
+        annotations,
+        rules: rules.into(),
+        entries: entries.into(),
+        asks,
+        default_backend,
+        hosts,
+        reads,
+        problems,
+        verdicts: Box::default(),
+    }
 }
 
 /// Where each host occurs.

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, Touched};
-use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -28,6 +28,7 @@ use super::dialect::{DIALECTS, Dialect};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::ingress::{self, Parsed, Reading};
 use super::problem::{Problem, Problems};
+use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
@@ -81,6 +82,8 @@ pub struct Translator {
     dialects: &'static [Dialect],
     model: Model,
     ledger: Ledger,
+    /// The verdicts on the sources that have any.
+    verdicts: Verdicts,
     general: General,
     classes: Classes,
     /// The sources that are ours, by class.
@@ -115,6 +118,7 @@ impl Translator {
             dialects,
             model: Model::default(),
             ledger: Ledger::default(),
+            verdicts: Verdicts::default(),
             general: General::default(),
             classes: Classes::default(),
             sources: BTreeMap::new(),
@@ -139,6 +143,16 @@ impl Translator {
     /// The problems.
     pub fn problems(&self) -> &Problems {
         self.ledger.found()
+    }
+
+    /// The verdicts on the sources that are ours.
+    pub fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
+
+    /// The revision in which a source that is ours was translated.
+    pub fn revision(&self, source: &ObjectId) -> Option<Revision> {
+        self.sources.get(source).map(|parsed| parsed.revision)
     }
 
     /// Whether a source is ours, by class.
@@ -358,6 +372,10 @@ impl Translator {
         self.clusters.read(&old.clusters, &new.clusters);
         let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
+        match now.as_deref().filter(|parsed| !parsed.verdicts.is_empty()) {
+            Some(parsed) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&parsed.verdicts))),
+            None => drop(self.verdicts.remove(id)),
+        }
         if let Some(parsed) = before {
             self.with_default.remove(&parsed.precedence);
             self.sites.leave(parsed);

@@ -1,0 +1,147 @@
+//! Verdicts: the conditions that the translation finds for a source object, positive and negative, as data.
+//!
+//! A dialect declares the verdicts on its object: for each parent and listener, the type of a condition and its status. The
+//! status writers turn them into `status.conditions`. `Programmed` is not declared here: it depends on the Envoys.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use lockgate_xds::provenance::ObjectRef;
+use serde::Serialize;
+
+use super::problem::{Problem, shorten};
+use crate::objects::ObjectId;
+
+/// The verdicts on one object that are kept. Gateway API needs at most 64 listeners with four conditions each.
+pub const MOST: usize = 512;
+
+/// A condition of the status of one object.
+///
+/// The order of the fields is the order of verdicts. A negative verdict precedes a positive one on the same condition.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Verdict {
+    /// The object.
+    pub object: ObjectRef,
+    /// The object to which `object` is attached, such as a Gateway. `None`: the verdict is about the object itself.
+    pub parent: Option<ObjectRef>,
+    /// The listener of the parent, or of the object itself. `None`: all listeners.
+    pub listener: Option<Arc<str>>,
+    /// The type of the condition, CamelCase: `Accepted`.
+    pub condition: &'static str,
+    /// The status of the condition.
+    pub status: Status,
+    /// The stable reason, CamelCase: `NotAllowedByListeners`.
+    pub reason: &'static str,
+    /// Details for people: lower case, no full stop.
+    pub message: String,
+}
+
+/// The status of a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Status {
+    /// The condition does not hold.
+    False,
+    /// Nobody knows yet.
+    Unknown,
+    /// The condition holds.
+    True,
+}
+
+impl Status {
+    /// The status as the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::False => "False",
+            Status::Unknown => "Unknown",
+            Status::True => "True",
+        }
+    }
+}
+
+/// The verdicts on all source objects, by object. A clone shares everything.
+pub type Verdicts = OrdMap<ObjectId, Arc<[Verdict]>>;
+
+impl Verdict {
+    /// The part of the status that the verdict decides: one condition of one parent and listener.
+    fn place(&self) -> (&ObjectRef, &Option<ObjectRef>, &Option<Arc<str>>, &str) {
+        (&self.object, &self.parent, &self.listener, self.condition)
+    }
+}
+
+impl Problem {
+    /// Returns the negative verdict that the problem is. The dialect of the object knows the condition.
+    pub fn verdict(&self, condition: &'static str) -> Verdict {
+        let Self { object, field, reason, message, consequence } = self;
+        let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+        Verdict {
+            object: object.clone(),
+            parent: None,
+            listener: None,
+            condition,
+            status: Status::False,
+            reason: reason.as_str(),
+            message: format!("{field}{message}; {consequence}"),
+        }
+    }
+}
+
+/// Returns verdicts in order, one for each condition, with a bounded number and with messages of bounded length.
+///
+/// Where verdicts on one condition contradict each other, the negative one is kept.
+pub fn bounded(verdicts: &[Verdict]) -> Arc<[Verdict]> {
+    let mut verdicts = verdicts.to_vec();
+    verdicts.sort();
+    verdicts.dedup_by(|later, earlier| later.place() == earlier.place());
+    verdicts.truncate(MOST);
+    for verdict in &mut verdicts {
+        verdict.message = shorten(&verdict.message).into_owned();
+    }
+    verdicts.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::problem::Reason;
+    use super::*;
+
+    fn verdict(listener: usize, status: Status, message: &str) -> Verdict {
+        Verdict {
+            object: ObjectRef::new("Route", "shop", "cart"),
+            parent: Some(ObjectRef::new("Gateway", "infra", "public")),
+            listener: Some(format!("{listener:05}").into()),
+            condition: "Accepted",
+            status,
+            reason: "Accepted",
+            message: message.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_negative_verdict_on_a_condition_is_kept() {
+        let verdicts = [verdict(2, Status::True, ""), verdict(1, Status::True, "a"), verdict(1, Status::False, "b")];
+        assert_eq!(*bounded(&verdicts), [verdict(1, Status::False, "b"), verdict(2, Status::True, "")]);
+    }
+
+    #[test]
+    fn the_verdicts_on_an_object_are_bounded() {
+        let many: Vec<_> = (0..20_000).map(|at| verdict(at, Status::True, &"x".repeat(100_000 / (at + 1)))).collect();
+        let kept = bounded(&many);
+        assert_eq!(kept.len(), MOST);
+        assert!(kept.iter().all(|verdict| verdict.message.chars().count() < 1100));
+        assert_eq!(kept[0].listener.as_deref(), Some("00000"));
+    }
+
+    #[test]
+    fn a_problem_is_a_negative_verdict() {
+        let problem = Problem {
+            object: ObjectRef::new("Ingress", "shop", "cart"),
+            field: "spec.rules[0].host".into(),
+            reason: Reason::HostNotValid,
+            message: "host \"a b\" is not a DNS name".into(),
+            consequence: "rule left out".into(),
+        };
+        let verdict = problem.verdict("Accepted");
+        assert_eq!((verdict.status, verdict.reason), (Status::False, "HostNotValid"));
+        assert_eq!(verdict.message, "spec.rules[0].host: host \"a b\" is not a DNS name; rule left out");
+    }
+}
