@@ -367,6 +367,7 @@ impl Controller {
         self.inspection.send_replace(Arc::new(Inspection {
             objects: self.objects.clone(),
             problems: self.problems.clone(),
+            verdicts: self.translator.verdicts().clone(),
             sources: self.sources.clone(),
             kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
             complete: true,
@@ -402,16 +403,12 @@ impl Controller {
     fn note_sources(&mut self, sources: &BTreeSet<ObjectId>) {
         let since = self.views.generation();
         for id in sources {
-            let Some(meta) = self.objects.meta(id.kind, &id.key).filter(|_| self.translator.serves(id)) else {
+            let ours = self.objects.meta(id.kind, &id.key).zip(self.translator.revision(id));
+            let Some((meta, revision)) = ours else {
                 self.sources.remove(id);
                 continue;
             };
-            let now = Published {
-                uid: meta.uid.clone(),
-                generation: meta.generation,
-                since,
-                served: !self.translator.has_lost(id),
-            };
+            let now = Published { uid: meta.uid.clone(), revision, since, served: !self.translator.has_lost(id) };
             let same = |known: &Published| Published { since, ..known.clone() } == now;
             if !self.sources.get(id).is_some_and(same) {
                 self.sources.insert(id.clone(), now);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
-use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects};
+use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
 use lockgate_route::translate::problem::Problems;
+use lockgate_route::translate::verdict::Verdicts;
 
 /// What the controller's loop last worked on.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +19,8 @@ pub struct Inspection {
     pub objects: Objects,
     /// What is wrong with them.
     pub problems: Problems,
+    /// The conditions of the sources that are ours.
+    pub verdicts: Verdicts,
     /// The sources that are ours, by class. Empty before the first lists are in.
     pub sources: OrdMap<ObjectId, Published>,
     /// The last good content that is served of Secrets that no longer have it.
@@ -38,10 +41,10 @@ impl Inspection {
 pub struct Published {
     /// The object's uid.
     pub uid: Arc<str>,
-    /// Its generation.
-    pub generation: i64,
+    /// The revision in which it is served.
+    pub revision: Revision,
     /// The number of the publication ([`Snapshot::generation`](lockgate_xds::snapshot::Snapshot::generation)) to Envoys that
-    /// first had it in this generation, and served or not as it is now.
+    /// first had it in this revision, and served or not as it is now.
     pub since: u64,
     /// Whether it is served: not if it has lost all that it asks for ([`Translator::has_lost`]).
     ///
@@ -59,14 +62,14 @@ pub fn changed<'a, K: Ord, V: PartialEq>(
     })
 }
 
-/// The sources of `kind` whose publication differs.
+/// The sources of `kind` whose publication or verdicts differ, some of them twice.
 pub fn changed_sources<'a>(
     kind: Kind,
     before: &'a Inspection,
     now: &'a Inspection,
 ) -> impl Iterator<Item = &'a ObjectKey> {
-    let of_kind = changed(&before.sources, &now.sources).filter(move |id| id.kind == kind);
-    of_kind.map(|id| &id.key)
+    let all = changed(&before.sources, &now.sources).chain(changed(&before.verdicts, &now.verdicts));
+    all.filter(move |id| id.kind == kind).map(|id| &id.key)
 }
 
 /// The objects of `kind` that differ. Parts that both share are not looked at.

@@ -9,23 +9,46 @@ mod here;
 pub mod kept;
 mod others;
 
+use lockgate_route::objects::{Kind, ObjectKey, Revision};
 use serde::{Deserialize, Serialize};
 
 pub use answer::routes;
 pub use here::Here;
 pub use others::{Client, Connector, Others};
 
-/// An object that somebody waits for: of a generation, or a later one.
+use crate::inspection::Published;
+
+/// An object in the revision that the Envoys have to accept.
+///
+/// Replicas of two versions talk to each other during a rolling update. A field that is missing in a question has its
+/// default value, which no object has: the answer is that no Envoy has accepted the object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Wanted {
-    /// The namespace of the Ingress.
+    /// The kind, as [`Kind::resource`]: `ingresses.networking.k8s.io`.
+    #[serde(default)]
+    pub resource: String,
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
-    /// Its uid.
+    /// The uid of the object.
     pub uid: String,
-    /// Its generation.
-    pub generation: i64,
+    /// The revision of the object. Another revision does not count, be it older or newer.
+    #[serde(default)]
+    pub revision: Revision,
+}
+
+impl Wanted {
+    /// The object of `kind` with this key, as it is published here.
+    pub fn new(kind: Kind, key: &ObjectKey, published: &Published) -> Self {
+        Self {
+            resource: kind.resource(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: published.uid.to_string(),
+            revision: published.revision,
+        }
+    }
 }
 
 /// How far the Envoys of a replica, or of several, are with each object of a list.

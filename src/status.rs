@@ -1,19 +1,24 @@
-//! What the leader tells the users of Kubernetes: addresses in the status of Ingresses, and Events on objects that are at
-//! fault. Beside the Lease and the certificates, nothing else is written to the API server.
+//! What the leader tells the users of Kubernetes: the status of objects, and Events on objects that are at fault. Beside the Lease and the certificates, nothing else is written to the API server.
 //!
 //! Both parts compare what is with what should be, again and again, rather than follow changes: after a restart, or when
 //! another replica takes over, nothing is written that is already right.
 
 mod addresses;
 mod bucket;
+mod desk;
 mod envoys;
 mod events;
 mod ingress;
+mod kind;
 mod waiting;
+mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use lockgate_route::objects::{Ingress, Kind};
 use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -24,6 +29,8 @@ use crate::metrics::Metrics;
 use crate::settings::{Settings, Status};
 use crate::source::cluster::reason;
 
+use writer::StatusWriter;
+
 pub use envoys::Fleet;
 
 /// How long one write may take. Shorter than the time in which nobody leads: what a leader began in its last moment has
@@ -31,8 +38,14 @@ pub use envoys::Fleet;
 const PATIENCE: Duration = Duration::from_secs(4);
 /// First and longest pause of all writes when the API server cannot be reached.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
-/// Ingresses whose owners have not been told yet that they are served.
+/// Objects whose owners have not been told yet that they are served.
 const PROGRAMMED: usize = 1000;
+
+/// Writes the status of one kind, for ever.
+type Run = fn(StatusWriter<Fleet>) -> BoxFuture<'static, ()>;
+
+/// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
+const WRITERS: [(Kind, Run); 1] = [(Kind::INGRESS, |writer| writer.run::<Ingress>().boxed())];
 
 /// All that is needed to write.
 pub struct Writer {
@@ -79,7 +92,7 @@ impl Writer {
     pub async fn run(self) {
         let (addresses, our_addresses) = watch::channel(Arc::default());
         let (programmed, told) = mpsc::channel(PROGRAMMED);
-        let ingresses = ingress::Ingresses {
+        let status = StatusWriter {
             client: self.client.clone(),
             manager: self.manager,
             leader: self.leader.clone(),
@@ -100,7 +113,8 @@ impl Writer {
             programmed: told,
             metrics: self.metrics,
         };
-        tokio::join!(addresses::follow(self.client, self.settings, addresses), ingresses.run(), events.run());
+        let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
+        tokio::join!(addresses::follow(self.client, self.settings, addresses), writers, events.run());
     }
 }
 

@@ -269,6 +269,33 @@ fn ingresses_after(controller: &mut Controller, event: Option<Event>, now: Insta
     controller.objects.of_kind(Kind::INGRESS).keys().map(|key| key.name.to_string()).collect()
 }
 
+/// Until the Envoys have accepted the publication with the edit, they must not count as having accepted the Ingress.
+#[test]
+fn an_edit_of_an_annotation_is_a_new_publication_of_its_ingress() {
+    let mut controller = serving();
+    let key = ObjectKey::new("shop", "shop");
+    let published =
+        |controller: &Controller| controller.inspection.borrow().sources[&Kind::INGRESS.id(key.clone())].clone();
+    let before = published(&controller);
+    let shop = || ingress("shop").host("x.com").path("Prefix", "/", "a:80");
+    let apply = |controller: &mut Controller, object: Object| {
+        let mut pass = Pass::default();
+        controller.receive(Event::Applied(object), Instant::now(), &mut pass);
+        controller.pass(pass);
+    };
+    let edited: Object = shop().annotation("projectcontour.io/response-timeout", "7s").into();
+    assert_eq!(edited.meta().generation, controller.objects.meta(Kind::INGRESS, &key).unwrap().generation);
+    apply(&mut controller, edited);
+    let after = published(&controller);
+    assert_eq!(after.since, controller.views.generation());
+    assert!(before.since < after.since && before.revision != after.revision, "{before:?} {after:?}");
+    // A change of another object, or of the status alone, is none of the Ingress.
+    apply(&mut controller, service("a").port("http", 81).into());
+    assert_eq!(published(&controller), after);
+    apply(&mut controller, shop().into());
+    assert_eq!(published(&controller).revision, before.revision);
+}
+
 #[test]
 fn an_object_that_is_back_at_once_was_never_gone() {
     let (mut controller, now) = (serving(), Instant::now());

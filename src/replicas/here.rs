@@ -32,9 +32,12 @@ impl Here {
         }
         let acceptance = self.registry.acceptance(Node::is_envoy);
         let accepted = |wanted: &Wanted| {
+            let Some(kind) = Kind::of_resource(&wanted.resource) else {
+                return 0;
+            };
             let key = ObjectKey::new(&wanted.namespace, &wanted.name);
-            let known = inspection.published(Kind::INGRESS, &key).filter(|known| is(known, wanted));
-            known.map_or(0, |known| accepted(&acceptance, known.since, &key))
+            let known = inspection.published(kind, &key).filter(|known| is(known, wanted));
+            known.map_or(0, |known| accepted(&acceptance, known.since, kind, &key))
         };
         Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }
     }
@@ -50,17 +53,17 @@ impl Here {
     }
 }
 
-/// Whether what is known is what is wanted, or later. An Ingress that is not served here yet is asked for by a replica that
-/// is ahead.
+/// Whether `known` is the wanted object in the wanted revision. A replica that is ahead can ask for an object that is not
+/// served here yet.
 fn is(known: &Published, wanted: &Wanted) -> bool {
-    known.served && *known.uid == *wanted.uid && known.generation >= wanted.generation
+    known.served && *known.uid == *wanted.uid && known.revision == wanted.revision
 }
 
-/// How many have answered publication number `since`, and did not reject a resource in which the Ingress is.
-fn accepted(acceptance: &Acceptance, since: u64, ingress: &ObjectKey) -> usize {
+/// Returns the number of Envoys that have answered publication number `since` and rejected no resource of the object.
+fn accepted(acceptance: &Acceptance, since: u64, kind: Kind, key: &ObjectKey) -> usize {
     let is_in = |resource: &Arc<Resource>| {
-        let mut origins = resource.origins().iter().filter(|origin| origin.kind == Kind::INGRESS.as_str());
-        origins.any(|origin| origin.namespace == ingress.namespace && origin.name == ingress.name)
+        let mut origins = resource.origins().iter().filter(|origin| origin.kind == kind.as_str());
+        origins.any(|origin| origin.namespace == key.namespace && origin.name == key.name)
     };
     let but = acceptance.rejected.iter();
     let but = but.filter(|(client, all)| acceptance.has_answered(client, since) && all.iter().any(is_in));

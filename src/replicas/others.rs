@@ -12,6 +12,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -55,7 +56,7 @@ impl Others {
     /// What each of the others says, which may take a while: they hold the question until they have something to tell.
     /// Those that cannot be asked say why.
     pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
-        let question = match serde_json::to_vec(wanted) {
+        let question = match question(wanted) {
             Ok(question) => Bytes::from(question),
             Err(error) => return vec![(UNKNOWN, Err(error.to_string()))],
         };
@@ -113,6 +114,21 @@ impl Others {
         let answer = tokio::time::timeout(CONNECT + HOLD * 2, ask).await;
         answer.map_err(|_| "it does not answer".to_owned())?
     }
+}
+
+/// An object in a question that replicas of earlier versions understand.
+#[derive(Serialize)]
+struct Compatible<'a> {
+    #[serde(flatten)]
+    wanted: &'a Wanted,
+    /// Earlier versions compare generations and do not know revisions. None of them has accepted the last generation.
+    generation: i64,
+}
+
+/// Returns the question as JSON.
+pub(super) fn question(wanted: &[Wanted]) -> serde_json::Result<Vec<u8>> {
+    let question = wanted.iter().map(|wanted| Compatible { wanted, generation: i64::MAX });
+    serde_json::to_vec(&question.collect::<Vec<_>>())
 }
 
 /// Puts the question on a connection.

@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::Node as NodeMessage;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DiscoveryRequest, DiscoveryResponse};
-use lockgate_route::objects::{Kind, ObjectId};
+use lockgate_route::objects::{Kind, ObjectId, ObjectKey, Revision};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::server::{self, Access, Client, Registry, Service, Stores, Variant};
 use lockgate_xds::snapshot::{Resource, ResourceType, Store, Update};
@@ -29,8 +29,8 @@ struct Replica {
     _stop: watch::Sender<bool>,
 }
 
-fn resource(generation: i64) -> Resource {
-    let cluster = Cluster { name: "c".into(), alt_stat_name: generation.to_string(), ..Cluster::default() };
+fn resource(number: u64) -> Resource {
+    let cluster = Cluster { name: "c".into(), alt_stat_name: number.to_string(), ..Cluster::default() };
     Resource::new("c", &cluster, vec![ObjectRef::new("Ingress", "shop", "cart")])
 }
 
@@ -54,20 +54,18 @@ impl Replica {
         Self { address, stores, here, inspection, _stop: stop }
     }
 
-    /// Publishes the Ingress in this generation.
-    fn publish(&self, generation: i64) {
-        self.publish_in(&[0, 1], generation);
+    /// Publishes the Ingress in the revision of this number.
+    fn publish(&self, number: u64) {
+        self.publish_in(&[0, 1], number);
     }
 
     /// The same, to some Envoys; the others are to follow.
-    fn publish_in(&self, stores: &[usize], generation: i64) {
-        let since = u64::try_from(generation).unwrap();
+    fn publish_in(&self, stores: &[usize], since: u64) {
         for store in stores {
-            let update = Update::setting(vec![Arc::new(resource(generation))]);
+            let update = Update::setting(vec![Arc::new(resource(since))]);
             self.stores[*store].publish(update, since, |_| ());
         }
-        let published = Published { uid: "u".into(), generation, since, served: true };
-        let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), published)].into_iter().collect();
+        let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), published(since, true))].into_iter().collect();
         self.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     }
 
@@ -106,8 +104,13 @@ impl Envoy {
     }
 }
 
-fn cart(generation: i64) -> Wanted {
-    Wanted { namespace: "shop".into(), name: "cart".into(), uid: "u".into(), generation }
+/// The Ingress in the revision of this number.
+fn published(number: u64, served: bool) -> Published {
+    Published { uid: "u".into(), revision: Revision(number), since: number, served }
+}
+
+fn cart(number: u64) -> Wanted {
+    Wanted::new(Kind::INGRESS, &ObjectKey::new("shop", "cart"), &published(number, true))
 }
 
 /// Waits until this is what is reached here.
@@ -135,6 +138,7 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(1), 1, 1).await;
     until(&replica.here, &cart(2), 1, 0).await;
     until(&replica.here, &Wanted { uid: "other".into(), ..cart(1) }, 1, 0).await;
+    until(&replica.here, &Wanted { resource: Kind::SERVICE.resource(), ..cart(1) }, 1, 0).await;
     let mut two = Envoy::connect(replica.address, "two").await;
     let nonce = two.next().await;
     until(&replica.here, &cart(1), 2, 1).await;
@@ -148,9 +152,10 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 2, 1).await;
     drop(one);
     until(&replica.here, &cart(2), 1, 1).await;
+    // Revisions have no order.
+    until(&replica.here, &cart(1), 1, 0).await;
     // A replica that is ahead asks for an Ingress that is not served here yet.
-    let unserved = Published { uid: "u".into(), generation: 2, since: 2, served: false };
-    let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), unserved)].into_iter().collect();
+    let sources = [(ObjectId::new(Kind::INGRESS, "shop", "cart"), published(2, false))].into_iter().collect();
     replica.inspection.send_replace(Arc::new(Inspection { sources, complete: true, ..Inspection::default() }));
     until(&replica.here, &cart(2), 1, 0).await;
 }
@@ -239,4 +244,36 @@ async fn the_own_address_is_not_asked_and_one_that_is_gone_says_why() {
     assert!(own.ask(&[cart(1)]).await.is_empty());
     let gone = Others { address: "127.0.0.1:1".into(), ..replica.others() };
     assert!(gone.ask(&[cart(1)]).await[0].1.as_ref().is_err_and(|why| why.contains("refused")));
+}
+
+/// An object in a question, as the version before revisions has it.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Earlier {
+    namespace: String,
+    name: String,
+    uid: String,
+    generation: i64,
+}
+
+#[tokio::test]
+async fn a_replica_of_an_earlier_version_and_this_one_accept_nothing_from_each_other() {
+    // An earlier version has accepted an object if its own generation is at least the wanted one.
+    let question = super::others::question(&[cart(1)]).unwrap();
+    let understood: Vec<Earlier> = serde_json::from_slice(&question).unwrap();
+    assert_eq!((&*understood[0].name, &*understood[0].uid), ("cart", "u"));
+    assert_eq!(understood[0].generation, i64::MAX);
+    // This version reads the question, and answers for its Envoys.
+    let replica = Replica::start().await;
+    replica.publish(1);
+    let mut envoy = Envoy::connect(replica.address, "one").await;
+    let nonce = envoy.next().await;
+    envoy.answer(nonce, None).await;
+    until(&replica.here, &cart(1), 1, 1).await;
+    let earlier = Earlier { namespace: "shop".into(), name: "cart".into(), uid: "u".into(), generation: 1 };
+    let question = serde_json::to_vec(&[earlier]).unwrap();
+    let wanted: Vec<Wanted> = serde_json::from_slice(&question).unwrap();
+    assert_eq!(replica.here.reached(&wanted), Reached { envoys: 1, accepted: vec![0] });
+    // The fields of this version survive the way.
+    let question = super::others::question(&[cart(1)]).unwrap();
+    assert_eq!(serde_json::from_slice::<Vec<Wanted>>(&question).unwrap(), [cart(1)]);
 }

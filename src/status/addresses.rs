@@ -13,7 +13,7 @@ use lockgate_route::objects::Kind;
 use tokio::sync::watch;
 
 use super::Chosen;
-use super::ingress::desk::Address;
+use super::kind::Address;
 use crate::source::cluster::describe;
 
 /// Keeps `addresses` as `settings` say, for ever. While a Service has no address, or is not there, the addresses stay as

@@ -6,20 +6,21 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lockgate_route::objects::ObjectKey;
+use lockgate_route::objects::{Kind, ObjectKey};
 use tokio::time::{Instant, sleep};
 
 use crate::inspection::Published;
 use crate::replicas::{Here, Others, Reached, Wanted};
 use crate::status::waiting::{Place, Waiting};
 
-/// Ingresses that all Envoys have accepted in this generation, and how many Envoys that is.
+/// Objects that all Envoys have accepted in this revision, and the number of Envoys.
 pub(super) type Accepted = Vec<(ObjectKey, Published, usize)>;
 
 /// How far Envoys are.
 pub(super) trait Envoys: Clone + Send + Sync + 'static {
-    /// Waits until all Envoys, and there are some, have accepted what serves one of `waiting` at least.
-    fn accepted(&self, waiting: Waiting) -> impl Future<Output = Accepted> + Send;
+    /// Waits until all Envoys, and there are some, have accepted the resources of at least one of `waiting`, which are of
+    /// `kind`.
+    fn accepted(&self, kind: Kind, waiting: Waiting) -> impl Future<Output = Accepted> + Send;
 }
 
 /// Between two looks, if nothing has changed here.
@@ -40,14 +41,14 @@ pub struct Fleet {
     others: Option<Others>,
     /// Since when which of the others cannot be asked.
     silent: Arc<Mutex<BTreeMap<SocketAddr, Instant>>>,
-    /// Up to which place those that wait had their turn, or those that are stuck would hold up the rest.
-    turn: Arc<Mutex<Option<Place>>>,
+    /// The place up to which the objects of each kind had their turn: objects that are stuck do not delay the rest.
+    turns: Arc<Mutex<BTreeMap<Kind, Place>>>,
 }
 
 impl Fleet {
     /// The Envoys of this replica and, if there are any, those of others.
     pub fn new(here: Here, others: Option<Others>) -> Self {
-        Self { here, others, silent: Arc::default(), turn: Arc::default() }
+        Self { here, others, silent: Arc::default(), turns: Arc::default() }
     }
 
     /// How far the Envoys of all replicas are with `wanted`; `None` if one of them does not say.
@@ -73,8 +74,8 @@ impl Fleet {
 
 impl Fleet {
     /// Those of `these` that all Envoys have accepted.
-    async fn accepted_of(&self, these: &[(ObjectKey, Published)]) -> Accepted {
-        let wanted: Vec<Wanted> = these.iter().map(|(key, published)| wanted(key, published)).collect();
+    async fn accepted_of(&self, kind: Kind, these: &[(ObjectKey, Published)]) -> Accepted {
+        let wanted: Vec<Wanted> = these.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
         // What Envoys of this replica lack need not be asked of others.
         let here = self.here.reached(&wanted);
         let level = |at: &usize| here.accepted.get(*at) == Some(&here.envoys);
@@ -91,18 +92,19 @@ impl Fleet {
 }
 
 impl Envoys for Fleet {
-    async fn accepted(&self, waiting: Waiting) -> Accepted {
+    async fn accepted(&self, kind: Kind, waiting: Waiting) -> Accepted {
         let mut news = self.here.news();
         let mut seen = 0;
         loop {
-            let place = self.turn.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let place = self.turns.lock().unwrap_or_else(PoisonError::into_inner).get(&kind).cloned();
             let these = waiting.some(place.as_ref(), QUESTION);
-            let accepted = self.accepted_of(&these).await;
+            let accepted = self.accepted_of(kind, &these).await;
             if !accepted.is_empty() {
                 return accepted;
             }
             if let Some((key, last)) = these.last() {
-                *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some((last.since, key.clone()));
+                let place = (last.since, key.clone());
+                self.turns.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, place);
             }
             seen += these.len();
             if seen < waiting.len() {
@@ -116,14 +118,5 @@ impl Envoys for Fleet {
                 () = sleep(INTERVAL) => {}
             }
         }
-    }
-}
-
-fn wanted(key: &ObjectKey, published: &Published) -> Wanted {
-    Wanted {
-        namespace: key.namespace.to_string(),
-        name: key.name.to_string(),
-        uid: published.uid.to_string(),
-        generation: published.generation,
     }
 }

@@ -44,25 +44,27 @@ const GAP_ROOM: usize = 1000;
 /// Nothing else to wait for.
 const LONG: Duration = Duration::from_secs(60);
 
-/// An Ingress is served by all Envoys, and its addresses are written.
+/// An object is served by all Envoys, and its status is written.
 #[derive(Debug)]
 pub(super) struct Programmed {
+    pub kind: Kind,
     pub key: ObjectKey,
     pub uid: Arc<str>,
     pub envoys: usize,
-    pub addresses: String,
+    /// [`HasStatus::summary`](super::kind::HasStatus::summary) of the status.
+    pub summary: String,
 }
 
 impl From<Programmed> for Notice {
     fn from(programmed: Programmed) -> Self {
-        let Programmed { key, uid, envoys, addresses } = programmed;
+        let Programmed { kind, key, uid, envoys, summary } = programmed;
         Notice {
-            object: ObjectRef { kind: Kind::INGRESS.as_str(), namespace: key.namespace, name: key.name, generation: 0 },
+            object: ObjectRef { kind: kind.as_str(), namespace: key.namespace, name: key.name, generation: 0 },
             uid,
             subject: PROGRAMMED,
             is_warning: false,
             reason: PROGRAMMED,
-            note: format!("accepted by {envoys}/{envoys} Envoys; reachable at {addresses}"),
+            note: format!("accepted by {envoys}/{envoys} Envoys; {summary}"),
             is_new: true,
         }
     }

@@ -42,3 +42,9 @@ fn installations_write_under_names_of_their_own() {
     assert_eq!(manager("ingress", "lockgate"), "lockgate/ingress/lockgate");
     assert!(manager(&"n".repeat(63), &"l".repeat(253)).len() <= 128);
 }
+
+#[test]
+fn every_kind_with_a_status_has_a_writer() {
+    let has_status: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| kind.info().has_status).collect();
+    assert_eq!(WRITERS.map(|(kind, _)| kind).to_vec(), has_status);
+}

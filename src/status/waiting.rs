@@ -1,4 +1,4 @@
-//! The Ingresses that wait for Envoys, in the order in which they were published. A clone shares everything.
+//! The objects that wait for Envoys, in the order in which they were published. A clone shares everything.
 
 use std::ops::Bound;
 
@@ -7,10 +7,10 @@ use lockgate_route::objects::ObjectKey;
 
 use crate::inspection::Published;
 
-/// A place in the order: the publication, then the Ingress.
+/// A place in the order: the publication, then the object.
 pub(super) type Place = (u64, ObjectKey);
 
-/// The Ingresses that wait for Envoys.
+/// The objects of one kind that wait for Envoys.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Waiting {
     ordered: OrdMap<Place, Published>,
@@ -19,7 +19,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// For what an Ingress waits, if it does.
+    /// Sets the revision and publication that an object waits for, if it waits.
     pub fn set(&mut self, key: &ObjectKey, what: Option<Published>) {
         if let Some(since) = self.since.remove(key) {
             self.ordered.remove(&(since, key.clone()));
@@ -51,12 +51,14 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_route::objects::Revision;
+
     use super::*;
 
     #[test]
     fn they_come_in_the_order_of_publication_and_in_turns() {
         let key = |name: &str| ObjectKey::new("shop", name);
-        let at = |since| Some(Published { uid: "u".into(), generation: 1, since, served: true });
+        let at = |since| Some(Published { uid: "u".into(), revision: Revision(1), since, served: true });
         let mut waiting = Waiting::default();
         for (name, since) in [("a", 3), ("b", 1), ("c", 2), ("d", 2)] {
             waiting.set(&key(name), at(since));

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use lockgate_route::model::KeyPair;
-use lockgate_route::objects::{Object, Secret};
+use lockgate_route::objects::{Object, Revision, Secret};
 use lockgate_route::testing::objects::{ingress, objects, secret};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn ending_at(name: &str, not_after: i64) -> Object {
 }
 
 fn published() -> Published {
-    Published { uid: "u".into(), generation: 1, since: 1, served: true }
+    Published { uid: "u".into(), revision: Revision(1), since: 1, served: true }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::networking::v1::IngressSpec;
-use lockgate_route::objects::{Ingress, IngressStatus, Meta, Object};
+use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Object, Revision};
 use lockgate_route::translate::problem::{Problem, Reason};
 
 use super::*;
@@ -28,7 +28,7 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
     };
     for (name, uid) in ingresses {
         let key = ObjectKey::new("shop", name);
-        let published = Published { uid: (*uid).into(), generation: 3, since: 1, served: true };
+        let published = Published { uid: (*uid).into(), revision: Revision(3), since: 1, served: true };
         inspection.sources.insert(Kind::INGRESS.id(key.clone()), published);
         let meta = Meta {
             key,
@@ -157,7 +157,8 @@ fn too_much_to_tell_costs_good_news_first_and_then_the_oldest() {
 #[test]
 fn a_programmed_ingress_says_by_how_many_and_where() {
     let key = ObjectKey::new("shop", "cart");
-    let programmed = Programmed { key, uid: "u".into(), envoys: 2, addresses: "192.0.2.1".into() };
+    let programmed =
+        Programmed { kind: Kind::INGRESS, key, uid: "u".into(), envoys: 2, summary: "reachable at 192.0.2.1".into() };
     let notice = Notice::from(programmed);
     assert_eq!(notice.note, "accepted by 2/2 Envoys; reachable at 192.0.2.1");
     let event = notice.event("us", "me", Timestamp::UNIX_EPOCH);

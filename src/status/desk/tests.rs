@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use k8s_openapi::api::networking::v1::IngressSpec;
-use lockgate_route::objects::{IngressStatus, Meta, Object};
+use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Revision};
 
 use super::*;
 
@@ -17,14 +17,14 @@ struct Given {
     name: &'static str,
     ours: bool,
     served: bool,
-    generation: i64,
+    revision: u64,
     version: u32,
     addresses: Vec<Address>,
     writers: Vec<&'static str>,
 }
 
 fn given(name: &'static str) -> Given {
-    Given { name, ours: true, served: true, generation: 1, version: 1, addresses: vec![], writers: vec![] }
+    Given { name, ours: true, served: true, revision: 1, version: 1, addresses: vec![], writers: vec![] }
 }
 
 impl Given {
@@ -33,13 +33,13 @@ impl Given {
     }
 
     fn published(&self) -> Published {
-        Published { uid: self.name.into(), generation: self.generation, since: 7, served: self.served }
+        Published { uid: self.name.into(), revision: Revision(self.revision), since: 7, served: self.served }
     }
 
     /// As it is after this write.
-    fn written(&self, write: &Write) -> Self {
+    fn written(&self, write: &Write<Vec<Address>>) -> Self {
         assert_eq!(*write.version, *self.version.to_string());
-        Self { version: self.version + 1, addresses: write.addresses.clone(), writers: vec![US], ..self.clone() }
+        Self { version: self.version + 1, addresses: write.status.clone(), writers: vec![US], ..self.clone() }
     }
 }
 
@@ -49,7 +49,8 @@ fn inspection(given: &[Given]) -> Arc<Inspection> {
         let meta = Meta {
             key: given.key(),
             uid: given.name.into(),
-            generation: given.generation,
+            // An edit of an annotation does not change it.
+            generation: 1,
             created: 0,
             terminating: false,
             annotations: BTreeMap::new(),
@@ -71,17 +72,17 @@ fn ours() -> Arc<[Address]> {
     [ip("192.0.2.1")].into()
 }
 
-fn desk() -> Desk {
+fn desk() -> Desk<Ingress> {
     Desk::new(US.into())
 }
 
-fn waiting(desk: &Desk) -> Vec<(ObjectKey, Published)> {
+fn waiting(desk: &Desk<Ingress>) -> Vec<(ObjectKey, Published)> {
     desk.waiting().some(None, usize::MAX)
 }
 
 /// The write that follows when Envoys have accepted the Ingress.
 #[track_caller]
-fn accepted_and_started(desk: &mut Desk, given: &Given, now: Instant) -> Write {
+fn accepted_and_started(desk: &mut Desk<Ingress>, given: &Given, now: Instant) -> Write<Vec<Address>> {
     assert_eq!(waiting(desk), [(given.key(), given.published())]);
     assert_eq!(desk.start(now), None, "before the ACK");
     desk.accepted(&given.key(), &given.published(), 2, now);
@@ -93,7 +94,7 @@ fn an_address_is_written_when_all_envoys_have_accepted_and_once() {
     let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
     desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
     let write = accepted_and_started(&mut desk, &cart, now);
-    assert_eq!((&*write.addresses, &*write.version), (&[ip("192.0.2.1")][..], "1"));
+    assert_eq!((&*write.status, &*write.version), (&[ip("192.0.2.1")][..], "1"));
     assert_eq!(write.programmed, Some((cart.published(), 2)));
     desk.finished(&write, Outcome::Done, now);
     assert_eq!((desk.start(now + TOGETHER), waiting(&desk)), (None, vec![]));
@@ -124,10 +125,10 @@ fn nothing_is_written_while_the_own_address_is_unknown_or_lists_are_missing() {
 }
 
 #[test]
-fn an_ack_of_another_generation_does_not_count() {
+fn an_ack_of_another_revision_does_not_count() {
     let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
     desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
-    let newer = Given { generation: 2, version: 2, ..cart.clone() };
+    let newer = Given { revision: 2, version: 2, ..cart.clone() };
     desk.look(inspection(std::slice::from_ref(&newer)), ours(), now);
     desk.accepted(&cart.key(), &cart.published(), 1, now);
     assert_eq!(desk.start(now), None);
@@ -139,7 +140,7 @@ fn a_change_after_the_ack_waits_for_the_next() {
     let (mut desk, now, cart) = (desk(), Instant::now(), given("cart"));
     desk.look(inspection(std::slice::from_ref(&cart)), ours(), now);
     desk.accepted(&cart.key(), &cart.published(), 1, now);
-    let newer = Given { generation: 2, version: 2, ..cart };
+    let newer = Given { revision: 2, version: 2, ..cart };
     desk.look(inspection(std::slice::from_ref(&newer)), ours(), now);
     accepted_and_started(&mut desk, &newer, now);
 }
@@ -151,7 +152,7 @@ fn of_one_that_is_no_longer_ours_only_our_address_is_withdrawn() {
     let left = Given { ours: false, addresses: both, writers: vec![US], ..given("left") };
     desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = desk.start(now).expect("a write, without an ACK");
-    assert_eq!((&*write.addresses, &write.programmed), (&[ip("203.0.113.1")][..], &None));
+    assert_eq!((&*write.status, &write.programmed), (&[ip("203.0.113.1")][..], &None));
     desk.finished(&write, Outcome::Done, now);
     desk.look(inspection(&[left.written(&write)]), ours(), now);
     assert_eq!(desk.len(), 0);
@@ -176,12 +177,12 @@ fn one_that_loses_everything_loses_its_address_at_once() {
     let lost = Given { served: false, version: 2, ..cart };
     desk.look(inspection(std::slice::from_ref(&lost)), ours(), now);
     let write = desk.start(now).expect("a write, without an ACK");
-    assert_eq!((&*write.addresses, &write.programmed), (&[][..], &None));
+    assert_eq!((&*write.status, &write.programmed), (&[][..], &None));
     desk.finished(&write, Outcome::Done, now);
     // Somebody writes it again, and again: not as fast as both can.
     let again = Given { version: 4, writers: vec!["other"], ..lost };
     desk.look(inspection(std::slice::from_ref(&again)), ours(), now);
-    assert_eq!((desk.start(now), desk.start(now + BACKOFF.0).map(|write| write.addresses)), (None, Some(vec![])));
+    assert_eq!((desk.start(now), desk.start(now + BACKOFF.0).map(|write| write.status)), (None, Some(vec![])));
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn what_others_wrote_stays_where_everything_is_lost() {
     desk.look(inspection(&[lost(vec![ip("203.0.113.1")])]), ours(), now);
     assert_eq!(desk.len(), 0);
     desk.look(inspection(&[lost(vec![ip("203.0.113.1"), ip("192.0.2.1")])]), ours(), now);
-    assert_eq!(desk.start(now).expect("a write").addresses, [ip("203.0.113.1")]);
+    assert_eq!(desk.start(now).expect("a write").status, [ip("203.0.113.1")]);
 }
 
 #[test]
@@ -211,7 +212,7 @@ fn an_address_beside_which_others_wrote_is_withdrawn_once() {
     let left = Given { ours: false, version: 2, addresses: both.clone(), writers: vec!["other"], ..cart };
     desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
     let write = desk.start(now).expect("a write");
-    assert_eq!(write.addresses, [ip("203.0.113.1")]);
+    assert_eq!(write.status, [ip("203.0.113.1")]);
     desk.finished(&write, Outcome::Done, now);
     // Its new owner insists.
     desk.look(inspection(&[Given { version: 4, addresses: both, ..left }]), ours(), now);
@@ -291,7 +292,7 @@ fn what_changes_while_a_write_is_under_way_is_seen_when_it_ends() {
     desk.look(inspection(std::slice::from_ref(&left)), ours(), now);
     desk.finished(&write, Outcome::Done, now);
     let withdrawal = desk.start(now).expect("a withdrawal");
-    assert_eq!((withdrawal.addresses.len(), &*withdrawal.version), (0, "3"));
+    assert_eq!((withdrawal.status.len(), &*withdrawal.version), (0, "3"));
 
     // Deleted meanwhile.
     desk.look(inspection(&[]), ours(), now);
@@ -307,7 +308,8 @@ fn a_new_address_is_written_to_all() {
     desk.look(inspection.clone(), ours(), now);
     assert_eq!(desk.len(), 0);
     desk.look(inspection, [ip("192.0.2.2")].into(), now);
-    assert_eq!(accepted_and_started(&mut desk, &cart, now).addresses, [ip("192.0.2.2")]);
+    assert_eq!(accepted_and_started(&mut desk, &cart, now).status, [ip("192.0.2.2")]);
 }
 
+mod conditions;
 mod following;

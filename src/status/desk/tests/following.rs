@@ -10,12 +10,12 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// What may happen, to the Ingress of a number or to both desks.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The Ingress is there with this generation, ours or not, served or not, with our address, another, or none.
+    /// The Ingress is there in this revision, ours or not, served or not, with our address, another, or none.
     Applied {
         at: usize,
         ours: bool,
         served: bool,
-        generation: i64,
+        revision: u64,
         addresses: u8,
     },
     Deleted(usize),
@@ -36,8 +36,8 @@ fn step() -> impl Strategy<Value = Step> {
     let at = 0..NAMES.len();
     let outcome = prop_oneof![Just(Outcome::Done), Just(Outcome::Gone), Just(Outcome::Conflict), Just(Outcome::Failed)];
     prop_oneof![
-        4 => (at.clone(), any::<bool>(), prop::bool::weighted(0.7), 1..4_i64, 0..3_u8)
-            .prop_map(|(at, ours, served, generation, addresses)| Step::Applied { at, ours, served, generation, addresses }),
+        4 => (at.clone(), any::<bool>(), prop::bool::weighted(0.7), 1..4_u64, 0..3_u8)
+            .prop_map(|(at, ours, served, revision, addresses)| Step::Applied { at, ours, served, revision, addresses }),
         1 => at.clone().prop_map(Step::Deleted),
         3 => at.prop_map(Step::Accepted),
         3 => Just(Step::Start),
@@ -57,7 +57,7 @@ fn addresses(number: u8) -> Vec<Address> {
 }
 
 /// All that decides what comes next. Desks differ in what they have looked at in between, and in nothing else.
-fn state(desk: &Desk) -> String {
+fn state(desk: &Desk<Ingress>) -> String {
     let Desk { left, written, open, waiting, agenda, .. } = desk;
     format!("{left:?}\n{written:?}\n{open:?}\n{waiting:?}\n{agenda:?}")
 }
@@ -69,16 +69,16 @@ proptest! {
         let mut now = Instant::now();
         let mut inspection = Inspection { complete: true, ..Inspection::default() };
         let mut our_addresses: Arc<[Address]> = ours();
-        let mut busy = VecDeque::<Write>::new();
+        let mut busy = VecDeque::<Write<Vec<Address>>>::new();
         let mut version = 0;
         for step in steps {
             match step {
-                Step::Applied { at, ours, served, generation, addresses: number } => {
+                Step::Applied { at, ours, served, revision, addresses: number } => {
                     version += 1;
                     let given = Given {
                         ours,
                         served,
-                        generation,
+                        revision,
                         version,
                         addresses: addresses(number),
                         writers: if number == 1 { vec![US] } else { vec![] },

@@ -1,20 +1,18 @@
-//! What is to be written to which Ingress, and when: all of the judgement, and no I/O. Time comes as an argument.
+//! The state machine of status writes for one kind of objects: what to write to which object, and when. No I/O; time comes as
+//! an argument. The kind decides the content ([`HasStatus`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
-use lockgate_route::objects::{Ingress, Kind, ObjectKey};
+use lockgate_route::objects::{Object, ObjectKey, Revision};
 use tokio::time::Instant;
 
 use crate::inspection::{Inspection, Published, changed, changed_sources};
+use crate::status::kind::{Address, Facts, Goal, HasStatus};
 use crate::status::waiting::Waiting;
 
-/// An address in the status of an Ingress.
-pub(crate) type Address = IngressLoadBalancerIngress;
-
-/// Writes to one Ingress that are further apart than this have nothing to do with each other.
+/// Writes to one object that are further apart than this are independent.
 const FIGHT: Duration = Duration::from_secs(120);
 /// How long the watch may take to bring back what was written.
 const ECHO: Duration = Duration::from_secs(30);
@@ -23,17 +21,21 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 /// First and longest wait after a conflict: the watch brings what the other has written in no time.
 const CONFLICT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// A write that is due.
+/// A write that is due, of a status of type `S`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Write {
-    /// The Ingress.
+pub(super) struct Write<S> {
+    /// The key of the object.
     pub key: ObjectKey,
-    /// The version that it must still have.
+    /// The object that the goal is based on.
+    pub object: Object,
+    /// The `metadata.resourceVersion` that the object must still have.
     pub version: Arc<str>,
-    /// All the addresses that its status is to have.
-    pub addresses: Vec<Address>,
-    /// For which the addresses are written, and how many Envoys have it; `None` if ours are withdrawn: the Ingress is no
-    /// longer ours, or has lost all that it asks for.
+    /// The revision of the object, if it is ours.
+    pub revision: Option<Revision>,
+    /// The status that the object is to have.
+    pub status: S,
+    /// The publication that all Envoys have accepted, and their number. `None` if the goal does not depend on Envoys, as
+    /// when addresses are withdrawn.
     pub programmed: Option<(Published, usize)>,
 }
 
@@ -50,20 +52,20 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// All Ingresses that are not as they should be.
+/// All objects of the kind of `T` whose status is not as it should be.
 #[derive(Debug)]
-pub(super) struct Desk {
-    /// Under which name this installation writes.
+pub(super) struct Desk<T: HasStatus> {
+    /// The field manager of this installation.
     manager: String,
     inspection: Arc<Inspection>,
     addresses: Arc<[Address]>,
-    /// Those that were ours, until their addresses are withdrawn.
+    /// The objects that were ours, until their status is withdrawn.
     left: BTreeSet<ObjectKey>,
-    /// How often in a row each was written, and when last: somebody else may write what we write over.
-    written: BTreeMap<ObjectKey, (u32, Instant)>,
+    /// Recent writes of each object: another writer may overwrite the same fields.
+    written: BTreeMap<ObjectKey, Streak>,
     /// The entries of `written` by age, and such as no longer hold.
     aging: VecDeque<(Instant, ObjectKey)>,
-    open: BTreeMap<ObjectKey, Task>,
+    open: BTreeMap<ObjectKey, Task<T::Status>>,
     /// Those of `open` that wait for Envoys.
     waiting: Waiting,
     /// When to look at which of `open`; entries that no longer hold are skipped.
@@ -72,18 +74,19 @@ pub(super) struct Desk {
     arrivals: u64,
 }
 
+/// Writes to one object in a row, for one revision of it.
 #[derive(Debug)]
-struct Task {
-    goal: Goal,
-    state: State,
-    failures: u32,
+struct Streak {
+    writes: u32,
+    last: Instant,
+    revision: Option<Revision>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Goal {
-    addresses: Vec<Address>,
-    /// What Envoys must have accepted first.
-    needs: Option<Published>,
+#[derive(Debug)]
+struct Task<S> {
+    goal: Goal<S>,
+    state: State,
+    failures: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +101,7 @@ enum State {
     Written(Arc<str>),
 }
 
-impl Desk {
+impl<T: HasStatus> Desk<T> {
     /// A desk that knows nothing yet, for an installation that writes as `manager`.
     pub fn new(manager: String) -> Self {
         Self {
@@ -124,33 +127,32 @@ impl Desk {
         }
     }
 
-    /// Looks at the Ingresses that have changed, or at all.
+    /// Looks at the objects of which something has changed, or at all.
     fn take_in(&mut self, inspection: Arc<Inspection>, addresses: Arc<[Address]>, all: bool, now: Instant) {
         let before = std::mem::replace(&mut self.inspection, inspection.clone());
         self.addresses = addresses;
         while self.aging.front().is_some_and(|(at, _)| now >= *at + FIGHT) {
             if let Some((at, key)) = self.aging.pop_front()
-                && self.written.get(&key).is_some_and(|(_, last)| *last == at)
+                && self.written.get(&key).is_some_and(|streak| streak.last == at)
             {
                 self.written.remove(&key);
             }
         }
-        let mut keys: BTreeSet<&ObjectKey> =
-            changed(before.objects.of_kind(Kind::INGRESS), inspection.objects.of_kind(Kind::INGRESS)).collect();
-        keys.extend(changed_sources(Kind::INGRESS, &before, &inspection));
+        let objects = inspection.objects.of_kind(T::KIND);
+        let mut keys: BTreeSet<&ObjectKey> = changed(before.objects.of_kind(T::KIND), objects).collect();
+        keys.extend(changed_sources(T::KIND, &before, &inspection));
         if all {
-            keys.extend(inspection.objects.of_kind(Kind::INGRESS).keys());
+            keys.extend(objects.keys());
         }
         for key in keys {
-            let ours = inspection.published(Kind::INGRESS, key);
-            match inspection.objects.get::<Ingress>(key) {
-                Some(ingress) => {
-                    if ours.is_some() {
+            match objects.get(key) {
+                Some(object) => {
+                    if inspection.published(T::KIND, key).is_some() {
                         self.left.remove(key);
-                    } else if before.published(Kind::INGRESS, key).is_some() {
+                    } else if before.published(T::KIND, key).is_some() {
                         self.left.insert(key.clone());
                     }
-                    self.look_at(key, ingress, ours, now);
+                    self.look_at(object, &inspection, now);
                 }
                 None => {
                     self.left.remove(key);
@@ -161,50 +163,36 @@ impl Desk {
         }
     }
 
-    fn look_at(&mut self, key: &ObjectKey, ingress: &Ingress, ours: Option<&Published>, now: Instant) {
-        match self.goal(ingress, ours) {
-            Some(goal) => self.open(key, goal, &ingress.status.version, now),
+    fn look_at(&mut self, object: &Object, inspection: &Inspection, now: Instant) {
+        let Some(content) = object.get::<T>() else { return };
+        let key = &object.meta().key;
+        let facts = Facts {
+            manager: &self.manager,
+            addresses: &self.addresses,
+            published: inspection.published(T::KIND, key),
+            left: self.left.contains(key),
+            verdicts: inspection.verdicts.get(&T::KIND.id(key.clone())).map_or(&[], |verdicts| verdicts),
+        };
+        match content.goal(&facts) {
+            Some(goal) => self.open(key, goal, content.version(), now),
             None => {
                 self.open.remove(key);
-                if ours.is_none() {
+                if inspection.published(T::KIND, key).is_none() {
                     self.left.remove(key);
                 }
             }
         }
     }
 
-    /// Notes whether this one waits for Envoys; to be called after every change of its task.
+    /// Records whether this object waits for Envoys; to be called after every change of its task.
     fn file(&mut self, key: &ObjectKey) {
         let waits = self.open.get(key).filter(|task| task.state == State::Waiting);
         self.waiting.set(key, waits.and_then(|task| task.goal.needs.clone()));
     }
 
-    /// What the status should be; `None` if that is what it is, or nothing of our business.
-    fn goal(&self, ingress: &Ingress, ours: Option<&Published>) -> Option<Goal> {
-        let is = &ingress.status.addresses;
-        let goal = match ours {
-            // Nothing of it is served: what we wrote would send clients to the backends of others.
-            Some(published) if !published.served => {
-                let by_us = ingress.status.writers.iter().any(|writer| **writer == *self.manager);
-                let keep = is.iter().filter(|address| !by_us && !self.addresses.contains(address)).cloned();
-                Goal { addresses: keep.collect(), needs: None }
-            }
-            Some(_) if self.addresses.is_empty() || **is == *self.addresses => return None,
-            Some(published) => Goal { addresses: self.addresses.to_vec(), needs: Some(published.clone()) },
-            // Whoever else has the same address may have written it; what we wrote is what we take away.
-            None => {
-                let by_us = ingress.status.writers.iter().any(|writer| **writer == *self.manager);
-                let keep = is.iter().filter(|address| !self.addresses.contains(address)).cloned();
-                let mine = by_us || self.left.contains(&ingress.meta.key);
-                Goal { addresses: if mine { keep.collect() } else { is.clone() }, needs: None }
-            }
-        };
-        (goal.addresses != *is).then_some(goal)
-    }
-
-    fn open(&mut self, key: &ObjectKey, goal: Goal, version: &Arc<str>, now: Instant) {
-        let task = self.open.entry(key.clone());
-        let task = match task {
+    fn open(&mut self, key: &ObjectKey, goal: Goal<T::Status>, version: &Arc<str>, now: Instant) {
+        let writes = self.writes(key, now);
+        let task = match self.open.entry(key.clone()) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(Task { goal: goal.clone(), state: State::Waiting, failures: 0 })
             }
@@ -225,7 +213,7 @@ impl Desk {
         match goal.needs {
             Some(_) => self.arrivals += 1,
             None => {
-                let again = if self.left.contains(key) { 0 } else { times(&self.written, key, now) };
+                let again = if self.left.contains(key) { 0 } else { writes };
                 let at = now + wait(task.failures.max(again), BACKOFF);
                 task.state = State::Due(at, 0);
                 self.agenda.insert((at, key.clone()));
@@ -233,26 +221,39 @@ impl Desk {
         }
     }
 
-    /// How many Ingresses are not as they should be.
+    /// Returns how often in a row an object was written in its current revision, and recently.
+    fn writes(&self, key: &ObjectKey, now: Instant) -> u32 {
+        let revision = self.revision(key);
+        let streak = self.written.get(key).filter(|streak| now < streak.last + FIGHT && streak.revision == revision);
+        streak.map_or(0, |streak| streak.writes)
+    }
+
+    /// Returns the revision of an object that is ours.
+    fn revision(&self, key: &ObjectKey) -> Option<Revision> {
+        self.inspection.published(T::KIND, key).map(|published| published.revision)
+    }
+
+    /// The number of objects whose status is not as it should be.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// A number that grows whenever something comes to wait for Envoys.
+    /// A number that grows whenever an object begins to wait for Envoys.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// What waits for Envoys.
+    /// The objects that wait for Envoys.
     pub fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// So many Envoys, which is all of them, have accepted what serves an Ingress.
+    /// Records that all Envoys, which are so many, have accepted an object as it was published then.
     pub fn accepted(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
+        let writes = self.writes(key, now);
         let Some(task) = self.open.get_mut(key) else { return };
         if task.state == State::Waiting && task.goal.needs.as_ref() == Some(what) {
-            let at = now + wait(task.failures.max(times(&self.written, key, now)), BACKOFF);
+            let at = now + wait(task.failures.max(writes), BACKOFF);
             task.state = State::Due(at, envoys);
             self.agenda.insert((at, key.clone()));
             self.file(key);
@@ -265,12 +266,16 @@ impl Desk {
     }
 
     /// The next write, which is then under way until [`Desk::finished`].
-    pub fn start(&mut self, now: Instant) -> Option<Write> {
+    pub fn start(&mut self, now: Instant) -> Option<Write<T::Status>> {
         while let Some((at, key)) = self.agenda.first().filter(|(at, _)| *at <= now).cloned() {
             self.agenda.remove(&(at, key.clone()));
-            let ingress = self.inspection.objects.get::<Ingress>(&key);
-            let (Some(task), Some(ingress)) = (self.open.get_mut(&key), ingress) else { continue };
-            let version = ingress.status.version.clone();
+            let revision = self.revision(&key);
+            let object = self.inspection.objects.of_kind(T::KIND).get(&key);
+            let content = object.and_then(Object::get::<T>);
+            let (Some(task), Some(object), Some(content)) = (self.open.get_mut(&key), object, content) else {
+                continue;
+            };
+            let (object, version) = (object.clone(), content.version().clone());
             let envoys = match &task.state {
                 State::Due(due, envoys) if *due == at => *envoys,
                 // The watch did not bring it back: nobody knows what there is now.
@@ -284,13 +289,14 @@ impl Desk {
             };
             task.state = State::Busy(version.clone());
             let programmed = task.goal.needs.clone().map(|published| (published, envoys));
-            return Some(Write { key, version, addresses: task.goal.addresses.clone(), programmed });
+            let status = task.goal.status.clone();
+            return Some(Write { key, object, version, revision, status, programmed });
         }
         None
     }
 
     /// A write ended.
-    pub fn finished(&mut self, write: &Write, outcome: Outcome, now: Instant) {
+    pub fn finished(&mut self, write: &Write<T::Status>, outcome: Outcome, now: Instant) {
         let Some(task) = self.open.get_mut(&write.key) else { return };
         if task.state != State::Busy(write.version.clone()) {
             return;
@@ -307,8 +313,10 @@ impl Desk {
                 // Once: if it comes back, then by the hand of its new owner.
                 let withdrawn_once = write.programmed.is_none() && self.left.remove(&write.key);
                 if !withdrawn_once {
-                    let written = self.written.entry(write.key.clone()).or_insert((0, now));
-                    *written = (if now < written.1 + FIGHT { written.0 + 1 } else { 1 }, now);
+                    let recent = |streak: &&Streak| now < streak.last + FIGHT && streak.revision == write.revision;
+                    let before = self.written.get(&write.key).filter(recent).map_or(0, |streak| streak.writes);
+                    let streak = Streak { writes: before + 1, last: now, revision: write.revision };
+                    self.written.insert(write.key.clone(), streak);
                     self.aging.push_back((now, write.key.clone()));
                 }
                 now + ECHO
@@ -322,7 +330,7 @@ impl Desk {
                 now + wait(task.failures, BACKOFF)
             }
         };
-        let as_asked = write.addresses == task.goal.addresses
+        let as_asked = write.status == task.goal.status
             && write.programmed.as_ref().map(|(published, _)| published) == task.goal.needs.as_ref();
         task.state = match outcome {
             Outcome::Done => State::Written(write.version.clone()),
@@ -336,21 +344,16 @@ impl Desk {
         self.agenda.insert((at, write.key.clone()));
         // The watch may have been quicker than the answer, and what was withdrawn is withdrawn once.
         let inspection = self.inspection.clone();
-        if let Some(ingress) = inspection.objects.get::<Ingress>(&write.key) {
-            self.look_at(&write.key, ingress, inspection.published(Kind::INGRESS, &write.key), now);
+        if let Some(object) = inspection.objects.of_kind(T::KIND).get(&write.key) {
+            self.look_at(object, &inspection, now);
         }
         self.file(&write.key);
     }
 
-    /// How often in a row writes to this Ingress have failed.
+    /// Returns how often in a row writes to this object have failed.
     pub fn failures(&self, key: &ObjectKey) -> u32 {
         self.open.get(key).map_or(0, |task| task.failures)
     }
-}
-
-/// How often in a row an Ingress was written in the time in which writes have to do with each other.
-fn times(written: &BTreeMap<ObjectKey, (u32, Instant)>, key: &ObjectKey, now: Instant) -> u32 {
-    written.get(key).filter(|(_, at)| now < *at + FIGHT).map_or(0, |(times, _)| *times)
 }
 
 /// The wait after so many failures in a row.

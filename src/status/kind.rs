@@ -1,0 +1,62 @@
+//! The status of one kind of objects: which status an object should have, and how it is written.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
+use k8s_openapi::jiff::Timestamp;
+use lockgate_route::objects::Typed;
+use lockgate_route::translate::Verdict;
+use serde_json::Value;
+
+use crate::inspection::Published;
+
+/// An address of the Envoys, as the status of an Ingress has it.
+pub(crate) type Address = IngressLoadBalancerIngress;
+
+/// The content of objects of one kind that have a status.
+///
+/// [`Desk`](super::desk::Desk) decides when to write, and asks this trait for everything that depends on the kind.
+pub(super) trait HasStatus: Typed {
+    /// The part of the status that Lockgate writes. Equal values need no write.
+    type Status: Clone + std::fmt::Debug + PartialEq + Send + Sync + 'static;
+
+    /// The `metadata.resourceVersion` of the object.
+    fn version(&self) -> &Arc<str>;
+
+    /// Returns the next status of the object. `None`: nothing is to be written, because the status is right or not ours.
+    ///
+    /// A kind whose status tells progress has several goals, one after the other: the next goal is requested when the watch
+    /// brings back the last one.
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>>;
+
+    /// Returns the merge patch of the field `status`.
+    fn patch(&self, status: &Self::Status, now: Timestamp) -> Value;
+
+    /// Returns the text on a status in the log line and in the Event `Programmed`: `reachable at 192.0.2.1`.
+    fn summary(status: &Self::Status) -> String;
+}
+
+/// The facts that a status is made of, beside the object itself.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    /// The field manager of this installation.
+    pub manager: &'a str,
+    /// The addresses of the Envoys; empty while they are unknown.
+    pub addresses: &'a [Address],
+    /// The publication that serves the object. `None`: the object is not ours.
+    pub published: Option<&'a Published>,
+    /// Whether the object was ours, and its status is not withdrawn yet.
+    pub left: bool,
+    /// The verdicts on the object.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the status of an Ingress has no conditions"))]
+    pub verdicts: &'a [Verdict],
+}
+
+/// The status that an object should have next.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Goal<S> {
+    /// The status.
+    pub status: S,
+    /// The publication that all Envoys must have accepted first, if the status depends on it.
+    pub needs: Option<Published>,
+}
