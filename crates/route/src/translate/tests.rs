@@ -11,3 +11,4 @@ mod rules;
 mod services;
 mod terminating;
 mod tls;
+mod verdicts;

@@ -191,6 +191,16 @@ fn conditions_follow_the_verdicts_at_once_and_the_envoys_later() {
 }
 
 #[test]
+fn a_verdict_that_changes_alone_is_written() {
+    let mut world = World::new();
+    world.write();
+    world.accept(&world.published.clone());
+    world.next_write();
+    world.accepted = Status::False;
+    assert_eq!(world.next_write(), "Accepted=False Programmed=Unknown");
+}
+
+#[test]
 fn an_edit_of_an_annotation_waits_for_the_envoys() {
     let mut world = World::new();
     world.write();
