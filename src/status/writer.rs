@@ -123,17 +123,9 @@ impl<E: Envoys> StatusWriter<E> {
         &self,
         write: Write<T::Status>,
     ) -> impl Future<Output = (Write<T::Status>, Result<(), Failure>)> + use<E, T> {
-        let client = self.client.clone();
-        let params = PatchParams { field_manager: Some(self.manager.clone()), ..PatchParams::default() };
+        let (client, request) = (self.client.clone(), request::<T>(&write, &self.manager, Timestamp::now()));
         async move {
-            let status = write.object.get::<T>().map(|content| content.patch(&write.status, Timestamp::now()));
-            let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": &*write.version }, "status": status }));
-            let url =
-                T::KIND.path(Some(&write.key.namespace).filter(|_| T::KIND.info().namespaced).map(|name| &**name));
-            let written = async {
-                let request = Request::new(url).patch_subresource("status", &write.key.name, &params, &patch);
-                client.request::<IgnoredAny>(request.map_err(kube::Error::BuildRequest)?).await
-            };
+            let written = async { client.request::<IgnoredAny>(request?).await };
             let written = Failure::of(timeout(PATIENCE, written).await).map(|_| ());
             (write, written)
         }
@@ -189,9 +181,62 @@ impl<E: Envoys> StatusWriter<E> {
     }
 }
 
+/// Returns the request that performs a write.
+fn request<T: HasStatus>(
+    write: &Write<T::Status>,
+    manager: &str,
+    now: Timestamp,
+) -> kube::Result<http::Request<Vec<u8>>> {
+    let status = write.object.get::<T>().map(|content| content.patch(&write.status, now));
+    // An empty object changes nothing; `null` would remove the status.
+    let status = status.unwrap_or_else(|| json!({}));
+    let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": &*write.version }, "status": status }));
+    let params = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    let namespace = T::KIND.info().namespaced.then_some(&*write.key.namespace);
+    let request = Request::new(T::KIND.path(namespace));
+    request.patch_subresource("status", &write.key.name, &params, &patch).map_err(kube::Error::BuildRequest)
+}
+
 /// Asks how far the Envoys are with the objects that wait for them, if there are any.
 fn ask<E: Envoys, T: HasStatus>(envoys: &E, desk: &Desk<T>) -> OptionFuture<BoxFuture<'static, Accepted>> {
     let waiting = desk.waiting().clone();
     let envoys = envoys.clone();
     OptionFuture::from((!waiting.is_empty()).then(|| async move { envoys.accepted(T::KIND, waiting).await }.boxed()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use lockgate_route::objects::{Ingress, Object};
+    use lockgate_route::testing::objects::ingress;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn patched(addresses: Vec<Address>) -> http::Request<Vec<u8>> {
+        let object: Object = ingress("cart").into();
+        let (key, version) = (object.meta().key.clone(), "7".into());
+        let write = Write { key, object, version, revision: None, status: addresses, programmed: None };
+        request::<Ingress>(&write, "lockgate/ingress/lockgate", Timestamp::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn a_write_is_a_merge_patch_of_the_status_at_one_version() {
+        let request = patched(vec![Address { ip: Some("192.0.2.1".into()), ..Address::default() }]);
+        let path = "/apis/networking.k8s.io/v1/namespaces/shop/ingresses/cart/status";
+        assert_eq!((request.method(), request.uri().path()), (&http::Method::PATCH, path));
+        assert!(request.uri().query().unwrap().contains("fieldManager=lockgate%2Fingress%2Flockgate"));
+        assert_eq!(request.headers()[http::header::CONTENT_TYPE], "application/merge-patch+json");
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
+        let addresses = json!([{ "ip": "192.0.2.1" }]);
+        let status = json!({ "loadBalancer": { "ingress": addresses } });
+        assert_eq!(body, json!({ "metadata": { "resourceVersion": "7" }, "status": status }));
+    }
+
+    #[test]
+    fn withdrawn_addresses_are_removed_and_the_rest_of_the_status_stays() {
+        let body: Value = serde_json::from_slice(patched(Vec::new()).body()).unwrap();
+        assert_eq!(body["status"], json!({ "loadBalancer": { "ingress": null } }));
+    }
 }
