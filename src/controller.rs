@@ -169,12 +169,12 @@ impl Controller {
 
     /// Receives one event at the time `now`: a deletion that comes by itself waits, all else is applied.
     fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
+        if let Event::Deleted(kind, key) = &event
+            && self.deletions.put(*kind, deletion_group(&self.objects, *kind, key), key, now)
+        {
+            return self.leave(*kind, key, pass);
+        }
         match &event {
-            Event::Deleted(kind, key) => {
-                if self.deletions.put(*kind, deletion_group(&self.objects, *kind, key), key, now) {
-                    return self.leave(*kind, key, pass);
-                }
-            }
             Event::Applied(object) => {
                 let (kind, key) = (object.kind(), &object.meta().key);
                 let group = object.group().unwrap_or_else(|| namespace_of(key));
