@@ -1,5 +1,5 @@
-//! The table of all keys of the settings file: where each value goes, how it is written, what it does. The reference,
-//! the schema, `config print` and the reading of files are made from it.
+//! The table of all keys of the settings file: the field, the format, and the documentation of each key. The reference,
+//! the schema, `config print`, and the parser of the file use it.
 
 use serde_json::Value as Json;
 
@@ -32,35 +32,35 @@ use crate::telemetry;
 /// A key of the settings file.
 #[derive(Clone, Copy)]
 pub struct Key {
-    /// Its path, with dots: `timeouts.connect`.
+    /// The path, with dots: `timeouts.connect`.
     pub path: &'static str,
-    /// What it does.
+    /// The documentation of the effect.
     pub doc: &'static str,
-    /// How its value is written, in words.
+    /// The format of the value, in words.
     pub describe: fn() -> String,
-    /// Reads a value into the settings; whether there was one.
+    /// Parses a value into the settings. Returns whether there was a valid one.
     pub read: fn(&mut Settings, &Node, &mut Vec<Wrong>) -> bool,
-    /// The value in the settings as it may be written in a file.
+    /// Returns the value of the settings in the format of the file.
     pub show: fn(&Settings) -> Json,
-    /// Takes the value over from other settings.
+    /// Copies the value from other settings.
     pub copy: fn(&mut Settings, &Settings),
-    /// A JSON schema of its value.
+    /// Returns the JSON schema of the value.
     pub schema: fn() -> Json,
-    /// What has to be started anew for a change to hold; `None`: nothing has to.
+    /// The restart that a change needs to take effect, if any.
     pub restart: Option<Restart>,
 }
 
-/// What has to be started anew.
+/// The restart that a change of a key needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
-    /// The Envoys: their bootstrap is made with it.
+    /// The Envoys, whose bootstrap contains the key.
     Envoys,
     /// The controller.
     Controller,
 }
 
 impl Restart {
-    /// What is told of such a key.
+    /// Returns the text for the documentation of such a key.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Envoys => "needs a restart of the Envoys",
@@ -69,7 +69,7 @@ impl Restart {
     }
 }
 
-/// The key of `path`.
+/// Returns the key with this path.
 pub fn key(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
@@ -111,63 +111,64 @@ use process::PROCESS;
 use services::SERVICES;
 use upstream::UPSTREAM;
 
-/// What the groups of keys are about, in the order of the reference.
+/// The groups of keys and their documentation, in the order of the reference.
 pub static GROUPS: &[(&str, &str)] = &[
-    ("ingress", "Which Ingresses are served."),
+    ("ingress", "Selection of the served Ingresses."),
     (
         "namespaceOwnership",
-        "Which namespaces may define routes for a host. [security.md](security.md#host-ownership) has the rules.",
+        "Namespaces that may define routes for a host. [security.md](security.md#host-ownership) describes the rules.",
     ),
-    ("externalNames", "Services of type ExternalName. Whoever may write one could reach whatever Envoy can reach."),
-    ("status", "What is written into the status of objects."),
-    ("listeners", "Where Envoy listens, and how it takes connections."),
-    ("http", "HTTP towards clients."),
+    ("externalNames", "Services of type ExternalName. Their authors can reach every destination that Envoy can reach."),
+    ("status", "The status of objects."),
+    ("listeners", "Envoy's listeners and their connections."),
+    ("http", "HTTP between clients and Envoy."),
     ("compression", "Compression of responses."),
     (
         "headers",
-        "Headers that are set and removed on all routes. Values may hold Envoy's commands, such as \
-                 `%DOWNSTREAM_REMOTE_ADDRESS%`; a `%` that is none is written twice.",
+        "Headers that are set and removed on all routes. Values can contain Envoy's operators, such as \
+         `%DOWNSTREAM_REMOTE_ADDRESS%`. Write any other `%` twice.",
     ),
-    ("routes", "How Envoys get the routes of plain HTTP."),
+    ("routes", "Delivery of the routes for plain HTTP to Envoys."),
     (
         "regexes",
-        "Limits of the regular expressions that Ingresses have as paths. While a worker of Envoy compares a request with them, \
-                  it serves nobody else, so a tenant must not be able to make that long. A path beyond a limit is left out, and \
-                  its Ingress gets an Event. Within a host, the namespace of the oldest Ingress comes first, then older Ingresses.",
+        "Limits for regular expressions as paths of Ingresses. While a worker of Envoy matches a request with \
+         them, it serves no other request, so a tenant must not be able to make this slow. A path beyond a limit \
+         is left out, and its Ingress gets an Event. Within a host, the namespace of the oldest Ingress comes \
+         first, then older Ingresses.",
     ),
-    ("timeouts", "Time limits, durations such as `500ms`, `20s`, `1m30s`; `off` is no limit."),
+    ("timeouts", "Time limits: durations such as `500ms`, `20s`, `1m30s`; `off` means no limit."),
     (
         "retries",
-        "When Envoy tries a request again, at another endpoint if there is one. The annotations of an Ingress override it: \
-         `projectcontour.io/retry-on` with `num-retries` and `per-try-timeout`; an empty `retry-on` is no retries.",
+        "Retries by Envoy, at another endpoint if there is one. The annotations of an Ingress override these keys: \
+         `projectcontour.io/retry-on` with `num-retries` and `per-try-timeout`; an empty `retry-on` disables \
+         retries.",
     ),
-    ("tls", "TLS towards clients."),
+    ("tls", "TLS between clients and Envoy."),
     ("accessLog", "Envoy's access log."),
     ("tracing", "Spans for an OpenTelemetry collector, by OTLP over gRPC."),
     (
         "externalAuthorization",
-        "A server that is asked about each request whether it may pass, before anything else is done with it, for all hosts \
-                  over HTTP, HTTPS and HTTP/3. Redirects from HTTP to HTTPS need no permission, nor does what is answered \
-                  for hosts that nobody serves.",
+        "A server that authorizes each request before any other processing, for all hosts over HTTP, HTTPS, and \
+         HTTP/3. Redirects from HTTP to HTTPS, and answers for hosts that nobody serves, need no authorization.",
     ),
     (
         "rateLimit",
-        "A service that counts requests to backends, for all hosts over HTTP, HTTPS and HTTP/3, by Envoy's protocol for rate \
-                  limits over gRPC. What is more than the limits that it has is answered 429. It is asked after \
-                  `externalAuthorization`, so that only what may pass is counted.",
+        "Rate limiting: a service that counts requests to backends, for all hosts over HTTP, HTTPS, and HTTP/3, \
+         with Envoy's rate limit protocol over gRPC. Requests beyond its limits are answered 429. It is asked \
+         after `externalAuthorization`, so only authorized requests count.",
     ),
     ("upstream", "Connections to backends."),
-    ("overload", "What Envoy does before it is overloaded. `lockgate bootstrap --config` reads it."),
+    ("overload", "Protection of Envoy against overload. `lockgate bootstrap --config` reads these keys."),
     ("runtime", "Envoy's runtime flags."),
-    ("watch", "What is watched of a Kubernetes cluster."),
-    ("xds", "The controller's server for Envoys."),
-    ("admin", "The controller's server for probes, for metrics, and for whoever looks into it."),
-    ("metrics", "The controller's metrics, at an address of their own. Those of Envoy are `listeners.stats`."),
+    ("watch", "The watched objects of a Kubernetes cluster."),
+    ("xds", "The controller's xDS server for Envoys."),
+    ("admin", "The controller's server for probes, metrics, and debug pages."),
+    ("metrics", "A separate address for the controller's metrics. `listeners.stats` configures those of Envoy."),
     ("log", "The controller's log, on its standard error. Envoy's access log is `accessLog`."),
     (
         "leaderElection",
-        "Which of several replicas of the controller writes status and Events: the holder of a Lease. All of them serve \
-                  Envoys.",
+        "Election of the replica of the controller that writes status and Events: the holder of a Lease. All \
+         replicas serve Envoys.",
     ),
 ];
 
@@ -176,7 +177,7 @@ pub static KEYS: &[Key] = &joined::<{ CLIENTS.len() + SERVICES.len() + UPSTREAM.
     CLIENTS, SERVICES, UPSTREAM, PROCESS,
 ]);
 
-/// All keys of these lists, of which there are `N`.
+/// Concatenates the lists, which have `N` keys in total.
 const fn joined<const N: usize>(lists: [&[Key]; 4]) -> [Key; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut at) = (0, 0);

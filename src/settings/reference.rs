@@ -1,4 +1,4 @@
-//! The reference of all settings, docs/settings.md, and the JSON schema of the file, both from the table of keys.
+//! The reference of all settings (docs/settings.md) and the JSON schema of the file, generated from the table of keys.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use super::access_log::known_fields;
 use super::keys::{GROUPS, KEYS, Key};
 use super::print::written;
 
-/// Defaults that are longer stand below the table, not in it.
+/// The maximum length of a default in the table. Longer defaults follow below the table.
 const LONG: usize = 60;
 
-/// docs/settings.md.
+/// Returns the content of docs/settings.md.
 pub fn reference() -> String {
     let defaults = Settings::default();
     let mut text = INTRODUCTION.to_owned();
@@ -49,7 +49,7 @@ pub fn reference() -> String {
     text
 }
 
-/// What a key does, and what a change of it costs.
+/// Returns the documentation of a key, including the restart that a change needs.
 pub(super) fn effect(key: &Key) -> String {
     match key.restart {
         None => key.doc.to_owned(),
@@ -57,12 +57,12 @@ pub(super) fn effect(key: &Key) -> String {
     }
 }
 
-/// The keys of a group.
+/// Returns the keys of a group.
 fn of_group(group: &str) -> impl Iterator<Item = &'static Key> {
     KEYS.iter().filter(move |key| key.path.split('.').next() == Some(group))
 }
 
-/// `path: value` as a file has it, a list one item a line.
+/// Formats `path: value` like a settings file, with one line for each item of a list.
 fn nested(path: &str, value: &Json) -> String {
     let mut text = String::new();
     let parts: Vec<&str> = path.split('.').collect();
@@ -86,7 +86,7 @@ fn nested(path: &str, value: &Json) -> String {
     text
 }
 
-/// The JSON schema of the file.
+/// Returns the JSON schema of the file.
 pub fn schema() -> Json {
     let defaults = Settings::default();
     let mut root = json!({
@@ -109,7 +109,7 @@ pub fn schema() -> Json {
     root
 }
 
-/// Puts `schema` at `path` below the schema of an object.
+/// Inserts `schema` at `path` below the schema of an object.
 fn insert(object: &mut Json, path: &[&str], schema: Json) {
     let (Some(fields), Some((first, rest))) = (object.as_object_mut(), path.split_first()) else { return };
     fields.insert("type".to_owned(), json!(["object", "null"]));
@@ -127,41 +127,44 @@ fn insert(object: &mut Json, path: &[&str], schema: Json) {
 const INTRODUCTION: &str = "\
 # Settings
 
-Every key of the settings file, written by `make docs` from the program's own table; not to be edited by hand.
+This page lists every key of the settings file. `make docs` generates it from the program's own table; do not edit it.
 
-The file is given by `lockgate serve --config FILE`; the Helm chart makes it from the value `settings` and mounts it. It
-is watched: a valid change holds without a restart, and no request fails for it (settings-live.md says what becomes of
-connections). Of one that is not valid nothing is taken: the settings of before stay, and the log names each line with a
-fault. A few keys say that a change needs a restart, mostly those of the controller's own process, at the end. Until then
-the value of before holds, while everything else of the edit is applied; the log, `/debug/settings` and the metric
-`lockgate_settings_waiting` tell of it.
+`lockgate serve --config FILE` reads the file. The Helm chart creates it from the value `settings` and mounts it. Lockgate
+watches the file. A valid change takes effect without a restart (hot reload), and no request fails;
+[settings-live.md](settings-live.md) describes the effects on connections. An invalid change has no effect at all: the
+previous settings stay in use, and the log names each line with a fault. The documentation of a key states whether a change
+needs a restart. Most of these keys configure the controller process, and are at the end of this page. Until the restart,
+their previous value stays in use, while the rest of the change takes effect. The log, `/debug/settings`, and the metric
+`lockgate_settings_waiting` report such changes.
 
     lockgate config check FILE              # all faults, with line and column
-    lockgate config print --config FILE     # every setting, and where it comes from
+    lockgate config print --config FILE     # every setting and its origin
 
-Not in this file is what says where everything else comes from: the source of objects (`--kubeconfig` and `--context`,
-`--manifests`, `--resources`), this file itself (`--config`), and the name of a single replica (`--id`).
+A few options are flags only: the source of objects (`--kubeconfig` and `--context`, `--manifests`, `--resources`), the
+path of this file (`--config`), and the name of a single replica (`--id`).
 
-A flag of the same meaning wins over the file, and the log tells what it hides. A key without a value (`null`) is one that
-is not set. Times are written `500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. What can be switched off is
-switched off by `off`.
+A flag with the same meaning takes precedence over the file, and the log reports the values that it overrides. A key with
+the value `null` is not set. Durations are written `500ms`, `20s`, `1m30s`, `21d`; sizes `32KiB`, `1MiB`, `512B`. `off`
+disables a feature that can be disabled.
 ";
 
 const DESCRIPTORS: &str = "
-An entry of a descriptor is one of
+An entry of a descriptor is one of:
 
-- `genericKey: {key, value}`: always the same; the key is `generic_key` if not given;
-- `requestHeader: {headerName, descriptorKey}`: what the request has in that header, which may be `:path`, `:method` or
-  `:authority` too; nothing if there is no such header;
-- `requestHeaderValueMatch: {headers, expectMatch, value}`: the key `header_match` with that value if all `headers` match, or,
-  with `expectMatch: false`, if not; else nothing. Each of `headers` has a `name` and one of `present: true`,
-  `notpresent: true`, `exact`, `notexact`, `contains`, `notcontains` and `regex` (RE2, for the whole value). A header that is not
-  there matches none of the last five, unless `treatMissingAsEmpty: true`; `ignoreCase: true` is for those that are texts;
-- `remoteAddress: {}`: the key `remote_address` with the client's address, as `http.trustedHops` and PROXY headers have it.
+- `genericKey: {key, value}`: a constant value. The key is `generic_key` if not set.
+- `requestHeader: {headerName, descriptorKey}`: the value of this header of the request, including `:path`, `:method`, and
+  `:authority`. No value if the header is missing.
+- `requestHeaderValueMatch: {headers, expectMatch, value}`: the key `header_match` with this value if all `headers` match,
+  or, with `expectMatch: false`, if they do not. Otherwise no value. Each of `headers` has a `name` and one of
+  `present: true`, `notpresent: true`, `exact`, `notexact`, `contains`, `notcontains`, and `regex` (RE2, for the whole
+  value). A missing header matches none of the last five, unless `treatMissingAsEmpty: true`. `ignoreCase: true` applies to
+  texts.
+- `remoteAddress: {}`: the key `remote_address` with the client's address, according to `http.trustedHops` and PROXY
+  headers.
 
 ";
 
-/// What is said above, as a file has it.
+/// An example of descriptors in a settings file.
 pub(super) const DESCRIPTORS_EXAMPLE: &str = "\
 rateLimit:
   endpoint: limits.security.svc.cluster.local:8081
@@ -176,7 +179,7 @@ rateLimit:
 ";
 
 const FIELDS: &str = "
-Fields with a name of their own:
+Named fields:
 
 | field | operator |
 | --- | --- |

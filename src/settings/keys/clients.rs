@@ -1,4 +1,4 @@
-//! Keys of what Envoy is towards clients, and of which Ingresses are served.
+//! Keys of Envoy's client side, and of the selection of Ingresses.
 
 use super::*;
 
@@ -8,38 +8,38 @@ pub const CLIENTS: &[Key] = &[
         "ingress.controllerName",
         ControllerName,
         route.ingress.controller,
-        "What `spec.controller` of an IngressClass says for its Ingresses to be served: another name for each \
-         installation in one Kubernetes cluster."
+        "The value of `spec.controller` in the IngressClasses that this installation serves. Use another name for \
+         each installation in one Kubernetes cluster."
     ),
     key!(
         "ingress.classNames",
         List<ClassName>,
         route.ingress.class_names,
-        "Serve Ingresses of these classes even without an IngressClass object. Classes whose object names this \
-         controller are served in any case."
+        "Ingress classes that are served even without an IngressClass object. Classes whose object names this \
+         controller are always served."
     ),
     key!(
         "ingress.withoutClass",
         Bool,
         route.ingress.classless,
-        "Serve Ingresses that name no class at all, also if no IngressClass of ours is the default class."
+        "Serves Ingresses without a class, even if no IngressClass of this controller is the default class."
     ),
     key!(
         "ingress.restrictingAnnotations",
         Word<RestrictingAnnotations>,
         route.ingress.restricting_annotations,
-        "What happens to requests for paths with an annotation of another ingress controller that \
-         [restricts access](annotations.md#annotations-that-restrict-access), such as \
-         `nginx.ingress.kubernetes.io/auth-url`. `deny`: answered 403. `ignore`: served without the restriction. \
-         The Ingress has a Warning in both cases."
+        "The treatment of paths with an annotation of another ingress controller that [restricts \
+         access](annotations.md#annotations-that-restrict-access), such as `nginx.ingress.kubernetes.io/auth-url`. \
+         `deny`: requests are answered 403. `ignore`: requests are served without the restriction. The Ingress gets \
+         a Warning in both cases."
     ),
     key!(
         "ingress.ignoredAnnotations",
         List<Annotation>,
         route.ingress.ignored_annotations,
-        "Annotations of other ingress controllers, by their whole names, that are ignored without a report, even if \
-         they restrict access: for example `nginx.ingress.kubernetes.io/auth-url` where `externalAuthorization` protects \
-         all hosts."
+        "Annotations of other ingress controllers, by full name, that are ignored without a report, even if they \
+         restrict access. Example: `nginx.ingress.kubernetes.io/auth-url` if `externalAuthorization` protects all \
+         hosts."
     ),
     key!(
         "namespaceOwnership",
@@ -49,19 +49,19 @@ pub const CLIENTS: &[Key] = &[
          below it. Rules of other namespaces are rejected as `Conflicted` unless the owner delegates the host to them. \
          With `InterNamespaceAllowed`, every namespace may add paths to every host."
     ),
-    key!("externalNames.allow", Bool, route.external_names.allow, "Take Services of type ExternalName as backends."),
+    key!("externalNames.allow", Bool, route.external_names.allow, "Allows Services of type ExternalName as backends."),
     key!(
         "externalNames.clusterLocal",
         Bool,
         route.external_names.cluster_local,
-        "Let external names lead into the Kubernetes cluster (`*.svc`, `*.cluster.local`), past its own rules of \
-         namespaces."
+        "Allows external names within the Kubernetes cluster (`*.svc`, `*.cluster.local`), which bypass its \
+         isolation of namespaces."
     ),
     key!(
         "status.addresses",
         List<Reachable>,
         status.addresses,
-        "What is written as the address of the load balancer, instead of that of `status.envoyService`."
+        "The addresses for the status of Ingresses, instead of the address of `status.envoyService`."
     ),
     key!(
         "status.envoyService",
@@ -73,129 +73,132 @@ pub const CLIENTS: &[Key] = &[
         "listeners.http.address",
         Maybe<Address>,
         route.listeners.http.address,
-        "Where plain HTTP is served; all addresses if not set."
+        "The address of the listener for plain HTTP. All addresses if not set."
     ),
     key!(
         "listeners.http.port",
         Port,
         route.listeners.http.port,
-        "Port of plain HTTP. The Service in front of Envoy has to lead there."
+        "The port for plain HTTP. The Service in front of Envoy must use it as a target port."
     ),
     key!(
         "listeners.https.address",
         Maybe<Address>,
         route.listeners.https.address,
-        "Where HTTPS is served; all addresses if not set."
+        "The address of the listener for HTTPS. All addresses if not set."
     ),
     key!(
         "listeners.https.port",
         Port,
         route.listeners.https.port,
-        "Port of HTTPS, and of HTTP/3. The Service in front of Envoy has to lead there."
+        "The port for HTTPS and HTTP/3. The Service in front of Envoy must use it as a target port."
     ),
     key!(
         "listeners.stats.address",
         Maybe<Address>,
         route.listeners.stats.address,
-        "Where `/ready` and `/stats` are answered; all addresses if not set."
+        "The address of `/ready` and `/stats`. All addresses if not set."
     ),
     key!(
         "listeners.stats.port",
         PortOrNone,
         route.listeners.stats.port,
-        "Port of `/ready`, `/stats` and `/stats/prometheus`; 0 for none. Probes and scrapers go there."
+        "The port of `/ready`, `/stats`, and `/stats/prometheus`, for probes and scrapers; 0 for none."
     ),
     key!(
         "listeners.stats.tls.address",
         Maybe<Address>,
         route.listeners.stats_tls.at.address,
-        "Where `/stats` is answered by TLS; all addresses if not set."
+        "The address of `/stats` over TLS. All addresses if not set."
     ),
     key!(
         "listeners.stats.tls.port",
         PortOrNone,
         route.listeners.stats_tls.at.port,
-        "Port of `/stats` and `/stats/prometheus` by TLS, with the versions, cipher suites and curves of `tls`; 0 for \
-         none. If it is set, `listeners.stats.port` answers `/ready` alone, whether or not there is a certificate."
+        "The port of `/stats` and `/stats/prometheus` over TLS, with the versions, cipher suites, and curves of \
+         `tls`; 0 for none. If set, `listeners.stats.port` answers only `/ready`, with or without a certificate."
     ),
     key!(
         "listeners.stats.tls.secret",
         Maybe<ObjectName>,
         route.listeners.stats_tls.secret,
-        "The Secret with the key pair that scrapers are shown."
+        "The Secret with the key pair of the statistics endpoint."
     ),
     key!(
         "listeners.stats.tls.clientCa",
         Maybe<ObjectName>,
         route.listeners.stats_tls.client_ca,
-        "The Secret whose `ca.crt` has the authorities of scrapers, who then have to show a certificate of one of them. \
-         Whoever reaches the port may read the statistics if not set."
+        "The Secret whose `ca.crt` contains the CAs of scrapers (mTLS). Scrapers must then present a certificate of \
+         one of these CAs. If not set, every client that can connect to the port can read the statistics."
     ),
     key!(
         "listeners.overloadProbe.address",
         Maybe<Address>,
         route.listeners.overload_probe.address,
-        "Where the second `/ready` is answered; all addresses if not set."
+        "The address of the second `/ready`. All addresses if not set."
     ),
     key!(
         "listeners.overloadProbe.port",
         PortOrNone,
         route.listeners.overload_probe.port,
-        "Port of a second `/ready`, which is refused like any request while Envoy sheds load (`overload.maxHeap`, \
-         `overload.maxConnections`); 0 for none. For load balancers that shall then go elsewhere; not for probes of the \
-         kubelet, which would restart an Envoy that is busy."
+        "The port of a second `/ready`, which fails like any request while Envoy sheds load (`overload.maxHeap`, \
+         `overload.maxConnections`); 0 for none. Use it for load balancers that should then select another Envoy. Do \
+         not use it for probes of the kubelet, which would restart a busy Envoy."
     ),
     key!(
         "listeners.admin.address",
         Maybe<Address>,
         route.listeners.admin.address,
-        "Where Envoy's admin interface can be read. Whoever reaches it learns all that Envoy was told, but for private \
-         keys: by default, that is its own machine, in a pod the pod (`kubectl port-forward`)."
+        "The address of the read-only part of Envoy's admin interface. Every client that can connect to it can read \
+         the whole configuration except private keys. By default, these are only clients on the same machine; in a \
+         pod, clients in the pod (`kubectl port-forward`)."
     ),
     key!(
         "listeners.admin.port",
         PortOrNone,
         route.listeners.admin.port,
-        "Port of those paths of Envoy's admin interface that change nothing: `/certs`, `/clusters`, `/config_dump`, \
-         `/listeners`, `/memory`, `/ready`, `/runtime`, `/server_info`, `/stats`, `/stats/prometheus` and \
-         `/stats/recentlookups`, for `GET` alone; 0 for none."
+        "The port of the read-only paths of Envoy's admin interface: `/certs`, `/clusters`, `/config_dump`, \
+         `/listeners`, `/memory`, `/ready`, `/runtime`, `/server_info`, `/stats`, `/stats/prometheus`, and \
+         `/stats/recentlookups`, only by `GET`; 0 for none."
     ),
     key!(
         "listeners.ipv6",
         Bool,
         route.listeners.ipv6,
-        "Whether all addresses are those of IPv6 too. `false` only on nodes whose kernel has no IPv6."
+        "Whether \"all addresses\" includes IPv6. Set `false` only for nodes whose kernel has no IPv6."
     ),
     key!(
         "listeners.proxyProtocol",
         Word<ProxyProtocol>,
         route.listeners.proxy_protocol,
-        "Whether connections start with a PROXY header, version 1 or 2. `required` closes those without one, \
-         `optional` takes both, and is for listeners that nobody but trusted proxies reaches."
+        "Support of PROXY headers, version 1 or 2, at the start of a connection. `required` closes connections \
+         without a header. `optional` accepts both, and is only safe if nobody but trusted proxies can connect."
     ),
     key!(
         "listeners.connectionBalancer",
         Word<ConnectionBalancer>,
         route.listeners.connection_balancer,
-        "How connections are spread over Envoy's workers: by the kernel, or `exact`, for few and long ones."
+        "The distribution of connections among Envoy's workers: by the kernel, or `exact`, for a few long \
+         connections."
     ),
     key!(
         "listeners.bufferLimit",
         Buffer,
         route.listeners.buffer_limit_bytes,
-        "How much is buffered for a connection with a client."
+        "The size of the buffer for each connection of a client."
     ),
     key!(
         "listeners.maxConnections",
         Maybe<Positive>,
         route.listeners.max_connections,
-        "Open connections of each listener; more are closed. No limit but `overload.maxConnections` if not set."
+        "The maximum number of open connections of each listener; further connections are closed. If not set, only \
+         `overload.maxConnections` applies."
     ),
     key!(
         "listeners.maxConnectionsPerSocketEvent",
         Maybe<Positive>,
         route.listeners.max_connections_per_socket_event,
-        "Connections accepted at one go; Envoy's default if not set."
+        "The maximum number of connections that are accepted at once. Envoy's default if not set."
     ),
     key!(
         "listeners.socketOptions.tos",
@@ -213,330 +216,349 @@ pub const CLIENTS: &[Key] = &[
         "http.versions",
         List<Word<HttpVersion>>,
         route.http.versions,
-        "Versions offered over TCP: by ALPN behind TLS, where the first is preferred."
+        "The HTTP versions over TCP. With TLS, ALPN offers them, and the first is preferred."
     ),
     key!(
         "http.http3.enabled",
         Bool,
         route.http.http3.enabled,
-        "Offer HTTP/3, on the port of HTTPS by UDP. The Service in front of Envoy has to lead there too."
+        "Offers HTTP/3, on the port for HTTPS over UDP. The Service in front of Envoy must also forward UDP to it."
     ),
     key!(
         "http.http3.advertisedPort",
         Port,
         route.http.http3.advertised_port,
-        "The port that clients are told to use for HTTP/3: that of the Service."
+        "The port for HTTP/3 that clients learn: the port of the Service."
     ),
     key!(
         "http.trustedHops",
         Count,
         route.http.trusted_hops,
-        "Trusted proxies in front of Envoy: how many addresses from the end of `x-forwarded-for` are theirs. If there are \
-         any, `x-forwarded-proto` and `http.untrustedHeaders` are taken from them: clients must not reach Envoy in another \
-         way."
+        "The number of trusted proxies in front of Envoy, which is the number of their addresses at the end of \
+         `x-forwarded-for`. If it is not 0, Envoy trusts `x-forwarded-proto` and `http.untrustedHeaders` of these \
+         proxies: clients must not be able to connect to Envoy directly."
     ),
     key!(
         "http.stripTrailingHostDot",
         Bool,
         route.http.strip_trailing_host_dot,
-        "Remove a dot at the end of `Host` before routes are looked up. Otherwise `shop.example.com.` is a host that no rule \
-         names, which gets the default backend."
+        "Removes a trailing dot of `Host` before route matching. Otherwise, no rule names a host such as \
+         `shop.example.com.`, and the default backend receives its requests."
     ),
-    key!("http.mergeSlashes", Bool, route.http.merge_slashes, "Make `//` in a path `/` before routes are looked up."),
+    key!("http.mergeSlashes", Bool, route.http.merge_slashes, "Replaces `//` in a path by `/` before route matching."),
     key!(
         "http.escapedSlashes",
         Word<EscapedSlashes>,
         route.http.escaped_slashes,
-        "Paths with `%2F` or `%5C`, by which `/x/..%2Fadmin` would pass a route for `/admin` and reach it in the backend: \
-         `unescape_and_redirect` answers 307 with the unescaped and normalized path (a gRPC request is rejected), \
-         `unescape_and_forward` looks up routes with it, `reject` answers 400. `keep` is for backends that take escaped \
-         slashes for data, such as package registries."
+        "The treatment of paths with `%2F` or `%5C`, with which `/x/..%2Fadmin` could bypass a route for `/admin` and \
+         reach it in the backend. `unescape_and_redirect` answers 307 with the unescaped and normalized path (a gRPC \
+         request is rejected), `unescape_and_forward` matches routes with this path, `reject` answers 400. `keep` is \
+         for backends that use escaped slashes as data, such as package registries."
     ),
     key!(
         "http.serverHeader",
         Word<ServerHeader>,
         route.http.server_header,
-        "The header `server` of responses: always `envoy`, `envoy` if the backend sends none, or as the backend \
-         sends it."
+        "The header `server` of responses: always `envoy`, `envoy` if the backend sends none, or the header of the \
+         backend."
     ),
     key!(
         "http.headersWithUnderscores",
         Word<Underscores>,
         route.http.headers_with_underscores,
-        "Request headers with `_` in their name. A backend that turns `-` into `_` may take `x_forwarded_for` for \
-         Envoy's own header, so they are dropped by default."
+        "The treatment of request headers with `_` in their name. A backend that maps `-` to `_` may confuse \
+         `x_forwarded_for` with Envoy's own header, so these headers are dropped by default."
     ),
     key!(
         "http.untrustedHeaders",
         List<HeaderName>,
         route.http.untrusted_headers,
-        "Request headers by which proxies describe the client or the original request. They are removed, like all \
-         `x-envoy-` headers, if `http.trustedHops` is 0."
+        "Request headers in which proxies describe the client or the original request. If `http.trustedHops` is 0, \
+         they are removed, as are all `x-envoy-` headers."
     ),
     key!(
         "http.allowChunkedLength",
         Bool,
         route.http.allow_chunked_length,
-        "Take requests with both `content-length` and `transfer-encoding: chunked`, without the former. Such \
-         requests are a known way to smuggle others."
+        "Accepts requests with both `content-length` and `transfer-encoding: chunked`, and removes the former. Such \
+         requests are a known way of request smuggling."
     ),
     key!(
         "http.maxRequestBody",
         Maybe<Body>,
         route.http.max_request_body_bytes,
-        "How large the body of a request may be; more is answered 413. A body of unknown length is held in Envoy's memory \
-         until it is there as a whole; websockets and gRPC, whose streams have no end, are limited only by the \
-         `content-length` of the request. No limit if not set."
+        "The maximum size of a request body; a larger one is answered 413. Envoy buffers a body of unknown length in \
+         memory until it is complete. For websockets and gRPC, whose streams have no end, only the `content-length` \
+         of the request is limited. No limit if not set."
     ),
     key!(
         "http.maxRequestHeaders",
         HeadersSize,
         route.http.max_request_headers_kib,
-        "How large the headers of a request may be, together; more is answered 431."
+        "The maximum total size of the headers of a request; larger ones are answered 431."
     ),
     key!(
         "http.maxConcurrentStreams",
         Streams,
         route.http.max_concurrent_streams,
-        "Requests at a time on one connection of HTTP/2 or HTTP/3."
+        "The maximum number of simultaneous requests on one connection of HTTP/2 or HTTP/3."
     ),
     key!(
         "http.maxRequestsPerConnection",
         Maybe<Positive>,
         route.http.max_requests_per_connection,
-        "Requests on one connection, after which it is closed in good order; no limit if not set."
+        "The number of requests on one connection, after which it is closed gracefully. No limit if not set."
     ),
     key!(
         "http.maxRequestsPerIoCycle",
         Maybe<Positive>,
         route.http.max_requests_per_io_cycle,
-        "Requests of one connection that are handled before others get their turn, against floods of requests that \
-         are cancelled at once; no limit if not set."
+        "The number of requests of one connection that Envoy handles before it continues with other connections. \
+         This protects against floods of requests that are canceled at once. No limit if not set."
     ),
     key!(
         "compression.algorithms",
         List<Word<CompressionAlgorithm>>,
         route.compression.algorithms,
-        "How responses may be compressed if a client accepts it, the preferred algorithm first. Responses that mix \
-         secrets with what a client sent should not be compressed (BREACH), so none are by default."
+        "The algorithms for compressed responses to clients that accept them, the preferred one first. Responses \
+         that mix secrets with text from a client should not be compressed (BREACH), so there are none by default."
     ),
     key!(
         "compression.minimumSize",
         Compressible,
         route.compression.minimum_bytes,
-        "Responses whose `content-length` is less are left alone."
+        "Responses with a smaller `content-length` are not compressed."
     ),
     key!(
         "compression.contentTypes",
         List<MediaType>,
         route.compression.content_types,
-        "Media types that are compressed."
+        "The media types of compressed responses."
     ),
-    key!("headers.request.set", Headers, route.headers.request.set, "Set on requests, before the backend sees them."),
-    key!("headers.request.remove", List<HeaderName>, route.headers.request.remove, "Removed from requests."),
-    key!("headers.response.set", Headers, route.headers.response.set, "Set on responses."),
-    key!("headers.response.remove", List<HeaderName>, route.headers.response.remove, "Removed from responses."),
+    key!("headers.request.set", Headers, route.headers.request.set, "Headers to set on requests to backends."),
+    key!("headers.request.remove", List<HeaderName>, route.headers.request.remove, "Headers to remove from requests."),
+    key!("headers.response.set", Headers, route.headers.response.set, "Headers to set on responses."),
+    key!(
+        "headers.response.remove",
+        List<HeaderName>,
+        route.headers.response.remove,
+        "Headers to remove from responses."
+    ),
     key!(
         "routes.discovery",
         Word<Discovery>,
         route.routes.discovery,
-        "`rds`: all in one piece. `vhds`: each virtual host by itself, so that a change is a few hundred bytes; for Envoys on \
-         an aggregated delta stream, others have one piece. `auto`: now as `vhds`. `buckets`: in 64 pieces, which Envoy takes \
-         up many times faster where there are thousands of hosts, but it computes for each request the piece that the host is \
-         in. When it changes, except to `rds`, requests may be answered 404 for some milliseconds; `buckets` drains connections. \
-         Files (`lockgate export`) have one piece always."
+        "`rds`: one route configuration. `vhds`: each virtual host separately, so a change takes a few hundred \
+         bytes; for Envoys on an aggregated delta stream, others receive one route configuration. `auto`: currently \
+         `vhds`. `buckets`: 64 parts, which Envoy updates many times faster with thousands of hosts, but for each \
+         request, Envoy computes the part of the host. When this key changes, except to `rds`, requests may be \
+         answered 404 for some milliseconds; `buckets` drains connections. Files (`lockgate export`) always have one \
+         route configuration."
     ),
     key!(
         "regexes.maxSize",
         Positive,
         route.regexes.max_size,
-        "Instructions of the compiled program of one path. They are estimated, and never fewer than Envoy counts."
+        "The maximum number of instructions of the compiled program of one path. The number is an estimate, and \
+         never less than Envoy's number."
     ),
     key!(
         "regexes.maxSizePerHost",
         Positive,
         route.regexes.max_size_per_host,
-        "The same of all paths of a host together."
+        "The maximum number of instructions of all paths of a host together."
     ),
     key!(
         "regexes.maxSteps",
         Positive,
         route.regexes.max_steps,
-        "Steps of building the automaton of one path, with which Envoy reads a path in one pass. Most patterns need fewer than \
-         4,000; it is millions if a part such as `.*a` may match at many places and a fixed number of characters follows, as in \
-         `/.*a.{20}`."
+        "The maximum number of steps that build the automaton of one path, with which Envoy matches a path in one \
+         pass. Most patterns need fewer than 4,000. Millions are needed if a part such as `.*a` can match at many \
+         places and a fixed number of characters follows, as in `/.*a.{20}`."
     ),
     key!(
         "regexes.maxStepsPerHost",
         Positive,
         route.regexes.max_steps_per_host,
-        "The same of all paths of a host together."
+        "The maximum number of steps for all paths of a host together."
     ),
-    key!("regexes.maxPerHost", Positive, route.regexes.max_per_host, "Paths of a host that are regular expressions."),
-    key!("timeouts.request", Limit, route.timeouts.request, "A request has to arrive as a whole."),
-    key!("timeouts.requestHeaders", Limit, route.timeouts.request_headers, "The headers of a request have to arrive."),
+    key!(
+        "regexes.maxPerHost",
+        Positive,
+        route.regexes.max_per_host,
+        "The maximum number of paths of a host that are regular expressions."
+    ),
+    key!("timeouts.request", Limit, route.timeouts.request, "Time limit for receiving a complete request."),
+    key!(
+        "timeouts.requestHeaders",
+        Limit,
+        route.timeouts.request_headers,
+        "Time limit for receiving the headers of a request."
+    ),
     key!(
         "timeouts.response",
         Limit,
         route.timeouts.response,
-        "A response has to be there as a whole, counted from the end of the request. It cuts off downloads, server-sent \
-         events and gRPC streams, so there is no such limit by default, and `timeouts.streamIdle` ends what stands still. The \
-         annotation `projectcontour.io/response-timeout` of an Ingress overrides it."
+        "Time limit for a complete response, counted from the end of the request. It cuts off downloads, server-sent \
+         events, and gRPC streams, so there is no such limit by default, and `timeouts.streamIdle` ends idle \
+         responses. The annotation `projectcontour.io/response-timeout` of an Ingress overrides it."
     ),
     key!(
         "timeouts.connect",
         Time,
         route.timeouts.connect,
-        "A connection to a backend has to be made. The annotation `lockgate.dev/connect-timeout` of a Service \
+        "Time limit for connecting to a backend. The annotation `lockgate.dev/connect-timeout` of a Service \
          overrides it."
     ),
     key!(
         "timeouts.connectionIdle",
         Limit,
         route.timeouts.connection_idle,
-        "A connection with a client may be without requests. Longer than that of a load balancer in front, or it \
-         will use connections that are just being closed."
+        "Maximum time of a client connection without requests. Set it to more than that of a load balancer in front \
+         of Envoy. Otherwise, the load balancer may use connections that are just being closed."
     ),
     key!(
         "timeouts.streamIdle",
         Limit,
         route.timeouts.stream_idle,
-        "A request may be without a byte in either direction, also while the backend has not answered (504 then), and a \
-         websocket."
+        "Maximum time of a request without data in either direction, including the wait for the backend's answer \
+         (then 504), and of a websocket."
     ),
     key!(
         "timeouts.maxConnectionDuration",
         Limit,
         route.timeouts.max_connection_duration,
-        "How old a connection with a client gets before it is drained."
+        "The age at which a client connection is drained."
     ),
     key!(
         "timeouts.delayedClose",
         Limit,
         route.timeouts.delayed_close,
-        "A client may take the last bytes after Envoy has closed its side; `off` closes at once."
+        "Time in which a client can receive the last bytes after Envoy has closed its side; `off` closes at once."
     ),
     key!(
         "timeouts.drain",
         Time,
         route.timeouts.drain,
-        "A connection that is drained still takes requests, between its two GOAWAYs."
+        "Time in which a connection that is being drained still accepts requests, between its two GOAWAYs."
     ),
     key!(
         "timeouts.upstreamIdle",
         Limit,
         route.timeouts.upstream_idle,
-        "A connection to a backend may be without requests. Shorter than the backend's own limit, or Envoy will use \
-         connections that are just being closed."
+        "Maximum time of a backend connection without requests. Set it to less than the backend's own limit. \
+         Otherwise, Envoy may use connections that are just being closed."
     ),
     key!(
         "retries.conditions",
         List<Condition>,
         route.retries.conditions,
-        "Conditions under which a request is tried again. `[connect-failure, refused-stream, reset-before-request]` are those \
-         under which the backend has not seen it, so that it can be one that changes something; with others, such as \
-         `5xx`, it may be carried out twice. Never if the list is empty."
+        "The conditions for retries. With `[connect-failure, refused-stream, reset-before-request]`, the backend has \
+         not seen the request, so a retry is safe for requests with side effects. With others, such as `5xx`, a \
+         request may be executed twice. No retries if the list is empty."
     ),
-    key!("retries.count", Positive, route.retries.count, "How often a request is tried again at the most."),
+    key!("retries.count", Positive, route.retries.count, "The maximum number of retries."),
     key!(
         "retries.perTryTimeout",
         Limit,
         route.retries.per_try_timeout,
-        "Each try has to be answered as a whole in this time. It cuts off streams as `timeouts.response` does."
+        "Time limit for the complete response of each try. It cuts off streams, like `timeouts.response`."
     ),
     key!(
         "tls.defaultSecret",
         Maybe<ObjectName>,
         route.tls.default_secret,
-        "The Secret for TLS hosts that name none, and for clients that send no known server name, who are served the default \
-         backend and the rules without a host. Without it and without `tls.fallbackSecret`, their connections are closed."
+        "The Secret with the default certificate. It serves TLS hosts without a Secret, and clients without a known \
+         server name, which reach the default backend and the rules without a host. Without it and without \
+         `tls.fallbackSecret`, the connections of these clients are closed."
     ),
     key!(
         "tls.fallbackSecret",
         Maybe<ObjectName>,
         route.tls.fallback_secret,
-        "The Secret for clients that send no server name, or one that nobody serves, while there is no usable \
-         `tls.defaultSecret`: for example a self-signed certificate, so that a health check by address can connect. All \
-         requests over such a connection are answered 404, whatever host they are for, and no rule is reached by it."
+        "The Secret for clients without a known server name while there is no valid `tls.defaultSecret`. Example: a \
+         self-signed certificate, so that health checks by address can connect. All requests on such a connection \
+         are answered 404, regardless of their host, and reach no rule."
     ),
     key!(
         "tls.redirect",
         Bool,
         route.tls.redirect,
-        "Redirect plain HTTP to HTTPS for all hosts that are served behind TLS by their name. Not for rules without a host, \
-         nor for paths of rules below `/.well-known/acme-challenge`, by which certificates are issued. The annotation \
-         `ingress.kubernetes.io/force-ssl-redirect` of an Ingress overrides it: `true` redirects in any case, `false` never. A \
-         load balancer that ends TLS and speaks plain HTTP to Envoy would be redirected forever."
+        "Redirects plain HTTP to HTTPS for all hosts with TLS that a rule names. It does not redirect rules without \
+         a host, and paths of rules below `/.well-known/acme-challenge`, which serve to issue certificates. The \
+         annotation `ingress.kubernetes.io/force-ssl-redirect` of an Ingress overrides it: `true` always redirects, \
+         `false` never. Do not use it behind a load balancer that terminates TLS and sends plain HTTP to Envoy: its \
+         requests would be redirected forever."
     ),
     key!(
         "tls.redirectStatus",
         RedirectStatus,
         route.tls.redirect_status,
-        "The status of redirects to HTTPS, also of those by annotation. 307 and 308 make clients keep the method and the \
-         body of a request."
+        "The status of redirects to HTTPS, including those by annotation. With 307 and 308, clients keep the method \
+         and the body of a request."
     ),
     key!(
         "tls.hsts.maxAge",
         Maybe<Seconds>,
         route.tls.hsts.max_age,
-        "How long browsers shall use nothing but HTTPS for a host, after an answer over HTTPS with this header \
-         (`strict-transport-security`). A header of the backend counts more. No such header if not set."
+        "The time in which browsers use only HTTPS for a host after a response over HTTPS with this header \
+         (`strict-transport-security`). A header of the backend takes precedence. No header if not set."
     ),
     key!(
         "tls.hsts.includeSubdomains",
         Bool,
         route.tls.hsts.include_subdomains,
-        "Whether that holds for all hosts below, too, whoever serves them."
+        "Whether HSTS also applies to all subdomains, regardless of who serves them."
     ),
     key!(
         "tls.hsts.preload",
         Bool,
         route.tls.hsts.preload,
-        "Whether browsers may take the host into the lists that they ship. Needs `tls.hsts.includeSubdomains` and a \
+        "Whether browsers may include the host in their preload lists. Requires `tls.hsts.includeSubdomains` and a \
          `tls.hsts.maxAge` of at least 365d."
     ),
     key!(
         "tls.expiryWarning",
         Time,
         route.tls.expiry_warning,
-        "Certificates in use that end within this time are warned of in the log and by an Event on their Secret, and \
-         counted in the metric `lockgate_certificates_expiring`."
+        "The controller warns of certificates in use that expire within this time: in the log, with an Event on \
+         their Secret, and in the metric `lockgate_certificates_expiring`."
     ),
     key!(
         "tls.minimumVersion",
         Version,
         route.tls.parameters.minimum,
-        "Lowest version. Annotations of an Ingress may ask for a higher one."
+        "The lowest TLS version. Annotations of an Ingress can require a higher one."
     ),
     key!(
         "tls.maximumVersion",
         Version,
         route.tls.parameters.maximum,
-        "Highest version. Annotations of an Ingress may ask for a lower one."
+        "The highest TLS version. Annotations of an Ingress can require a lower one."
     ),
     key!(
         "tls.cipherSuites",
         List<CipherSuite>,
         route.tls.parameters.cipher_suites,
-        "Cipher suites of TLS 1.2, the preferred one first; `[A|B]` is a group of equally preferred ones. Those of \
-         TLS 1.3 cannot be chosen. Envoy's choice if the list is empty."
+        "The cipher suites of TLS 1.2, the preferred one first; `[A|B]` is a group of equally preferred ones. Those \
+         of TLS 1.3 are not configurable. Envoy's default if the list is empty."
     ),
     key!(
         "tls.curves",
         List<Curve>,
         route.tls.parameters.curves,
-        "Curves and groups of the key exchange, the preferred one first. Envoy's choice if the list is empty."
+        "The curves and groups of the key exchange, the preferred one first. Envoy's default if the list is empty."
     ),
     key!(
         "tls.fingerprints.ja3",
         Bool,
         route.tls.ja3,
-        "Compute JA3 fingerprints of clients, for the field `tls_ja3_fingerprint` of the access log."
+        "Computes JA3 fingerprints of clients, for the field `tls_ja3_fingerprint` of the access log."
     ),
     key!(
         "tls.fingerprints.ja4",
         Bool,
         route.tls.ja4,
-        "Compute JA4 fingerprints of clients, for the field `tls_ja4_fingerprint` of the access log."
+        "Computes JA4 fingerprints of clients, for the field `tls_ja4_fingerprint` of the access log."
     ),
 ];

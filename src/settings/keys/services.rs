@@ -1,4 +1,4 @@
-//! Keys of what is told to others, or asked of them, about each request.
+//! Keys of the services that receive data about each request: logs, traces, authorization, and rate limits.
 
 use super::*;
 
@@ -8,183 +8,189 @@ pub const SERVICES: &[Key] = &[
         "accessLog.format",
         Word<AccessLogFormat>,
         route.access_log.format,
-        "A line of text or a JSON object a request."
+        "One line of text or one JSON object for each request."
     ),
     key!(
         "accessLog.level",
         Word<AccessLogLevel>,
         route.access_log.level,
-        "Which requests are logged: all, those with a status of 300 and more, those with 500 and more."
+        "The logged requests: all, those with a status of at least 300, or those with a status of at least 500."
     ),
-    key!("accessLog.text", LogLine, route.access_log.text, "The line of `format: text`: a format string of Envoy."),
+    key!("accessLog.text", LogLine, route.access_log.text, "The format string of Envoy for `format: text`."),
     key!(
         "accessLog.jsonFields",
         List<LogField>,
         route.access_log.json_fields,
-        "The fields of `format: json`: names of the table below, operators of Envoy such as `DURATION`, or \
-         `name=%OPERATOR%`. Those without a value are left out of a line."
+        "The fields for `format: json`: names of the table below, operators of Envoy such as `DURATION`, or \
+         `name=%OPERATOR%`. Fields without a value are left out of a line."
     ),
     key!(
         "accessLog.httpFile",
         LogFile,
         route.access_log.http_file,
-        "Where requests over plain HTTP are logged: `/dev/stdout`, `/dev/stderr` or a file in Envoy's file system, whose \
-         directory has to be there, or Envoy refuses the listener. It is kept open: whoever rotates it tells Envoy by \
-         SIGUSR1, or by `POST /reopen_logs` on its admin interface."
+        "The log file for requests over plain HTTP: `/dev/stdout`, `/dev/stderr`, or a file in Envoy's file system. \
+         Its directory must exist; otherwise Envoy rejects the listener. Envoy keeps the file open: after a log \
+         rotation, send SIGUSR1 to Envoy, or `POST /reopen_logs` to its admin interface."
     ),
-    key!("accessLog.httpsFile", LogFile, route.access_log.https_file, "The same for requests over HTTPS and HTTP/3."),
+    key!(
+        "accessLog.httpsFile",
+        LogFile,
+        route.access_log.https_file,
+        "The log file for requests over HTTPS and HTTP/3."
+    ),
     key!(
         "tracing.endpoint",
         Maybe<HostPort>,
         route.tracing.endpoint,
-        "Where the collector takes OTLP over gRPC, in clear text. Nothing is traced if not set."
+        "The endpoint of the collector for OTLP over gRPC, in plain text. No tracing if not set."
     ),
-    key!("tracing.serviceName", Text, route.tracing.service_name, "The service that spans are of."),
+    key!("tracing.serviceName", Text, route.tracing.service_name, "The service name of the spans."),
     key!(
         "tracing.sampling.overall",
         Percent,
         route.tracing.sampling.overall,
-        "How many requests are traced at most, in percent, after everything else."
+        "The maximum percentage of traced requests, applied after all other samplings."
     ),
     key!(
         "tracing.sampling.client",
         Percent,
         route.tracing.sampling.client,
-        "How many of the requests with the header `x-client-trace-id` are traced, in percent."
+        "The percentage of traced requests among those with the header `x-client-trace-id`."
     ),
     key!(
         "tracing.sampling.random",
         Percent,
         route.tracing.sampling.random,
-        "How many of all other requests are traced, in percent."
+        "The percentage of traced requests among all other requests."
     ),
     key!(
         "tracing.maxPathTagLength",
         Positive,
         route.tracing.max_path_tag_length,
-        "How many bytes of the path a span has at most."
+        "The maximum number of bytes of the path in a span."
     ),
-    key!("tracing.customTags", Tags, route.tracing.custom_tags, "Further tags of spans."),
+    key!("tracing.customTags", Tags, route.tracing.custom_tags, "Additional tags of spans."),
     key!(
         "tracing.includePodDetail",
         Bool,
         route.tracing.pod_detail,
-        "Add the name and the namespace of Envoy's pod to spans, from its environment variables `POD_NAME` and \
+        "Adds the name and the namespace of Envoy's pod to spans, from its environment variables `POD_NAME` and \
          `POD_NAMESPACE`."
     ),
     key!(
         "externalAuthorization.endpoint",
         Maybe<HostPort>,
         route.external_authorization.endpoint,
-        "Where the server is asked, in clear text. Nothing is asked if not set."
+        "The endpoint of the authorization server, in plain text. No authorization if not set."
     ),
     key!(
         "externalAuthorization.protocol",
         Word<AuthorizationProtocol>,
         route.external_authorization.protocol,
-        "How it is asked: by `envoy.service.auth.v3.Authorization` over gRPC, or by a request over HTTP/1.1 of the same \
-         method, host and path, which it answers 200 for those that may pass. Any other, below 500, is the answer that the client gets."
+        "The protocol of the server: `envoy.service.auth.v3.Authorization` over gRPC, or HTTP/1.1. With HTTP/1.1, \
+         the server receives a request with the same method, host, and path, and answers 200 to allow it. Any other \
+         answer below 500 is the response to the client."
     ),
     key!(
         "externalAuthorization.timeout",
         Time,
         route.external_authorization.timeout,
-        "It has to have answered. Every request waits for it as long as it takes."
+        "Time limit for the server's answer. Every request waits for the answer."
     ),
     key!(
         "externalAuthorization.failOpen",
         Bool,
         route.external_authorization.fail_open,
-        "Let requests pass when it gives no answer: is away, is late, or over HTTP answers with a status of 500 and more. \
-         Otherwise they are answered 403."
+        "Lets requests pass if the server is unavailable, does not answer in time, or, over HTTP, answers with a \
+         status of at least 500. Otherwise, they are answered 403."
     ),
     key!(
         "externalAuthorization.context",
         Texts,
         route.external_authorization.context,
-        "What it is told with each request, as `context_extensions`. By gRPC only."
+        "The `context_extensions` that the server receives with each request. Only with gRPC."
     ),
     key!(
         "externalAuthorization.requestBody.maxBytes",
         Maybe<Body>,
         route.external_authorization.request_body.max_bytes,
-        "How much of the body it gets, for which the body is waited for. Requests with a larger one are answered 413. It gets \
-         none if not set."
+        "The number of body bytes that the server receives. Envoy waits for the body, and answers 413 to requests \
+         with a larger one. The server receives no body if not set."
     ),
     key!(
         "externalAuthorization.requestBody.allowPartial",
         Bool,
         route.external_authorization.request_body.allow_partial,
-        "Of a larger body, send the beginning instead."
+        "Sends only the beginning of a larger body, instead of 413."
     ),
     key!(
         "externalAuthorization.requestBody.packAsBytes",
         Bool,
         route.external_authorization.request_body.pack_as_bytes,
-        "Send the body as bytes (`raw_body`), not as text in UTF-8 (`body`). By gRPC only."
+        "Sends the body as bytes (`raw_body`), not as text in UTF-8 (`body`). Only with gRPC."
     ),
     key!(
         "externalAuthorization.http.pathPrefix",
         Maybe<PathPrefix>,
         route.external_authorization.http.path_prefix,
-        "Put before the path that it is asked for."
+        "A prefix for the path of requests to the server."
     ),
     key!(
         "externalAuthorization.http.allowedRequestHeaders",
         List<HeaderName>,
         route.external_authorization.http.allowed_request_headers,
-        "Headers of the request that it gets, by their whole names, such as `cookie`, beside `Host`, `Authorization` and \
-         `Content-Length`, which it always gets. Over gRPC it gets all."
+        "Headers of the request that the server receives, by full name, such as `cookie`, in addition to `Host`, \
+         `Authorization`, and `Content-Length`, which it always receives. Over gRPC, it receives all headers."
     ),
     key!(
         "externalAuthorization.http.allowedUpstreamHeaders",
         List<HeaderName>,
         route.external_authorization.http.allowed_upstream_headers,
-        "Headers of its answer, by their whole names, that replace those of the request on its way to the backend. Over gRPC \
-         it says itself which."
+        "Headers of the server's answer, by full name, that replace headers of the request to the backend. Over \
+         gRPC, the answer itself selects them."
     ),
     key!(
         "rateLimit.endpoint",
         Maybe<HostPort>,
         route.rate_limit.endpoint,
-        "Where the service is asked, in clear text. Nothing is counted if not set."
+        "The endpoint of the rate limit service, in plain text. No rate limiting if not set."
     ),
     key!(
         "rateLimit.domain",
         Text,
         route.rate_limit.domain,
-        "Which of the limits that it has are meant: its configuration names a domain too."
+        "The domain of the limits, which the configuration of the service also contains."
     ),
     key!(
         "rateLimit.timeout",
         Time,
         route.rate_limit.timeout,
-        "It has to have answered. Every request waits for it as long as it takes."
+        "Time limit for the service's answer. Every request waits for the answer."
     ),
     key!(
         "rateLimit.failOpen",
         Bool,
         route.rate_limit.fail_open,
-        "Let requests pass when it gives no answer in time. Otherwise they are answered 500."
+        "Lets requests pass if the service does not answer in time. Otherwise, they are answered 500."
     ),
     key!(
         "rateLimit.headers",
         Bool,
         route.rate_limit.headers,
-        "Tell clients their limit, what is left of it and when it starts anew, by the headers `x-ratelimit-limit`, \
-         `x-ratelimit-remaining` and `x-ratelimit-reset` (draft 03)."
+        "Tells clients their limit, the remaining number of requests, and the time until the limit is reset, in the \
+         headers `x-ratelimit-limit`, `x-ratelimit-remaining`, and `x-ratelimit-reset` (draft 03)."
     ),
     key!(
         "rateLimit.resourceExhausted",
         Bool,
         route.rate_limit.resource_exhausted,
-        "End gRPC calls beyond the limit with the status `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`."
+        "Ends gRPC calls beyond the limit with the status `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`."
     ),
     key!(
         "rateLimit.descriptors",
         Descriptors,
         route.rate_limit.descriptors,
-        "What the service is told of a request: it counts each combination of values by itself. A descriptor is left out if the \
-         request has nothing for one of its entries."
+        "The descriptors that the service receives for each request. The service counts each combination of values \
+         separately. A descriptor is left out if the request has no value for one of its entries."
     ),
 ];

@@ -1,4 +1,4 @@
-//! Keys of what is towards backends, and of Envoy itself.
+//! Keys of Envoy's connections to backends, and of Envoy itself.
 
 use super::*;
 
@@ -8,91 +8,102 @@ pub const UPSTREAM: &[Key] = &[
         "upstream.dnsLookupFamily",
         Word<DnsLookupFamily>,
         route.upstream.dns_lookup_family,
-        "Which addresses of an external name are taken."
+        "The address family of external names."
     ),
     key!(
         "upstream.maxRequestsPerConnection",
         Maybe<Positive>,
         route.upstream.max_requests_per_connection,
-        "Requests on one connection to a backend, after which it is closed; no limit if not set."
+        "The number of requests on one connection to a backend, after which it is closed. No limit if not set."
     ),
     key!(
         "upstream.bufferLimit",
         Buffer,
         route.upstream.buffer_limit_bytes,
-        "How much is buffered for a connection to a backend."
+        "The size of the buffer for each connection to a backend."
     ),
     key!(
         "upstream.circuitBreakers.maxConnections",
         Maybe<Positive>,
         route.upstream.circuit_breakers.max_connections,
-        "Connections of one Envoy to one Service port, where the annotation of the Service says nothing. 1024 if \
-         not set."
+        "The maximum number of connections of one Envoy to one Service port, unless an annotation of the Service \
+         overrides it. 1024 if not set."
     ),
     key!(
         "upstream.circuitBreakers.maxPendingRequests",
         Maybe<Positive>,
         route.upstream.circuit_breakers.max_pending_requests,
-        "Requests that wait for a connection, likewise. 1024 if not set."
+        "The maximum number of requests that wait for a connection, with the same override. 1024 if not set."
     ),
     key!(
         "upstream.circuitBreakers.maxRequests",
         Maybe<Positive>,
         route.upstream.circuit_breakers.max_requests,
-        "Requests under way, likewise. 1024 if not set."
+        "The maximum number of active requests, with the same override. 1024 if not set."
     ),
     key!(
         "upstream.circuitBreakers.maxRetries",
         Maybe<Count>,
         route.upstream.circuit_breakers.max_retries,
-        "Retries under way, likewise. 3 if not set."
+        "The maximum number of active retries, with the same override. 3 if not set."
     ),
     key!(
         "upstream.circuitBreakers.perHostMaxConnections",
         Maybe<Positive>,
         route.upstream.circuit_breakers.per_host_max_connections,
-        "Connections of one Envoy to one endpoint, likewise. No limit if not set."
+        "The maximum number of connections of one Envoy to one endpoint, with the same override. No limit if not \
+         set."
     ),
-    key!("upstream.tls.minimumVersion", Version, route.upstream.tls.minimum, "Lowest version towards backends."),
-    key!("upstream.tls.maximumVersion", Version, route.upstream.tls.maximum, "Highest version towards backends."),
+    key!(
+        "upstream.tls.minimumVersion",
+        Version,
+        route.upstream.tls.minimum,
+        "The lowest TLS version of connections to backends."
+    ),
+    key!(
+        "upstream.tls.maximumVersion",
+        Version,
+        route.upstream.tls.maximum,
+        "The highest TLS version of connections to backends."
+    ),
     key!(
         "upstream.tls.cipherSuites",
         List<CipherSuite>,
         route.upstream.tls.cipher_suites,
-        "Cipher suites of TLS 1.2 towards backends. Envoy's choice if the list is empty."
+        "The cipher suites of TLS 1.2 for connections to backends. Envoy's default if the list is empty."
     ),
     key!(
         "upstream.tls.curves",
         List<Curve>,
         route.upstream.tls.curves,
-        "Curves and groups of the key exchange with backends. Envoy's choice if the list is empty."
+        "The curves and groups of the key exchange with backends. Envoy's default if the list is empty."
     ),
     key!(
         "upstream.clientCertificate",
         Maybe<ObjectName>,
         route.upstream.client_certificate,
-        "The Secret with the key pair that Envoy shows to backends that it speaks TLS with."
+        "The Secret with the client certificate that Envoy presents to backends with TLS (mTLS)."
     ),
     key!(
         "overload.maxHeap",
         Maybe<Heap>,
         overload.max_heap_bytes,
-        "Envoy's heap: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit; 80 % of what the \
-         container has if not set.",
+        "The limit of Envoy's heap: Envoy returns memory to the system at 95 %, and refuses requests at 98 %. 0 \
+         means no limit. If not set, 80 % of the memory limit of the container.",
         Restart::Envoys
     ),
     key!(
         "overload.maxConnections",
         Count,
         overload.max_connections,
-        "Connections that clients may hold open at once; more are refused. 0 is no limit.",
+        "The maximum number of open client connections; further connections are refused. 0 means no limit.",
         Restart::Envoys
     ),
     key!(
         "runtime",
         Runtime,
         route.runtime,
-        "Runtime keys of Envoy and their values, such as `envoy.reloadable_features.…`. What other settings decide \
-         is refused here."
+        "Runtime keys of Envoy and their values, such as `envoy.reloadable_features.…`. Keys that other settings \
+         control are rejected here."
     ),
 ];
