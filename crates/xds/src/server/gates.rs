@@ -1,4 +1,4 @@
-//! The gates of one stream: which snapshot routes may come from, and which unused clusters must stay for now.
+//! The gates of one stream: the snapshot that routes may come from, and the unused clusters that must stay for now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,25 +14,25 @@ type Types = BTreeMap<ResourceType, Subscription>;
 /// The gates of one stream.
 #[derive(Debug)]
 pub(super) struct Gates {
-    /// The snapshot whose clusters were sent last.
+    /// The last snapshot whose clusters were sent.
     clusters: Arc<Snapshot>,
-    /// The last snapshot whose clusters the client has accepted: the level that routes may rise to.
+    /// The last snapshot whose clusters the client has accepted. Listeners and routes come from it.
     routes: Option<Arc<Snapshot>>,
-    /// Whether the client came with resources of an earlier stream.
+    /// Whether the client has resources of an earlier stream.
     reconnected: bool,
-    /// Until when an Envoy that came back is given to say what it has: it asks for one type after the other.
+    /// The deadline for a returning Envoy to report its resources. It subscribes to one type after the other.
     introduces_itself_until: Option<Instant>,
-    /// Until when an Envoy that came back has asked for all types that it asks for at once.
+    /// The deadline for the subscriptions that a returning Envoy opens without waiting for a response.
     asks_until: Option<Instant>,
-    /// Until when an Envoy that came back is given to warm its clusters, if it seems to do so.
+    /// The deadline for a returning Envoy to warm its clusters, if it seems to do so.
     warms_up_until: Option<Instant>,
-    /// Clusters that are no longer wanted, but that the client's routes may still use.
+    /// Removed clusters that the client's routes may still use.
     kept: BTreeMap<Arc<str>, Kept>,
-    /// Listeners that were replaced by one that still waits for its routes: Envoy serves the old one meanwhile.
+    /// Replaced listeners whose successor still waits for its routes. Envoy serves the old listener meanwhile.
     replaced: Vec<Replaced>,
-    /// Clusters that a listener no longer names, and until when the connections that it had may still use them.
+    /// Clusters that a listener no longer references, and the time at which its old connections have drained.
     draining: BTreeMap<Arc<str>, Instant>,
-    /// Clusters that were removed before the client accepted them, while a route that was not sent yet leads there.
+    /// Clusters that were removed before the client accepted them, while an unsent route references them.
     never_accepted: BTreeSet<Arc<str>>,
     last_route_ack: Option<Instant>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Gates {
 enum Kept {
     InUse,
     Until(Instant),
-    /// Its time is over.
+    /// The grace period is over.
     Over,
 }
 
@@ -69,7 +69,7 @@ impl Gates {
         }
     }
 
-    /// The first request of a type.
+    /// Detects a returning client by the first request for a type.
     pub fn introduced(&mut self, node: &Node, request: &Request, types: &Types, now: Instant, timing: Timing) {
         if self.reconnected || (request.version.is_empty() && request.initial_versions.is_empty()) {
             return;
@@ -85,34 +85,35 @@ impl Gates {
         }
     }
 
-    /// The snapshot whose clusters were sent last.
+    /// Returns the last snapshot whose clusters were sent.
     pub fn clusters_view(&self) -> &Snapshot {
         &self.clusters
     }
 
-    /// The snapshot that listeners and routes come from; `None` while a client that came back is not yet level.
+    /// Returns the snapshot that listeners and routes come from, or `None` while a returning client has yet to confirm
+    /// its clusters.
     pub fn routes_view(&self) -> Option<&Arc<Snapshot>> {
         self.routes.as_ref()
     }
 
-    /// All clusters of `snapshot` are on their way.
+    /// Records that all clusters of `snapshot` have been sent.
     pub fn clusters_sent(&mut self, snapshot: &Arc<Snapshot>) {
         if !Arc::ptr_eq(&self.clusters, snapshot) {
             self.clusters = snapshot.clone();
         }
     }
 
-    /// Lets the routes rise to the level of the clusters, if the client has accepted these.
+    /// Advances the snapshot of the routes to the snapshot of the clusters, if the client has accepted the clusters.
     pub fn raise(&mut self, types: &Types) {
         match &self.routes {
             None if self.reconnected && (self.awaits_clusters(types) || !open(types)) => {}
-            // A client that starts has nothing that could break: its requests are answered as they come.
+            // A starting client has no routes that could break, so its requests are answered in any order.
             None => self.routes = Some(self.clusters.clone()),
             Some(_) => self.raise_further(types),
         }
     }
 
-    /// The same for routes that have a level.
+    /// Advances the snapshot of the routes, unless there is none yet.
     pub fn raise_further(&mut self, types: &Types) {
         let higher = self.routes.as_ref().is_some_and(|routes| !Arc::ptr_eq(routes, &self.clusters));
         if higher && open(types) {
@@ -120,26 +121,26 @@ impl Gates {
         }
     }
 
-    /// The first request for clusters. An Envoy that came back asks for them when they are warm: its routes follow.
+    /// Handles the first request for clusters. A returning Envoy sends it when its clusters are warm; its routes follow.
     pub fn asked_for_clusters(&mut self, now: Instant, timing: Timing) {
         if self.warms_up_until.take().is_some() {
             self.introduces_itself_until = Some(now + timing.gate_timeout);
         }
     }
 
-    /// Whether types are still to be asked for that an Envoy that came back asks for at once.
+    /// Returns whether a returning Envoy may still open subscriptions without waiting for a response.
     pub fn awaits_first_requests(&self) -> bool {
         self.asks_until.is_some()
     }
 
-    /// Whether an Envoy that came back has yet to ask for clusters: it may have others than are served.
+    /// Returns whether a returning Envoy has yet to subscribe to clusters. It may have clusters that are not served.
     pub fn conceals_clusters(&self, types: &Types) -> bool {
         self.warms_up_until.is_some() && !types.contains_key(&ResourceType::CLUSTER)
     }
 
-    /// Whether routes would lead an Envoy that came back to clusters that it may not have yet. One whose clusters are
-    /// warming asks for their endpoints and secrets, and for clusters only when they are warm. One that has its clusters
-    /// from elsewhere asks for neither. Clusters that are not served are its own.
+    /// Returns whether routes could send a returning Envoy to clusters that it may not have yet. An Envoy with warming
+    /// clusters requests their endpoints and secrets, and requests clusters only when they are warm. An Envoy with clusters
+    /// from another source requests neither. Clusters that are not served belong to that other source.
     fn awaits_clusters(&self, types: &Types) -> bool {
         let secrets_of_listeners =
             || self.clusters.all(ResourceType::LISTENER).any(|listener| !listener.references().secrets.is_empty());
@@ -153,8 +154,8 @@ impl Gates {
             && routes.any(|resource| resource.references().clusters.iter().any(is_served))
     }
 
-    /// Remembers those of `removed` clusters that the client has not accepted, as long as routes of its level or of
-    /// `newest` lead there.
+    /// Retains the `removed` clusters that the client has not accepted, while routes of its snapshot or of `newest`
+    /// reference them.
     pub fn forget_clusters(&mut self, removed: &[Arc<str>], types: &Types, newest: &Snapshot) {
         let (view, clusters) = (self.routes.as_deref(), types.get(&ResourceType::CLUSTER));
         let leads = |snapshot: &Snapshot, name: &str| {
@@ -168,12 +169,13 @@ impl Gates {
         self.never_accepted.extend(removed.iter().filter(|name| holds_routes(name)).cloned());
     }
 
-    /// `gone`: clusters at the client that nobody wants any more, sorted. Those that its routes use are kept.
+    /// Retains those of the `gone` clusters that the client's routes use. `gone` is sorted, and contains all clusters of
+    /// the client that are no longer served.
     pub fn retire(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.kept.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
             match self.kept.get(&name) {
-                // One that was rejected is not there to be kept, and would be rejected again.
+                // The client does not have a rejected cluster, and would reject it again.
                 _ if types.get(&ResourceType::CLUSTER).is_none_or(|clusters| !clusters.holds(&name).exists()) => {
                     self.kept.remove(&name);
                 }
@@ -190,17 +192,17 @@ impl Gates {
         }
     }
 
-    /// Whether the cluster stays although it is no longer wanted.
+    /// Returns whether a removed cluster stays at the client for now.
     pub fn keeps(&self, name: &str) -> bool {
         self.kept.get(name).is_some_and(|kept| *kept != Kept::Over)
     }
 
-    /// Whether no cluster stays that is no longer wanted.
+    /// Returns whether no removed cluster stays at the client.
     pub fn keeps_nothing(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// When something kept becomes due, or somebody is waited for no longer.
+    /// Returns the time of the next removal or timeout.
     pub fn deadline(&self) -> Option<Instant> {
         let removals = self.kept.values().filter_map(|kept| match kept {
             Kept::Until(time) => Some(*time),
@@ -214,7 +216,7 @@ impl Gates {
             .min()
     }
 
-    /// Gives up what was waited for too long.
+    /// Ends the waits whose deadline has passed.
     pub fn on_time(&mut self, now: Instant) {
         self.introduces_itself_until = self.introduces_itself_until.filter(|limit| *limit > now);
         self.asks_until = self.asks_until.filter(|limit| *limit > now);
@@ -223,9 +225,9 @@ impl Gates {
         self.draining.retain(|_, until| *until > now);
     }
 
-    /// Whether `resource` leads to a cluster that the client was sent and never accepted, and `sent`, which the client
-    /// has in its place, does not. A listener leads there through routes that it newly asks for. A cluster that was
-    /// removed after its rejection is not accepted either; one that was never served is the client's own.
+    /// Returns whether `resource` references a cluster that was sent but never accepted, and `sent`, the client's current
+    /// version, does not. A listener also references the clusters of its new route configurations. A cluster that was
+    /// removed after its rejection counts as never accepted. A cluster that was never served belongs to the client.
     pub fn leads_nowhere(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
         let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
@@ -239,14 +241,14 @@ impl Gates {
             || types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
     }
 
-    /// Whether `resource` leads to a cluster that the client does not have, and that may yet prove to be good.
+    /// Returns whether `resource` references a cluster that the client does not have, and that isolation may still accept.
     pub fn leads_to_suspects(&self, resource: &Resource, types: &Types) -> bool {
         let Some(clusters) = types.get(&ResourceType::CLUSTER) else { return false };
         let is_suspect = |name: &Arc<str>| clusters.is_pending(name) && !clusters.known(name).accepted.exists();
         resource.references().clusters.iter().any(is_suspect)
     }
 
-    /// Whether a listener at the client asks for the route configuration `name`.
+    /// Returns whether a listener of the client references the route configuration `name`.
     pub fn uses_routes(&self, types: &Types, name: &str) -> bool {
         types.get(&ResourceType::LISTENER).is_none_or(|listeners| {
             at_client(listeners)
@@ -255,7 +257,7 @@ impl Gates {
         })
     }
 
-    /// Whether a listener at the client asks for the route configuration `name`, but soon will no more.
+    /// Returns whether a listener of the client references the route configuration `name` now, but not in `newest`.
     pub fn hands_over(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
         let now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
         let mut leaving = now.filter(|listener| {
@@ -265,7 +267,7 @@ impl Gates {
             || self.replaced.iter().any(|replaced| names_routes(&replaced.old, name))
     }
 
-    /// Whether a cluster that is going away still needs the endpoints `name`.
+    /// Returns whether a cluster that is being removed still uses the endpoints `name`.
     pub fn uses_endpoints(&self, clusters: &Subscription, name: &str) -> bool {
         let may_use = |state: &ClientState| match state {
             ClientState::Resource(cluster) => cluster.references().endpoints.iter().any(|used| **used == *name),
@@ -276,7 +278,7 @@ impl Gates {
         going || self.kept.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
     }
 
-    /// Whether a cluster that is going away, and that the client has accepted, has the endpoints `name`.
+    /// Returns whether an accepted cluster that is being removed uses the endpoints `name`.
     pub fn keeps_warm(&self, clusters: &Subscription, name: &str) -> bool {
         self.kept.keys().map(|cluster| clusters.known(cluster)).any(|known| {
             let uses = |cluster: &Arc<Resource>| cluster.references().endpoints.iter().any(|used| **used == *name);
@@ -284,7 +286,7 @@ impl Gates {
         })
     }
 
-    /// A response with listeners or routes was accepted; `listeners`: what each was before.
+    /// Handles an ACK of listeners or routes. `listeners` contains the previous version of each accepted listener.
     pub fn routes_acked(&mut self, listeners: Vec<Arc<Resource>>, types: &Types, now: Instant, timing: Timing) {
         self.last_route_ack = Some(now);
         for old in listeners {
@@ -303,7 +305,7 @@ impl Gates {
         }
     }
 
-    /// Starts the grace of clusters that the client's routes no longer use.
+    /// Starts the grace period of clusters that the client's routes no longer use.
     pub fn settle(&mut self, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.replaced.retain_mut(|replaced| {
             replaced.waits_for.retain(|name| !accepted(types, name));
@@ -320,16 +322,16 @@ impl Gates {
         }
     }
 
-    /// Whether a route that the client has, or is about to get, may lead to the cluster.
+    /// Returns whether a route of the client, or one that may still be sent, references the cluster.
     fn in_use(&self, cluster: &str, types: &Types, newest: &Snapshot) -> bool {
         let may_use = |state: &ClientState| match state {
             ClientState::Resource(resource) => resource.references().names_cluster(cluster),
-            // From an earlier stream: its content is not known, so it may use anything.
+            // The content of a version from an earlier stream is unknown, so it may reference any cluster.
             ClientState::Version(_) => true,
             ClientState::Unknown | ClientState::Absent => false,
         };
         let of_replaced = |replaced: &Replaced| replaced.old.references().names_cluster(cluster);
-        // Routes of an older snapshot may still go out, and new ones be asked for.
+        // Routes of an older snapshot may still be sent, because a client may subscribe to them.
         let view = self.routes.as_ref().filter(|view| view.serial() != newest.serial());
         let pending =
             order::before().any(|kind| view.is_some_and(|view| view.leading_to(kind, cluster).next().is_some()));
@@ -337,7 +339,7 @@ impl Gates {
             || self.replaced.iter().any(of_replaced)
             || self.awaits_routes(types)
             || order::before().any(|kind| {
-                // Also what is under way to a client that has just taken its interest back: it may want it anew.
+                // A client that has just unsubscribed may subscribe again, so in-flight resources count.
                 let under_way = types.get(&kind).into_iter().flat_map(|subscription| &subscription.in_flight);
                 under_way.flat_map(InFlight::resources).any(|resource| resource.references().names_cluster(cluster))
             })
@@ -353,27 +355,27 @@ impl Gates {
             })
     }
 
-    /// Whether the client has accepted all routes that its listeners ask for.
+    /// Returns whether the client has accepted all route configurations that its listeners reference.
     pub fn has_routes_of_its_listeners(&self, types: &Types) -> bool {
         let mut listeners = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
         listeners.all(|listener| listener.references().routes.iter().all(|name| accepted(types, name)))
     }
 
-    /// Whether an Envoy that came back has yet to say which listeners and routes it has. One whose routes it does not
-    /// have yet is not in use: in its place an older one, of which it says nothing, may be.
+    /// Returns whether a returning Envoy has yet to report its listeners and routes. A listener without its routes is not
+    /// in use: Envoy may still serve an older one, which it does not report.
     fn awaits_routes(&self, types: &Types) -> bool {
         self.introduces_itself_until.is_some()
             && (!types.contains_key(&ResourceType::LISTENER) || !self.has_routes_of_its_listeners(types))
     }
 }
 
-/// Whether all clusters that were sent are accepted, or given up.
+/// Returns whether no cluster waits for an ACK.
 fn open(types: &Types) -> bool {
     let clusters = types.get(&ResourceType::CLUSTER);
     clusters.is_none_or(|clusters| !clusters.in_flight.iter().any(InFlight::sets_something))
 }
 
-/// The listeners that the client has or may have.
+/// Returns the listeners that the client has or may have.
 fn at_client(listeners: &Subscription) -> impl Iterator<Item = &Arc<Resource>> {
     listeners.at_client()
 }

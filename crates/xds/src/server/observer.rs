@@ -1,4 +1,4 @@
-//! What others may learn of streams: hooks for logs and metrics, and the state of every stream for a debug page.
+//! Observation of streams: hooks for logs and metrics, and the state of every stream for a debug page.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,50 +14,50 @@ use super::refusals::Refused;
 use super::stream::Stream;
 use crate::snapshot::{Snapshot, Store};
 
-/// What identifies a stream in a log: constant while it is open.
+/// The identity of a stream in logs, which is constant while the stream is open.
 #[derive(Debug, Clone)]
 pub struct StreamInfo {
     /// Unique in this process.
     pub id: u64,
     /// The client's address.
     pub peer: SocketAddr,
-    /// The variant spoken.
+    /// The protocol variant.
     pub variant: Variant,
 }
 
-/// Hooks into the life of streams: `opened`, `introduced`, then `received`, `sent` and `noticed` as messages come and
-/// go, `closed`. All are called on the stream's own task: they must not block. Those who need not all of them leave the
-/// others out.
+/// Hooks into the lifecycle of streams: `opened`, `introduced`, then `received`, `sent`, and `noticed` for messages, and
+/// `closed`. The stream's own task calls all hooks, so they must not block. Every hook has an empty default.
 ///
-/// A request without a stream (unary methods, REST) is `received` and `sent` under a number of its own.
+/// A request without a stream (unary methods, REST) is `received` and `sent` with a stream ID of its own.
 pub trait Observer: Send + Sync + 'static {
-    /// A stream is open; its client has not said who it is.
+    /// A stream is open. Its client is not yet identified.
     fn opened(&self, _stream: &StreamInfo) {}
-    /// The client has said who it is.
+    /// The client has identified itself.
     fn introduced(&self, _stream: &StreamInfo, _node: &Node) {}
-    /// A request has come, an ACK or NACK too, and is about to be looked at. Those that cannot be read close the stream.
+    /// A request has arrived, including ACKs and NACKs, and is about to be handled. A malformed request closes the stream
+    /// instead.
     fn received(&self, _stream: &StreamInfo, _node: &Node, _request: &Request) {}
     /// A response is about to be written; `bytes` is its encoded size.
     fn sent(&self, _stream: &StreamInfo, _node: &Node, _response: &Response, _bytes: usize) {}
-    /// The client accepted or rejected a response, or kept silent.
+    /// The client has accepted or rejected a response, or has not answered in time.
     fn noticed(&self, _stream: &StreamInfo, _node: &Node, _notice: &Notice) {}
-    /// The stream is closed; `reason` in lower case.
+    /// The stream is closed. `reason` is in lower case.
     fn closed(&self, _stream: &StreamInfo, _node: Option<&Node>, _reason: &str) {}
-    /// A stream was refused: it was closed with an error, on opening it or for what it asked.
+    /// A stream was refused: it was closed with an error, on opening or because of a request.
     fn stream_refused(&self, _peer: SocketAddr) {}
-    /// A connection was refused. The server has logged it, or leaves it out because it has logged the like a moment ago.
+    /// A connection was refused. The server logs refusals itself, at a limited rate.
     fn refused(&self, _peer: SocketAddr, _reason: Refused) {}
-    /// What to append to the log line about a client whose names give it no role: where names are set.
+    /// Returns a hint for the log line about a client whose names grant no role: where to configure names.
     fn help_with_names(&self) -> String {
         String::new()
     }
 }
 
-/// All open streams, for a debug page and for those who want to know how far they are. Holds no stream alive.
+/// All open streams, for debug pages and acceptance. It holds weak references only.
 #[derive(Debug, Default)]
 pub struct Registry {
     streams: Mutex<BTreeMap<u64, Entry>>,
-    /// How many these are: asked with each message.
+    /// The number of streams, which is read with each message.
     open: AtomicUsize,
     progress: watch::Sender<()>,
 }
@@ -73,12 +73,12 @@ struct Entry {
 /// An open stream.
 pub(super) struct Open {
     pub stream: Arc<Mutex<Stream>>,
-    /// The newest snapshot of the store that it is served from, while there is one.
+    /// The newest snapshot of the stream's store, if the store still exists.
     pub newest: Option<Arc<Snapshot>>,
 }
 
 impl Registry {
-    /// A stream is served from `store`.
+    /// Adds a stream that `store` serves.
     pub(super) fn add(&self, info: StreamInfo, stream: &Arc<Mutex<Stream>>, store: &Arc<Store>) {
         let (stream, store) = (Arc::downgrade(stream), Arc::downgrade(store));
         let entry = Entry { info, opened: SystemTime::now(), stream, store };
@@ -97,30 +97,30 @@ impl Registry {
         self.progressed();
     }
 
-    /// A stream has come, gone, or answered.
+    /// Notifies the receivers of [`Registry::progress`].
     pub(super) fn progressed(&self) {
         if self.progress.receiver_count() > 0 {
             self.progress.send_replace(());
         }
     }
 
-    /// Tells when [`Registry::acceptance`] may have another answer. To be dropped when nobody waits for that, for it costs
-    /// something with each answer of a client.
+    /// Returns a receiver that changes when [`Registry::acceptance`] may have changed. Drop it when nobody waits: while it
+    /// exists, each answer of a client costs a notification.
     pub fn progress(&self) -> watch::Receiver<()> {
         self.progress.subscribe()
     }
 
-    /// How many streams are open.
+    /// Returns the number of open streams.
     pub fn len(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Whether no stream is open.
+    /// Returns whether no stream is open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The open streams, in the order in which they were opened.
+    /// Returns the open streams in the order of their opening.
     pub(super) fn streams(&self) -> Vec<Open> {
         let entries = self.lock();
         let open = |entry: &Entry| {
@@ -130,7 +130,7 @@ impl Registry {
         entries.values().filter_map(open).collect()
     }
 
-    /// Every open stream: node, peer, and per type what was asked for, sent, accepted and rejected.
+    /// Describes every open stream: node, peer, and for each type the requested, sent, accepted, and rejected resources.
     pub fn describe(&self) -> Value {
         let entries: Vec<(StreamInfo, SystemTime, Weak<Mutex<Stream>>)> =
             self.lock().values().map(|e| (e.info.clone(), e.opened, e.stream.clone())).collect();

@@ -1,28 +1,28 @@
-//! The push order, as a table: make before break.
+//! The push order as a table: make before break.
 //!
-//! What lies behind a route goes first (clusters, then their endpoints and secrets), the routes follow when the client
-//! has confirmed it, and what no route uses any more goes last. [`super::stream`] obeys this table; nothing else decides
-//! order. Source: xDS protocol, "Eventual consistency considerations".
+//! Clusters are sent first, with their endpoints and secrets. Routes follow when the client has confirmed the clusters.
+//! Unused clusters are removed last. [`super::stream`] follows this table; no other code defines the order. Source: xDS
+//! protocol, "Eventual consistency considerations".
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::snapshot::ResourceType;
 
-/// On which side of the gate a type lies.
+/// The side of the gate that a type is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// What routes lead to: sent at once, ahead of the routes.
+    /// Types that routes reference: sent at once, ahead of the routes.
     Behind,
-    /// What leads there: sent when the client has accepted the clusters of the same snapshot.
+    /// Types that reference clusters: sent when the client has accepted the clusters of the same snapshot.
     Before,
     /// Neither: sent at once, in no particular order.
     Apart,
 }
 
-/// The order within one flush. Endpoints right after their cluster: Envoy keeps a changed cluster warming, and its ACK
-/// back, until it gets them. Virtual hosts and scopes after the route configurations that they belong to; scopes that have
-/// their routes in them go ahead of the listeners (`Stream::push_scopes_ahead`).
+/// The order within one flush. Endpoints directly follow their cluster, because Envoy warms a changed cluster, and delays
+/// its ACK, until they arrive. Virtual hosts and scopes follow their route configurations. Scopes with inline routes
+/// precede the listeners (`Stream::push_scopes_ahead`).
 const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::CLUSTER, Side::Behind),
     (ResourceType::ENDPOINTS, Side::Behind),
@@ -34,13 +34,13 @@ const ORDER: &[(ResourceType, Side)] = &[
     (ResourceType::VIRTUAL_HOST, Side::Before),
 ];
 
-/// Side of `kind`, and its place in a flush.
+/// Returns the position of `kind` in a flush, and its side.
 pub(super) fn place(kind: ResourceType) -> (usize, Side) {
     let at = ORDER.iter().position(|(ordered, _)| *ordered == kind);
     at.map_or((ORDER.len(), Side::Apart), |at| (at, ORDER[at].1))
 }
 
-/// The types of `types`, in the order of one flush.
+/// Returns the types of `types` in the order of one flush.
 pub(super) fn flush<T>(types: &BTreeMap<ResourceType, T>) -> impl Iterator<Item = ResourceType> + use<T> {
     let mut kinds: [Option<ResourceType>; ORDER.len()] = [None; ORDER.len()];
     let mut others = Vec::new();
@@ -53,34 +53,34 @@ pub(super) fn flush<T>(types: &BTreeMap<ResourceType, T>) -> impl Iterator<Item 
     kinds.into_iter().flatten().chain(others)
 }
 
-/// The types whose resources lead to clusters.
+/// Returns the types whose resources reference clusters.
 pub(super) fn before() -> impl Iterator<Item = ResourceType> {
     ORDER.iter().filter(|(_, side)| *side == Side::Before).map(|(kind, _)| *kind)
 }
 
-/// How long a gate is waited for, how long what is no longer used is kept, and what waits for a client's sake.
+/// The timeouts, grace periods, and pacing of the push plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// A response that is not answered for this long no longer holds anything up. Above Envoy's own fetch time-out of
-    /// 15 s, after which a warming cluster is given up and the ACK does come.
+    /// The time after which an unanswered response no longer delays others. More than Envoy's own fetch timeout of 15 s,
+    /// after which Envoy gives up a warming cluster and sends the ACK.
     pub gate_timeout: Duration,
-    /// What no route uses is removed this long after the ACK: Envoy's workers take new routes after it.
+    /// The time from the ACK of new routes to the removal of unused clusters. Envoy's workers adopt routes after the ACK.
     pub removal_grace: Duration,
-    /// What a listener itself used, and not its routes, is removed this long after the ACK of one that does not: on the
-    /// connections that it had, Envoy goes on with it until they are drained (its `--drain-time-s`, by default this long).
+    /// The time from the ACK of a new listener to the removal of clusters that only the old listener itself used. Old
+    /// connections use them until they are drained (Envoy's `--drain-time-s`, by default the same time).
     pub drain: Duration,
-    /// A route configuration or listener of more bytes than this, or a full state of them, is sent again not before five
-    /// times as long as the client has worked on the last one.
+    /// The size in bytes above which listeners and route configurations, or their full state, are paced: the next one is
+    /// sent at the earliest after five times the time that the client needed for the last one.
     pub large: usize,
 }
 
 impl Timing {
-    /// How long after the first request of a stream all types have been asked for that a client asks for at once.
+    /// Returns the time in which a client opens all subscriptions that do not wait for a response.
     pub(super) fn first_requests(&self) -> Duration {
         Duration::from_secs(1)
     }
 
-    /// How long an Envoy that came back with warming clusters is given to ask for clusters again.
+    /// Returns the time in which a returning Envoy with warming clusters subscribes to clusters again.
     pub(super) fn warm_up(&self) -> Duration {
         3 * self.gate_timeout
     }

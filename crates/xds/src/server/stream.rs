@@ -1,8 +1,8 @@
-//! One stream's state, without I/O: requests and snapshots go in, responses and notices come out.
+//! The state machine of one stream, without I/O. Requests and snapshots are its input, responses and notices its output.
 //!
-//! A stream looks at the world from two levels, as a lock does: clusters, endpoints and secrets come from the newest
-//! snapshot, listeners and routes from the last one whose clusters the client has accepted. Each stream has its own
-//! gates and timers; no stream waits for another.
+//! A stream has two levels. Clusters, endpoints, and secrets come from the newest snapshot. Listeners and routes come from
+//! the last snapshot whose clusters the client has accepted. Each stream has its own gates and timers, and waits for no
+//! other stream.
 
 mod desired;
 mod earlier;
@@ -25,47 +25,47 @@ use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
 #[derive(Debug)]
 pub struct Stream {
     variant: Variant,
-    /// Whether several types share the stream, so that their order can be kept.
+    /// Whether several types share the stream, so that it can keep their order.
     aggregated: bool,
     timing: Timing,
     node: Option<Node>,
     newest: Arc<Snapshot>,
     pub(super) types: BTreeMap<ResourceType, Subscription>,
     gates: Gates,
-    /// Load assignments of clusters that were sent before the client asked for any endpoints.
+    /// Load assignments of clusters that were sent before the client's first request for endpoints.
     unfollowed: HashSet<Arc<str>>,
-    /// Route configurations that were just sent because the client asked: it has none of their virtual hosts.
+    /// Route configurations that were just sent at the client's request. The client has none of their virtual hosts.
     asked_routes: BTreeSet<Arc<str>>,
     nonces: u64,
     /// The first request for clusters, while it waits for the names of endpoints, with its type URL.
     waiting: Option<(String, Request)>,
-    /// What is asked for not by name alone.
+    /// Subscriptions by locator instead of by name.
     locators: Locators,
     outputs: Vec<Output>,
-    /// The types that are asked for in both versions of the API, in the second one.
+    /// The state of types that the client requests in a second API version.
     other: Option<Box<Stream>>,
 }
 
 /// A request that ends the stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The first request of a stream must say who asks.
+    /// The first request of a stream has no node.
     #[error("the first request of a stream has no node")]
     NoNode,
-    /// An aggregated stream needs a type in each request.
+    /// A request of an aggregated stream has no type.
     #[error("type_url is missing")]
     NoType,
-    /// A stream of one type was asked for another.
+    /// A request has another type than its stream.
     #[error("type_url: this service has {served}, not {asked}")]
     OtherType {
-        /// What the service serves.
+        /// The type of the service.
         served: &'static str,
-        /// What was asked for.
+        /// The requested type.
         asked: String,
     },
 }
 
-/// The type URL of a request that says `asked`, to a service that has the type `implied` alone.
+/// Returns the type URL of a request with the URL `asked` to a service that serves only the type `implied`.
 pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<String, Refusal> {
     match (asked, implied) {
         ("", Some(kind)) => Ok(kind.url().to_owned()),
@@ -78,7 +78,7 @@ pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<Str
 }
 
 impl Stream {
-    /// A stream of `variant` for a client that will be served from `snapshot` on.
+    /// Returns a stream of `variant` that starts with `snapshot`.
     pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
         Self {
             variant,
@@ -98,12 +98,12 @@ impl Stream {
         }
     }
 
-    /// The client, once it has said who it is.
+    /// Returns the client's node, once the client has identified itself.
     pub fn node(&self) -> Option<&Node> {
         self.node.as_ref()
     }
 
-    /// Takes a request. `implied`: the only type of a stream that is not aggregated.
+    /// Handles a request. `implied` is the only type of a stream that is not aggregated.
     ///
     /// # Errors
     /// A [`Refusal`] ends the stream as `InvalidArgument`.
@@ -135,7 +135,7 @@ impl Stream {
         Ok(self.advance(now))
     }
 
-    /// Takes a newer snapshot.
+    /// Handles a newer snapshot.
     pub fn on_snapshot(&mut self, newest: Arc<Snapshot>, now: Instant) -> Vec<Output> {
         let changes = newest.changes_since(self.newest.serial());
         for (kind, subscription) in &mut self.types {
@@ -154,7 +154,7 @@ impl Stream {
         outputs
     }
 
-    /// Takes the passing of time: gates that were waited for too long, removals that are due.
+    /// Handles the passing of time: timeouts of gates, and removals that are due.
     pub fn on_time(&mut self, now: Instant) -> Vec<Output> {
         for subscription in self.types.values_mut() {
             subscription.pace.on_time(now);
@@ -174,7 +174,7 @@ impl Stream {
         outputs
     }
 
-    /// When [`Stream::on_time`] has something to do; to be asked again after every event.
+    /// Returns the time of the next call of [`Stream::on_time`]. Every event can change it.
     pub fn deadline(&self) -> Option<Instant> {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
         let renewals = self.types.values().filter_map(Subscription::renewal);
@@ -234,7 +234,7 @@ impl Stream {
             }
         }
         if stale {
-            // It answers what was overtaken, so its names do not count. The client will answer the newer response too.
+            // The request answers an outdated response, so its names do not count. The client will also answer the newer one.
             subscription.let_go(request);
         } else {
             subscription.request(self.variant, request, first);
@@ -256,7 +256,7 @@ impl Stream {
         }
     }
 
-    /// Takes the request for clusters that waits, if it waits no longer.
+    /// Handles the waiting request for clusters, if its wait is over.
     fn end_waiting(&mut self, now: Instant) {
         if self.waiting.as_ref().is_some_and(|(_, request)| !self.awaits_endpoint_names(request))
             && let Some((url, request)) = self.waiting.take()
@@ -265,7 +265,7 @@ impl Stream {
         }
     }
 
-    /// A type that nobody serves: a delta client is told that what it named does not exist, then both keep silent.
+    /// Handles a request for an unknown type. A delta client learns that the names do not exist; others get no response.
     fn unknown_type(&mut self, url: &str, request: &Request) {
         let removed: Vec<Arc<str>> =
             request.subscribe.iter().filter(|name| *name != "*").map(|name| Arc::from(&**name)).collect();
@@ -285,7 +285,7 @@ impl Stream {
         }));
     }
 
-    /// Tells the client that what has a time to live lives on.
+    /// Sends heartbeats for resources with a TTL.
     fn renew(&mut self, now: Instant) -> Vec<Output> {
         let mut outputs = Vec::new();
         for kind in self.types.keys().copied().collect::<Vec<_>>() {
@@ -314,12 +314,12 @@ impl Stream {
         outputs
     }
 
-    /// Sends what may be sent now, in the order of the table.
+    /// Sends everything that may be sent now, in the order of the push plan.
     fn advance(&mut self, now: Instant) -> Vec<Output> {
         if self.aggregated {
             self.gates.settle(&self.types, &self.newest, now, self.timing);
-            // Twice: routes whose clusters were just accepted go out, even if newer clusters follow at once. Without
-            // it, a stream of changes could hold routes back for ever.
+            // Advanced twice: routes whose clusters were just accepted are sent even if newer clusters follow at once.
+            // Otherwise, continuous changes could delay routes forever.
             self.gates.raise_further(&self.types);
             self.push_clusters(now);
             self.gates.raise(&self.types);
@@ -357,7 +357,8 @@ impl Stream {
         outputs
     }
 
-    /// Tells which resources were found to be at fault, and which are no more. Returns the clusters among the latter.
+    /// Reports the resources that isolation has found to be invalid, and those that have recovered. Returns the recovered
+    /// clusters.
     fn report_isolation(&mut self) -> Vec<Arc<str>> {
         let mut recovered = Vec::new();
         for subscription in self.types.values_mut() {
@@ -375,7 +376,7 @@ impl Stream {
         recovered
     }
 
-    /// Clusters go ahead of everything; those that routes still use stay until the routes have moved away.
+    /// Sends clusters ahead of all other types, and delays the removal of clusters that routes still use.
     fn push_clusters(&mut self, now: Instant) {
         let kind = ResourceType::CLUSTER;
         if !self.types.contains_key(&kind) {
@@ -410,13 +411,13 @@ impl Stream {
         }
     }
 
-    /// Scopes that have their routes in them go ahead of the listeners: one that takes connections for a new server name
-    /// would answer the first of them 404. Those that go stay behind: until then connections are taken for their names.
+    /// Sends scopes with inline routes ahead of the listeners. Otherwise, a listener would answer the first requests for a
+    /// new server name with 404. Removed scopes follow the listeners, which accept connections for their names until then.
     fn push_scopes_ahead(&mut self, now: Instant) {
         let kind = ResourceType::SCOPED_ROUTES;
         let listeners = self.types.get(&ResourceType::LISTENER);
         let follow = self.aggregated && listeners.is_some_and(|listeners| !listeners.dirty.is_empty());
-        // A first answer, or one that is owed, is whole, and in its place.
+        // A first response, or one that is owed, is complete, and keeps its position.
         if !follow || self.types.get(&kind).is_none_or(|scopes| scopes.fresh || scopes.answer_owed) {
             return;
         }
@@ -427,8 +428,8 @@ impl Stream {
         });
     }
 
-    /// What the client has of a cluster that is kept for its routes, if newer content of it was rejected: going back to
-    /// it is news, with which everything goes out that was rejected beside the other.
+    /// Returns the client's version of a retained cluster whose newer version was rejected. Sending this version again also
+    /// sends the resources that were rejected with the newer version.
     fn rejected_while_in_use(&self, name: &Arc<str>) -> Option<Arc<Resource>> {
         let clusters = self.types.get(&ResourceType::CLUSTER)?;
         let holds = clusters.holds(name);
@@ -436,7 +437,8 @@ impl Stream {
         (clusters.known(name).sent != *holds).then(|| holds.clone())
     }
 
-    /// Every cluster that was just sent needs its endpoints again, even unchanged ones: Envoy warms it with them.
+    /// Sends the endpoints of every cluster that was just sent, even unchanged ones, because Envoy warms the cluster with
+    /// them.
     fn follow_with_endpoints(&mut self) {
         let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return };
         let ahead = clusters.is_wildcard();
@@ -447,16 +449,16 @@ impl Stream {
             return;
         };
         for name in names {
-            // Envoy takes them also before it asks. A client that names its clusters asks for each itself.
+            // Envoy accepts endpoints before it subscribes. A client that names its clusters subscribes to each itself.
             if endpoints.covers(&name) || (ahead && self.newest.get(ResourceType::ENDPOINTS, &name).is_some()) {
                 endpoints.touch(&name, Need::Again);
             }
         }
     }
 
-    /// Every route configuration that a client asks for is followed by its virtual hosts, `<name>/<host>`: Envoy forgets
-    /// them with it, and asks for them only once on a stream. Where there is none, the absence of one is told, for an
-    /// empty answer would leave its listener warming for 15 s. Source: Envoy VHDS, and its `RdsRouteConfigProvider`.
+    /// Sends the virtual hosts, `<name>/<host>`, of every requested route configuration. Envoy drops them with the route
+    /// configuration, and requests them only once on a stream. If there are none, the response reports an absent host:
+    /// after an empty response, the listener would warm for 15 s. Source: Envoy VHDS, and its `RdsRouteConfigProvider`.
     fn follow_with_virtual_hosts(&mut self) {
         let asked = std::mem::take(&mut self.asked_routes);
         if !self.types.contains_key(&ResourceType::VIRTUAL_HOST) {
@@ -473,13 +475,13 @@ impl Stream {
         names.iter().for_each(|name| hosts.touch(name, Need::Asked));
     }
 
-    /// The virtual hosts of a route configuration.
+    /// Returns the virtual hosts of a route configuration.
     fn hosts(&self, routes: &str) -> impl Iterator<Item = &Arc<Resource>> {
         let prefix = format!("{routes}/");
         self.newest.with_prefix(ResourceType::VIRTUAL_HOST, prefix)
     }
 
-    /// The route configurations that the client has. On a stream of virtual hosts alone it does not say which: any.
+    /// Returns the route configurations of the client. A stream of virtual hosts only does not report them, so all count.
     fn routes_at_client(&self) -> Box<dyn Iterator<Item = Arc<str>> + '_> {
         let kind = ResourceType::ROUTES;
         if !self.aggregated {
@@ -492,33 +494,33 @@ impl Stream {
         self.hosts(routes).next().is_some()
     }
 
-    /// The newest snapshot that it was told of.
+    /// Returns the newest snapshot that the stream has seen.
     pub(super) fn newest(&self) -> &Snapshot {
         &self.newest
     }
 
-    /// Whether the client has accepted the routes that its listeners ask for: until then these are warming.
+    /// Returns whether the client has accepted the routes of its listeners. Until then, the listeners are warming.
     pub(super) fn has_routes_of_its_listeners(&self) -> bool {
         !self.aggregated || self.gates.has_routes_of_its_listeners(&self.types)
     }
 
-    /// Whether the client has come so far as to ask for listeners, if there are any. An Envoy that starts asks for clusters
+    /// Returns whether the client has subscribed to listeners, if there are any. A starting Envoy subscribes to clusters
     /// first.
     pub(super) fn has_asked_for_listeners(&self, newest: &Snapshot) -> bool {
         let kind = ResourceType::LISTENER;
         !self.aggregated || self.types.contains_key(&kind) || newest.len(kind) == 0
     }
 
-    /// Visits every name that the client did not take as it was sent last, some twice.
+    /// Visits every name whose last sent version the client has not accepted, some names twice.
     pub(super) fn each_rejected(&self, mut visit: impl FnMut(ResourceType, &Arc<str>)) {
         for subscription in self.subscriptions() {
             subscription.rejected_names().for_each(|name| visit(subscription.kind, name));
         }
     }
 
-    /// What the store is to be watched for, of the types of which that has changed.
+    /// Returns the interests of the stream in the store, for the types whose interest has changed.
     pub(super) fn interests(&mut self) -> Vec<(ResourceType, Interest)> {
-        // Of what is asked for in several ways, everything.
+        // Types with several kinds of subscriptions watch all names.
         let other = self.other.iter().flat_map(|other| other.types.keys());
         let located: Vec<ResourceType> = self.locators.kinds().chain(other.copied()).collect();
         let by_name = self.types.iter_mut().filter(|(kind, _)| !located.contains(kind));
@@ -526,17 +528,17 @@ impl Stream {
         by_name.into_iter().chain(located.into_iter().map(|kind| (kind, Interest::All))).collect()
     }
 
-    /// How many names are kept because the client asked for them, or did not answer.
+    /// Returns the number of names that the stream stores because the client requested or has not answered them.
     pub(super) fn kept(&self) -> usize {
         self.subscriptions().map(Subscription::kept).sum::<usize>() + self.locators.kept()
     }
 
-    /// Visits every resource that the client asked for or was sent, in order.
+    /// Visits every requested or sent resource, in order.
     pub(super) fn each_resource(&self, visit: &mut dyn FnMut(Held<'_>)) {
         self.subscriptions().for_each(|subscription| subscription.each(&self.newest, visit));
     }
 
-    /// Per type: what was asked for, sent, accepted and rejected; for a debug page.
+    /// Describes the requested, sent, accepted, and rejected resources of each type, for a debug page.
     pub fn describe(&self) -> serde_json::Value {
         let other = self.other.iter().flat_map(|other| other.types.values());
         let other = other.map(|subscription| (subscription.type_url.to_string(), subscription.describe()));

@@ -1,7 +1,7 @@
-//! What is waited for beside something that wakes far more often.
+//! Futures and timers that share a task with more frequent wakeups.
 //!
-//! A change passes hundreds of streams, each of which is woken twice for it, and whatever a stream looks at is memory that
-//! no cache holds any more: so it does not look at what did not wake it, and sets no timer anew that may as well stay.
+//! A change wakes hundreds of streams, each of them twice. Memory that a stream reads then is no longer in any CPU cache. A
+//! stream therefore polls only the futures that woke it, and resets a timer only if necessary.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -14,12 +14,12 @@ use tokio::time::Sleep;
 
 use crate::snapshot::Bell;
 
-/// Looks at something only when that has woken its task, however often this is woken by others.
+/// A poll function that runs only when it has woken the task itself, regardless of other wakeups of the task.
 pub(super) struct Rarely {
     bell: Arc<Bell>,
-    /// Rings the bell.
+    /// The waker that rings the bell.
     waker: Waker,
-    /// Whether there may be more: it was not asked yet, or has just given something.
+    /// Whether the next poll may be ready: the first poll, and every poll after a ready one.
     more: bool,
 }
 
@@ -29,7 +29,7 @@ impl Rarely {
         Self { waker: Waker::from(bell.clone()), bell, more: true }
     }
 
-    /// What `poll` says, which is asked if it has woken the task, or may have more.
+    /// Calls `poll` if it has woken the task or may be ready.
     pub fn poll<T>(&mut self, cx: &Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         let rung = self.bell.poll(cx).is_ready();
         if !rung && !self.more {
@@ -40,7 +40,7 @@ impl Rarely {
         given
     }
 
-    /// `future`, looked at rarely.
+    /// Wraps a future that is polled only when it has woken the task.
     pub fn wait<'a, T>(future: impl Future<Output = T> + Send + 'a) -> BoxFuture<'a, T> {
         Box::pin(async move {
             let (mut rarely, mut future) = (Self::new(), pin!(future));
@@ -49,21 +49,21 @@ impl Rarely {
     }
 }
 
-/// Goes off at a time that mostly moves on before it has come. The timer under it is set to the earliest of these times,
-/// and set anew when that has come: each setting takes a lock that all streams share.
+/// A timer whose deadline is usually postponed before it expires. The timer underneath is set to the earliest deadline, and
+/// reset when it expires, because each reset takes a lock that all streams share.
 pub(super) struct Alarm {
     timer: Pin<Box<Sleep>>,
-    /// What the timer is set to, until that has come.
+    /// The current deadline of the timer, until it expires.
     set_to: Option<Instant>,
 }
 
 impl Alarm {
-    /// One that is set to nothing. To be made, and used, within a runtime.
+    /// Returns a timer without a deadline. Must be called within a runtime.
     pub fn new() -> Self {
         Self { timer: Box::pin(tokio::time::sleep_until(Instant::now().into())), set_to: None }
     }
 
-    /// Waits until it is `time`, for ever if that is `None`. May be dropped and called again with another time.
+    /// Waits until `time`, or forever if `time` is `None`. The future can be dropped and replaced by one with another time.
     pub async fn until(&mut self, time: Option<Instant>) {
         match time {
             Some(time) => std::future::poll_fn(|cx| self.poll(time, cx)).await,
