@@ -1,9 +1,9 @@
-//! What state-of-the-world clients were sent lately, by version.
+//! The resources that were recently sent to state-of-the-world clients, by version.
 //!
-//! A client that comes back says the version of what it has, and no names. When clusters have gone meanwhile, its routes
-//! may still lead there, so what the version stood for must be known: the clusters stay until it has the new routes. As
-//! versions come from content, what one stream was sent tells of every other. A replica that never sent the version
-//! does not know; there is no harm unless a cluster goes just then.
+//! A returning client reports the version of its resources, but no names. If clusters were removed meanwhile, its routes may
+//! still use them, so they must stay until the client has the new routes. This requires the resources of the version.
+//! Versions are hashes of the content, so the responses of one stream describe the state of all clients. A replica that has
+//! never sent the version does not know its resources, which matters only if a cluster is removed at that time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,20 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::message::{Resources, Response};
 use crate::snapshot::Resource;
 
-/// Versions that are remembered; of each only that the resources are shared costs memory, 8 bytes a resource.
+/// The number of stored versions. Each costs 8 bytes for each resource, because the resources are shared.
 const VERSIONS: usize = 32;
 
 /// All resources of one version.
 pub(super) type Held = Arc<[Arc<Resource>]>;
 
-/// The versions that were sent last.
+/// The versions that were sent recently.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     versions: Mutex<VecDeque<(String, Held)>>,
 }
 
 impl Past {
-    /// Remembers a response that holds all that its client is to have.
+    /// Stores a response that is a full state.
     pub fn remember(&self, response: &Response) {
         let mut versions = self.lock();
         if versions.iter().any(|(version, _)| *version == response.version) {

@@ -1,4 +1,4 @@
-//! The response that is being put together: what is set, what is gone, what waits.
+//! The construction of a response: set, removed, and waiting names.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use super::message::{Node, Response, Variant};
 use super::subscription::{Batch, ClientState, Need, Subscription, Verdict, domains_of};
 use crate::snapshot::{Limit, Resource, ResourceType, Snapshot};
 
-/// What a name should be at the client now.
+/// The desired state of a name at the client.
 pub(super) enum Look {
-    /// This.
+    /// The resource is sent.
     Send(Arc<Resource>),
-    /// This, and the name is looked at again later.
+    /// The resource is sent, and the name is evaluated again later.
     ForNow(Arc<Resource>),
-    /// Nothing.
+    /// The name has no resource.
     Nothing,
-    /// As it is: something else comes first.
+    /// The name keeps its state, because it waits for another resource.
     Wait,
 }
 
 impl Look {
-    /// As `snapshot` has it.
+    /// Returns the state of `name` in `snapshot`.
     pub fn at(snapshot: &Snapshot, kind: ResourceType, name: &Arc<str>) -> Self {
         snapshot.get(kind, name).map_or(Look::Nothing, |resource| Look::Send(resource.clone()))
     }
 }
 
-/// The response that is being put together.
+/// A response under construction.
 #[derive(Default)]
 pub(super) struct Push {
     pub set: Vec<Arc<Resource>>,
@@ -36,25 +36,25 @@ pub(super) struct Push {
     pub missing: Vec<Arc<str>>,
     pub content: Vec<(Arc<str>, ClientState)>,
     pub done: Vec<Arc<str>>,
-    /// Done for now, but looked at again.
+    /// Names that are answered, but evaluated again later.
     pub answered: Vec<Arc<str>>,
-    /// What is set because the client asked.
+    /// Names that are set because the client requested them.
     pub asked: Vec<Arc<str>>,
     pub waits: BTreeSet<Arc<str>>,
-    /// What the client is found to have.
+    /// Resources that the client already has.
     pub recognised: Vec<Arc<Resource>>,
-    /// Names told to be gone, or absent, although that is not new.
+    /// Names that are reported as removed or absent again.
     pub told_again: BTreeSet<Arc<str>>,
-    /// Names of which there is nothing, and nothing to tell.
+    /// Names that do not exist and need no report.
     pub nothing: Vec<Arc<str>>,
-    /// What is rejected stays as it is, and is not waited for.
+    /// Rejected names, which keep their state and do not delay others.
     pub left_out: BTreeSet<Arc<str>>,
-    /// Of a full state, what stays as it is.
+    /// Full state: the names that keep their state.
     pub instead: Vec<(Arc<str>, ClientState)>,
 }
 
 impl Push {
-    /// What becomes of a name that `look` says, with regard to what the client has rejected.
+    /// Adjusts the desired state of a name to the rejections of the client.
     pub fn judge(
         &mut self,
         name: &Arc<str>,
@@ -70,7 +70,7 @@ impl Push {
             Verdict::Meanwhile(good) => Some(Look::ForNow(good)),
             Verdict::Instead(good) if matches!(look, Look::Send(_)) => Some(Look::Send(good)),
             Verdict::Instead(good) => Some(Look::ForNow(good)),
-            // Of an older view: the newest has perhaps something else.
+            // The resource is from an older snapshot. The newest may have another version.
             Verdict::Never if matches!(look, Look::ForNow(_)) => Some(Look::Wait),
             Verdict::Never => {
                 self.done.push(name.clone());
@@ -79,13 +79,13 @@ impl Push {
         }
     }
 
-    /// Whether what `look` says fits into a message beside what is already set.
+    /// Returns whether the resource of `look` fits into the response.
     pub fn has_room_for(&self, look: &Look) -> bool {
         let (Look::Send(resource) | Look::ForNow(resource)) = look else { return true };
         self.set.is_empty() || self.size + resource.size() <= Limit::Message.bytes()
     }
 
-    /// Decides what becomes of one dirty name.
+    /// Adds one dirty name to the response.
     pub fn consider(&mut self, name: &Arc<str>, need: Need, look: Look, subscription: &Subscription) {
         let known = subscription.known(name);
         let sent = &known.sent;
@@ -101,7 +101,7 @@ impl Push {
                     self.told_again.insert(name.clone());
                 }
                 let told = *sent == ClientState::Absent && !again;
-                // A removal that was rejected with something else left the client with what it had accepted before.
+                // If the client rejected the removal together with other changes, it still has the accepted version.
                 let has_it = sent.exists() || (again && known.accepted.exists());
                 if !told && (need == Need::Asked || subscription.named(name) || has_it) {
                     self.removed.push(name.clone());
@@ -133,8 +133,8 @@ impl Push {
         }
     }
 
-    /// Holds virtual hosts back that have a domain of one that waits: of two that exchange domains, Envoy takes none or
-    /// both. `view` has what is to be sent.
+    /// Delays virtual hosts that share a domain with a waiting one. If two virtual hosts exchange domains, Envoy accepts
+    /// both or none. `view` is the snapshot of the response.
     pub fn hold_with_those_that_wait(&mut self, subscription: &Subscription, view: &Snapshot) {
         let to_be = |name: &Arc<str>| view.get(subscription.kind, name).cloned();
         let mut held: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
@@ -160,7 +160,7 @@ impl Push {
         }
     }
 
-    /// Whether there is something to tell the client; fills in what its absence is told with.
+    /// Completes the response with reports of absent names. Returns whether it contains any change.
     pub fn changes(&mut self, variant: Variant, full: bool, subscription: &Subscription, node: Option<&Node>) -> bool {
         if variant == Variant::Delta {
             if subscription.kind == ResourceType::VIRTUAL_HOST {
@@ -174,10 +174,10 @@ impl Push {
         for name in self.removed.iter().filter(|name| subscription.named(name)) {
             let had_it = !self.told_again.contains(name) && subscription.known(name).sent.exists();
             match is_envoy {
-                // Envoy warms a cluster for 15 s for want of an answer; it ignores the removal of live endpoints.
+                // Without a response, Envoy warms the cluster for 15 s. It ignores the removal of endpoints in use.
                 true if subscription.kind == ResourceType::ENDPOINTS && !had_it => self.set.push(no_endpoints(name)),
                 true => {}
-                // State of the world without full state has no word for deletion: silence (an empty answer is ignored).
+                // State of the world without full state cannot express a removal: clients ignore an empty response.
                 false if had_it && !full => {}
                 false if !ERRORS_TOLD.contains(&subscription.kind) => {}
                 false => self.missing.push(name.clone()),
@@ -186,7 +186,7 @@ impl Push {
         !self.set.is_empty() || !self.missing.is_empty() || (full && gone)
     }
 
-    /// Takes out the removals of which `response` says nothing: who rejects it does not reject them.
+    /// Removes and returns the removals that `response` does not contain. A NACK of the response does not reject them.
     pub fn take_silent(&mut self, response: &Response) -> Vec<(Arc<str>, ClientState)> {
         let set = self.set.iter().map(|resource| resource.name());
         let told: BTreeSet<&Arc<str>> = set.chain(&response.missing).collect();
@@ -197,11 +197,11 @@ impl Push {
     }
 }
 
-/// The types of which a state-of-the-world client is told that a name does not exist. Source: xRFC TP3.
+/// The types whose absent names are reported to state-of-the-world clients. Source: xRFC TP3.
 const ERRORS_TOLD: &[ResourceType] =
     &[ResourceType::LISTENER, ResourceType::ROUTES, ResourceType::CLUSTER, ResourceType::ENDPOINTS];
 
-/// The load assignment of a name that has none.
+/// Returns an empty load assignment.
 fn no_endpoints(name: &str) -> Arc<Resource> {
     let message = envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment {
         cluster_name: name.to_owned(),

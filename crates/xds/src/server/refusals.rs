@@ -1,4 +1,4 @@
-//! Connections that were refused: counted one by one, logged once in a while.
+//! Refused connections: every refusal is counted, and log lines are limited.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,33 +7,33 @@ use std::time::{Duration, Instant};
 
 use super::observer::Observer;
 
-/// Refusals for the same reason within this time share one line in the log.
+/// The interval in which refusals for the same reason share a log line.
 const PAUSE: Duration = Duration::from_secs(10);
-/// Different lines that are remembered. Beyond that, lines are told apart by their reason alone.
+/// The maximum number of stored log lines. Beyond it, refusals with the same reason share a line.
 const MOST: usize = 100;
 
-/// Why a connection was refused.
+/// The reason of a refused connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The client did not say who it is in time.
+    /// The client did not identify itself in time.
     Timeout,
-    /// The client did not say who it is, and had to make room for a newer connection.
+    /// The client had not identified itself when a newer connection evicted it.
     Evicted,
-    /// The client showed no certificate.
+    /// The client presented no certificate.
     NoCertificate,
     /// The TLS handshake failed.
     Handshake,
-    /// No name in the client's certificate gives it a role.
+    /// No name in the client's certificate grants a role.
     Name,
-    /// Plain text is for loopback only.
+    /// Plain text is limited to loopback.
     PlainText,
     /// There are too many connections.
     Connections,
 }
 
 impl Refused {
-    /// The reason as a label of a metric.
+    /// Returns the reason as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -62,7 +62,7 @@ impl Refused {
 /// Counts and logs refusals.
 pub(super) struct Refusals {
     observer: Arc<dyn Observer>,
-    /// By line: when it was logged last, and how often it was left out since.
+    /// For each line, the time of the last log line and the number of suppressed ones since.
     lines: Mutex<BTreeMap<String, (Instant, u64)>>,
 }
 
@@ -71,11 +71,11 @@ impl Refusals {
         Self { observer, lines: Mutex::default() }
     }
 
-    /// Counts the refusal of a connection from `peer`, and logs it unless it was logged a moment ago.
+    /// Counts the refusal of a connection from `peer`, and logs it unless the same line was logged recently.
     pub fn count(&self, peer: SocketAddr, reason: Refused, detail: &str) {
         self.observer.refused(peer, reason);
         let key = match reason {
-            // Each name is a client of its own, which its operator looks for.
+            // Each name identifies a client that its operator looks for.
             Refused::Name => detail,
             _ => reason.as_str(),
         };
@@ -88,7 +88,7 @@ impl Refusals {
         tracing::warn!(%peer, count, "xDS connection refused: {}{colon}{detail}{help}", reason.text());
     }
 
-    /// Returns how many refusals a line for `key` stands for, if it is due.
+    /// Returns the number of refusals that a log line for `key` covers, if the line is due.
     fn due(&self, key: &str, reason: Refused, now: Instant) -> Option<u64> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() >= MOST {

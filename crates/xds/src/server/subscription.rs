@@ -1,6 +1,6 @@
-//! One resource type on one stream: what the client asked for, what it was sent, what it accepted.
+//! The subscription to one type on one stream: requested, sent, and accepted resources.
 //!
-//! Changes are a set of dirty names, not a queue: a slow client costs no memory, and many changes are merged into one.
+//! Changes are a set of dirty names, not a queue, so a slow client costs no memory, and changes are merged.
 
 mod asking;
 mod client;
@@ -24,79 +24,79 @@ use crate::snapshot::{Body, Glob, Interest, Limit, NamedResources, Resource, Res
 pub(super) use held::{Held, Standing};
 pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of};
 
-/// A client that asks for more names than this is told of every change of the type: one look too many costs less than
-/// so many entries.
+/// The maximum number of names that the store indexes for one stream. With more names, every change of the type wakes the
+/// stream, which costs less than the index entries.
 const MOST_INDEXED: usize = 256;
 
 /// The subscription to one type.
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub kind: ResourceType,
-    /// The first request that asks for anything is to be answered, best as a whole.
+    /// Whether the first request for resources is unanswered. A shared response is preferred.
     pub fresh: bool,
-    /// An answer is owed even if there is nothing to tell.
+    /// Whether the client waits for a response even if there is nothing to send.
     pub answer_owed: bool,
-    /// Whether what is asked for has changed since [`Subscription::interest`] was asked.
+    /// Whether the subscribed names have changed since the last call of [`Subscription::interest`].
     interest_changed: bool,
-    /// Whether everything is asked for.
+    /// Whether the client subscribes to all resources of the type.
     wildcard: bool,
-    /// State of the world: an empty list means everything only until a name was ever given.
+    /// State of the world: whether a request has ever contained a name. Until then, an empty list is a wildcard.
     ever_named: bool,
-    /// Full state: the client came with resources of an earlier stream that are not known. What an answer leaves out it
-    /// deletes.
+    /// Full state: whether the client has unknown resources of an earlier stream. It deletes those that a response leaves
+    /// out.
     came_back: bool,
-    /// State of the world: whether a stale request left the wildcard out (see `let_go`).
+    /// State of the world: whether a stale request has dropped the wildcard (see `let_go`).
     let_go_all: bool,
     /// The newest snapshot.
     base: Arc<Snapshot>,
     /// The lookup of `names` in `base`, while nothing has changed since the first request.
     named_resources: Option<Arc<NamedResources>>,
-    /// Names whose wanted state may differ from what was sent.
+    /// The names whose desired state may differ from the sent state.
     pub dirty: BTreeMap<Arc<str>, Need>,
     pub in_flight: Vec<InFlight>,
-    /// Responses that were not answered in time.
+    /// The responses that the client has not answered in time.
     late: Vec<Late>,
     /// The search for rejected resources, if the client has rejected any.
     isolation: Option<Box<Isolation>>,
-    /// When the time to live of a resource must be renewed.
+    /// The time at which the TTL of each resource must be renewed.
     renewals: BTreeMap<Arc<str>, Instant>,
-    /// Limits how often large resources are sent.
+    /// The pacing of large resources.
     pub pace: Pace,
-    /// What the client has of `base`, of all that it asked for but the names that stand apart.
+    /// The client's state of all subscribed names of `base`, except for the names in `apart`.
     level: Level,
     apart: HashMap<Arc<str>, Known>,
-    /// Shared with other streams that asked for the same, but for what each has added or dropped since.
+    /// The subscribed names. Streams with the same first request share them; each stream stores only its differences.
     names: OrdSet<Arc<str>>,
-    /// State of the world: a hash of the names of the last request, for a client repeats them in each.
+    /// State of the world: a hash of the names of the last request. A client repeats them in each request.
     last_names: Option<u64>,
-    /// The type URL as the client spells it.
+    /// The type URL of the client's requests.
     pub type_url: Arc<str>,
     /// The nonce of the newest response, empty before the first.
     pub last_nonce: String,
     pub sent_version: String,
-    /// State of the world: the version of the response that the client accepted last, perhaps on an earlier stream.
+    /// State of the world: the version of the last accepted response, which an earlier stream may have sent.
     accepted_version: String,
-    /// Of a publication with which the client was level, by its answers, the number.
+    /// The generation of the last publication that the client has completely answered.
     pub reached: u64,
-    /// Delta: aliases that were asked for, and the name that each stands for (which then is in `names`).
+    /// Delta: the subscribed aliases, and the resource name of each. `names` contains these resource names.
     aliases: HashMap<Arc<str>, Arc<str>>,
-    /// Collections asked for by what their names begin with.
+    /// The subscribed glob collections.
     globs: HashSet<Glob>,
-    /// State of the world: names that a stale request left out. Should the next one have them again, then the client
-    /// has dropped and wants them anew.
+    /// State of the world: names that a stale request has dropped. If the next request contains them, the client has
+    /// dropped them and subscribed again.
     let_go: HashSet<Arc<str>>,
-    /// The message of the newest NACK, until an ACK clears it and no culprit is left.
+    /// The message of the last NACK, until an ACK clears it and no culprit remains.
     pub rejection: Option<Arc<str>>,
 }
 
-/// Why a name is dirty.
+/// The reason why a name is dirty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
-    /// It may have changed: sent if it differs.
+    /// The resource may have changed. It is sent if it differs.
     Changed,
-    /// The client must get it again even if it did not change (its cluster did), when the type may next be sent.
+    /// The resource must be sent again even if unchanged, for example because its cluster has changed.
     Again,
-    /// The client asked: answered even if it did not change, and even while another response is under way.
+    /// The client has requested the resource. It is sent even if unchanged, and even while a response is in flight.
     Asked,
 }
 
@@ -140,12 +140,12 @@ impl Subscription {
         self.wildcard || self.named(name) || self.globs.iter().any(|glob| glob.covers(name))
     }
 
-    /// Whether `name` itself was asked for, so that its absence must be told.
+    /// Returns whether the client subscribes to `name` by name, so that its absence must be reported.
     pub fn named(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// The names that were asked for.
+    /// Returns the subscribed names.
     pub fn each_name(&self) -> impl Iterator<Item = &Arc<str>> {
         self.names.iter()
     }
@@ -154,12 +154,12 @@ impl Subscription {
         self.wildcard
     }
 
-    /// Whether what is asked for is not only names.
+    /// Returns whether the client subscribes by wildcard or glob.
     fn lists(&self) -> bool {
         self.wildcard || !self.globs.is_empty()
     }
 
-    /// Whether all there is of the type is asked for, so that many clients get the same.
+    /// Returns whether the client subscribes to every resource of the type, so that clients can share a response.
     pub fn is_all(&self) -> bool {
         if let Some(asked) = &self.named_resources {
             return asked.all;
@@ -171,11 +171,11 @@ impl Subscription {
             })
     }
 
-    /// All that is asked for, as it is sent in a first answer: in one response, or in several where it is too large.
+    /// Returns the bodies of the first responses: one, or several if the resources exceed the size limit.
     pub fn bodies(&self, variant: Variant) -> Vec<Arc<Body>> {
         let limit = self.may_be_split().then_some(match variant {
             Variant::Delta => Limit::Part,
-            // A client repeats all its names with each ACK: as few responses as possible.
+            // A client repeats all its names in each ACK, so there should be few responses.
             Variant::Sotw => Limit::Message,
         });
         let bodies = match (self.is_all(), limit) {
@@ -192,13 +192,13 @@ impl Subscription {
         bodies.into_iter().filter(|body| !body.resources().is_empty()).collect()
     }
 
-    /// Whether what is sent may be divided into several responses. Of all other types a client takes one for all there
-    /// is, for what begins its work, or for what changes at once.
+    /// Returns whether resources of this type may be divided into several responses. For other types, clients treat one
+    /// response as the full state, as the start of an update, or as one atomic change.
     pub fn may_be_split(&self) -> bool {
         [ResourceType::ENDPOINTS, ResourceType::ROUTES].contains(&self.kind)
     }
 
-    /// Names that are asked for and do not exist, sorted.
+    /// Returns the subscribed names that do not exist, sorted.
     pub fn absent(&self) -> Vec<Arc<str>> {
         if let Some(asked) = &self.named_resources {
             return asked.absent.clone();
@@ -209,7 +209,7 @@ impl Subscription {
         absent
     }
 
-    /// What the store is watched for, if that has changed since it was last asked.
+    /// Returns the interest in the store, if it has changed since the last call.
     pub fn interest(&mut self) -> Option<Interest> {
         if !std::mem::take(&mut self.interest_changed) {
             return None;
@@ -222,7 +222,7 @@ impl Subscription {
         Some(Interest::Names(names))
     }
 
-    /// Goes on from a newer snapshot, in which `changed` differ: keys of this type and of others.
+    /// Advances to a newer snapshot, in which the names `changed` of this type differ.
     pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
         self.named_resources = None;
         changed.clone().for_each(|name| self.retain(name));
@@ -238,7 +238,7 @@ impl Subscription {
         changed.for_each(|name| self.changed(name));
     }
 
-    /// When something may be sent that was too large to be sent so soon after the last of its kind.
+    /// Returns the time at which the next paced resource may be sent.
     pub fn paced_until(&self) -> Option<Instant> {
         let is_dirty = |name: &Option<Arc<str>>| name.as_ref().is_none_or(|name| self.dirty.contains_key(name));
         if self.dirty.is_empty() { None } else { self.pace.due(is_dirty) }
@@ -253,13 +253,13 @@ impl Subscription {
     /// Marks a changed name as dirty if the client subscribes to it or has it.
     fn changed(&mut self, name: &Arc<str>) {
         if self.covers(name) || self.apart.contains_key(name) {
-            // What comes back as it was when it was rejected is not there because it was sent.
+            // The client does not have a resource that it has rejected, even if the same content was sent.
             let again = self.was_rejected(name);
             self.touch(name, if again { Need::Again } else { Need::Changed });
         }
     }
 
-    /// Whether the newest content of `name` was sent and not accepted.
+    /// Returns whether the newest content of `name` was sent and rejected.
     fn was_rejected(&self, name: &str) -> bool {
         let Some(known) = self.apart.get(name) else { return false };
         let Some(newest) = self.base.get(self.kind, name) else { return false };
@@ -293,7 +293,7 @@ impl Subscription {
         self.forget_isolated();
     }
 
-    /// What was asked for, in `snapshot`: all resources that the client is to have, by name.
+    /// Returns the subscribed resources of `snapshot`, sorted by name.
     pub fn wanted<'a>(&'a self, snapshot: &'a Snapshot) -> Vec<&'a Arc<Resource>> {
         if self.lists() {
             return snapshot.all(self.kind).filter(|resource| self.covers(resource.name())).collect();

@@ -1,4 +1,4 @@
-//! What a name should be at the client now: which level of the world it comes from, and what it waits for.
+//! The desired state of a name at the client: the snapshot that it comes from, and the resources that it waits for.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::server::push::Look;
 use crate::snapshot::ResourceType;
 
 impl Stream {
-    /// Endpoints never overtake a change of their cluster: until that is sent, those of its old form are the right ones.
+    /// Returns the desired endpoints of a cluster. They never overtake a change of the cluster: until the change is sent,
+    /// the client needs the endpoints of the old version.
     pub(super) fn endpoints(&self, name: &Arc<str>) -> Look {
         let kind = ResourceType::ENDPOINTS;
         let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else {
-            // A cluster that is gone from the newest snapshot may still serve there, and goes on without an answer. But one
-            // that is warming may wait for one for ever, and clusters are asked for after it: hence the limit.
+            // A removed cluster may still be in use at the client, and needs no response. A warming cluster may wait for a
+            // response forever, and the client requests clusters only afterwards, so this wait is limited.
             let may_serve = self.variant == Variant::Sotw && self.newest.clusters_of(name).next().is_none();
             return match Look::at(&self.newest, kind, name) {
                 Look::Nothing if may_serve && self.gates.conceals_clusters(&self.types) => Look::Wait,
@@ -24,8 +25,8 @@ impl Stream {
             let wanted = self.newest.get(ResourceType::CLUSTER, cluster);
             clusters.covers(cluster) && wanted.is_some_and(|wanted| clusters.known(cluster).sent != *wanted)
         });
-        // Envoy forgets the endpoints of a cluster that goes by itself. For a live one their removal is told at once,
-        // although Envoy does not heed it: it ends the warming of a cluster that has none.
+        // Envoy drops the endpoints of a removed cluster itself. For a cluster in use, their removal is sent at once. Envoy
+        // ignores it, but it ends the warming of a cluster without endpoints.
         let going = self.newest.clusters_of(name).next().is_none() && self.gates.uses_endpoints(clusters, name);
         let waits = overtaking || (going && self.newest.get(kind, name).is_none());
         if !waits {
@@ -35,14 +36,14 @@ impl Stream {
         match sent.resource().or_else(|| self.gates.clusters_view().get(kind, name)) {
             Some(resource) => Look::ForNow(resource.clone()),
             None if sent.exists() => Look::Wait,
-            // A cluster that an earlier stream brought is warm: it keeps its endpoints as long as nothing is said.
+            // A cluster from an earlier stream is warm, and keeps its endpoints while there is no response.
             None if self.variant == Variant::Sotw && going && self.gates.keeps_warm(clusters, name) => Look::Wait,
-            // The client asks, and a cluster may be warming until it has an answer.
+            // The client has requested the endpoints, and a cluster may be warming until they arrive.
             None => Look::at(&self.newest, kind, name),
         }
     }
 
-    /// Listeners and routes lead only where the client has confirmed what lies behind.
+    /// Returns the desired state of a listener or route. It references only clusters that the client has confirmed.
     pub(super) fn before_the_gate(&self, kind: ResourceType, name: &Arc<str>) -> Look {
         let Some(view) = self.gates.routes_view() else { return Look::Wait };
         let behind = view.serial() != self.newest.serial();
@@ -50,7 +51,7 @@ impl Stream {
         let sent = sent.as_ref().filter(|sent| sent.exists());
         let gone = self.newest.get(kind, name).is_none();
         match view.get(kind, name) {
-            // Not worth beginning with. Routes are: a listener of the same view may ask for them.
+            // A new listener that is already removed is not sent. Routes are, because a listener may reference them.
             Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
             Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
                 Look::Wait
@@ -65,7 +66,7 @@ impl Stream {
             Some(resource) if behind => Look::ForNow(resource.clone()),
             Some(resource) => Look::Send(resource.clone()),
             None if behind && !gone => Look::Wait,
-            // A listener that is about to go, or to ask for other routes, serves with these until then.
+            // A listener that is about to be removed, or to reference other routes, uses these until then.
             None if kind == ResourceType::ROUTES
                 && sent.is_some()
                 && self.gates.hands_over(&self.types, &self.newest, name) =>

@@ -1,11 +1,11 @@
-//! The clusters of a state-of-the-world Envoy that came back.
+//! The clusters of a returning state-of-the-world Envoy.
 //!
-//! Its request for clusters has the version of what it holds, and no names. A replica that has sent that version knows
-//! ([`crate::server::past`]). After a restart nobody does: a cluster that was renamed while the controller was down would be
-//! missing from the answer, Envoy would remove it at once, and its routes would fail until they have moved. But the names
-//! that Envoy asks endpoints for tell which clusters it has, and a version is a digest of the content: a guess at the
-//! missing clusters, made from the settings of those that are served, is right exactly if it gives the version. Then the
-//! missing clusters stay until the routes have moved away, as on a stream that never broke.
+//! Its request for clusters contains the version of its clusters, but no names. A replica that has sent this version knows
+//! the clusters ([`crate::server::past`]). After a restart, no replica does. A cluster that was renamed while the controller
+//! was down would then be missing from the response: Envoy would remove it at once, and its routes would fail until they
+//! have moved. However, Envoy's requests for endpoints contain the names of its clusters, and a version is a hash of the
+//! content. The stream therefore guesses the missing clusters from the settings of served clusters. A guess is correct if
+//! and only if it produces the version. The missing clusters then stay until the routes have moved, as without a reconnect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::Stream;
 use crate::server::message::{Node, Request, Variant};
 use crate::snapshot::{Resource, ResourceType, Version};
 
-/// How many clusters may be missing, and how many served ones their settings are tried from.
+/// The maximum number of missing clusters, and of served clusters whose settings are tried.
 const GUESSES: usize = 64;
 
 impl Stream {
-    /// Whether a first request for clusters has to wait for the names that the client asks endpoints for.
+    /// Returns whether a first request for clusters has to wait for the names in the request for endpoints.
     pub(super) fn awaits_endpoint_names(&self, request: &Request) -> bool {
         let is_old = || request.version != self.newest.version(ResourceType::CLUSTER).to_string();
         self.aggregated
@@ -34,7 +34,7 @@ impl Stream {
             && is_old()
     }
 
-    /// The clusters that `request` says by its version that the client has, if they can be told.
+    /// Returns the clusters of the version in `request`, if they can be guessed.
     pub(super) fn clusters_by_version(&self, request: &Request) -> Option<Arc<[Arc<Resource>]>> {
         let kind = ResourceType::CLUSTER;
         let says_version = !request.version.is_empty() && request.held.is_none();
@@ -55,7 +55,7 @@ impl Stream {
         let is_new = |cluster: &&Arc<Resource>| endpoints(cluster).is_some_and(|name| !asked.named(&name));
         let (new, known): (Vec<_>, Vec<_>) = self.newest.all(kind).partition(is_new);
         let of_known = self.newest.version_with(kind, new.iter().map(|cluster| (cluster.name(), None)));
-        // A renamed cluster has the settings of its new name, most likely.
+        // A renamed cluster most likely has the settings of its new name, so new clusters are tried first.
         let models = new.iter().chain(&known).filter(|cluster| endpoints(cluster).is_some());
         models.take(GUESSES).find_map(|model| {
             let guesses = missing.iter().map(|name| renamed(model, name)).collect::<Option<Vec<_>>>()?;
@@ -70,7 +70,8 @@ impl Stream {
     }
 }
 
-/// A cluster with the settings of `model` and another name; `None` if its endpoints have another name than itself.
+/// Returns a cluster with the settings of `model` and another name, or `None` if the endpoints of `model` have another name
+/// than the cluster.
 fn renamed(model: &Resource, name: &str) -> Option<Resource> {
     let mut cluster = Cluster::decode(model.message()).ok()?;
     let source = cluster.eds_cluster_config.as_mut()?;
@@ -86,7 +87,7 @@ fn renamed(model: &Resource, name: &str) -> Option<Resource> {
     Some(Resource::new(name, &cluster, Vec::new()))
 }
 
-/// The name in statistics for `name`, if that for `model` is `of_model`: the same characters stand for others in both.
+/// Returns the statistics name for `name`, with the character replacements that turn `model` into `of_model`.
 fn stat_name(model: &str, of_model: &str, name: &str) -> String {
     let replaced: BTreeMap<char, char> = model.chars().zip(of_model.chars()).collect();
     name.chars().map(|char| replaced.get(&char).copied().unwrap_or(char)).collect()

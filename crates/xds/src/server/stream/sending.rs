@@ -1,4 +1,4 @@
-//! What goes out of one type: a first answer as a whole, what is dirty, the full state.
+//! Responses of one type: first responses, changes, and the full state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use crate::server::push::{Look, Push};
 use crate::server::subscription::{Batch, ClientState, InFlight, Need, Shared, Subscription};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version};
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Debug, Default)]
 struct Pushed {
-    /// Whether a response went out.
+    /// Whether a response was sent.
     something: bool,
-    /// Whether that gave more to send.
+    /// Whether there is now more to send.
     more: bool,
 }
 
 impl Stream {
-    /// Answers the first request for a type as a whole, if nothing of it has to wait: then it need not be remembered name
-    /// by name. Returns whether it was answered.
+    /// Answers the first request for a type with a shared response, if no resource has to wait. The stream then stores no
+    /// state for each name. Returns whether it has answered.
     fn push_whole(&mut self, kind: ResourceType, now: Instant) -> bool {
         let whole = self.may_answer_as_a_whole(kind);
         let Some(subscription) = self.types.get_mut(&kind) else { return true };
@@ -86,7 +86,7 @@ impl Stream {
         true
     }
 
-    /// Whether everything of a type may go out as the newest snapshot has it.
+    /// Returns whether all resources of a type may be sent from the newest snapshot.
     fn may_answer_as_a_whole(&self, kind: ResourceType) -> bool {
         let (_, side) = order::place(kind);
         match side {
@@ -101,12 +101,12 @@ impl Stream {
         }
     }
 
-    /// Sends what is dirty of one type, if it may be sent; `look` says what a name should be at the client now.
+    /// Sends the dirty names of one type that may be sent. `look` returns the desired state of a name.
     pub(super) fn push(&mut self, kind: ResourceType, now: Instant, look: impl Fn(&Self, &Arc<str>) -> Look) {
         while self.push_once(kind, now, &look) {}
     }
 
-    /// The same; returns whether that gave more to send.
+    /// Sends one batch. Returns whether there is now more to send.
     fn push_once(&mut self, kind: ResourceType, now: Instant, look: &impl Fn(&Self, &Arc<str>) -> Look) -> bool {
         if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
             return false;
@@ -130,7 +130,7 @@ impl Stream {
         more
     }
 
-    /// The same of what is in `batch`.
+    /// Sends the dirty names of `batch`.
     fn push_batch(
         &mut self,
         kind: ResourceType,
@@ -143,15 +143,15 @@ impl Stream {
         let tried = subscription.names_in(batch);
         let owed = subscription.answer_owed;
         let full = self.variant == Variant::Sotw && kind.full_state();
-        // One response at a time: what changes meanwhile becomes one further response. An answer goes at once, and if
-        // it holds everything, then what changed too.
+        // One response is in flight at a time, and later changes become one more response. An answer is sent at once,
+        // and includes the changes if it is a full state.
         let answer = owed || subscription.dirty.values().any(|need| *need == Need::Asked);
-        // A domain moves from one virtual host to another in one response, or it would be in both, or in none.
+        // A domain moves between virtual hosts in one response. Otherwise both hosts would have it, or none.
         let together = kind == ResourceType::VIRTUAL_HOST;
         let everything = !under_way || ((full || together) && answer);
         let later = together && self.is_at_large_listeners();
         let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
-        // What a trial tries was in one response.
+        // The names of a trial were in one response.
         let may_be_split = subscription.may_be_split() && batch == Batch::Changes;
         let mut split = false;
         for (name, need) in &subscription.dirty {
@@ -166,7 +166,7 @@ impl Stream {
             }
             let look = match look(self, name) {
                 _ if later && *need == Need::Changed => Look::Wait,
-                // A full state waits, and goes, as a whole: with less in it, it costs the client as much.
+                // A full state is delayed as a whole: a smaller one costs the client the same.
                 Look::Nothing if !full => Look::Nothing,
                 Look::Send(_) | Look::ForNow(_) | Look::Nothing
                     if *need == Need::Changed && !(full && answer) && subscription.pace.holds(name, now) =>
@@ -209,7 +209,7 @@ impl Stream {
             Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
             _ => Vec::new(),
         };
-        // Asked of what is large alone: nearly all responses are not.
+        // Checked only for large resources, because nearly all responses have none.
         let paced = if !paced.is_empty() && self.is_starting() { Vec::new() } else { paced };
         let nonce = response.is_some().then(|| self.next_nonce());
         if kind == ResourceType::ROUTES && self.variant == Variant::Delta {
@@ -224,7 +224,7 @@ impl Stream {
         let attempt = subscription.tried(batch, &tried, something);
         push.recognised.iter().for_each(|resource| subscription.resolve_version(resource));
         for name in &push.answered {
-            // Sent from an older view: looked at again when the gate is passed.
+            // Sent from an older snapshot, so the name is evaluated again when the gate opens.
             subscription.dirty.insert(name.clone(), Need::Changed);
         }
         if !under_way {
@@ -256,25 +256,25 @@ impl Stream {
         Pushed { something, more }
     }
 
-    /// Whether the client has not answered all that it started with: what it takes for a change now says nothing.
+    /// Returns whether a first response is unanswered. The latency of other responses is then no measure of their cost.
     fn is_starting(&self) -> bool {
         self.types.values().flat_map(|types| &types.in_flight).any(|response| !response.first.is_empty())
     }
 
-    /// Whether the client works on large listeners. It does one thing after the other, and answers when all that it had
-    /// has been done: with virtual hosts right after them, the listeners would seem to take as long as both.
+    /// Returns whether the client is processing large listeners. It answers when it has processed everything that it has
+    /// received, so virtual hosts directly after listeners would add to their measured cost.
     fn is_at_large_listeners(&self) -> bool {
         let listeners = self.types.get(&ResourceType::LISTENER);
         listeners.is_some_and(|listeners| listeners.in_flight.iter().any(|response| !response.paced.is_empty()))
     }
 
-    /// Everything that a state-of-the-world client is to have of a type, with its version: absence would be deletion.
+    /// Returns the full state of a type and its version. A state-of-the-world client deletes everything that is absent.
     fn full_state(&self, subscription: &Subscription, view: &Snapshot, push: &mut Push) -> (Resources, Version) {
         let kind = subscription.kind;
         let in_view = |resource: &Arc<Resource>| view.get(kind, resource.name()) == Some(resource);
         let level = view.serial() == self.newest.serial() && push.waits.is_empty() && push.left_out.is_empty();
         if level && subscription.is_all() && push.set.iter().all(in_view) {
-            // What was rejected in an earlier response goes out again with this one: news to the client.
+            // Resources that were rejected in an earlier response are sent again with this one, and count as changes.
             let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
             for (name, known) in subscription.standing_apart() {
                 let Some(resource) = view.get(kind, name).filter(|resource| known.sent == **resource) else { continue };
@@ -286,7 +286,7 @@ impl Stream {
         }
         let at_client = |name: &Arc<str>| subscription.known(name).sent;
         let mut all: BTreeMap<Arc<str>, Arc<Resource>> = BTreeMap::new();
-        // Names that are not as in the snapshot.
+        // Names whose state differs from the snapshot.
         let mut mixed: BTreeSet<Arc<str>> = BTreeSet::new();
         for resource in subscription.wanted(view) {
             let has_it = at_client(resource.name()).exists();
@@ -296,7 +296,7 @@ impl Stream {
                 mixed.insert(resource.name().clone());
             }
         }
-        // What waits stays at the client as it is; what is new and waits is not there yet.
+        // Waiting names keep their state at the client; new names are left out.
         for name in push.waits.union(&push.left_out) {
             let stays = subscription.holds(name);
             push.instead.push((name.clone(), stays.clone()));
@@ -314,7 +314,7 @@ impl Stream {
                 all.insert(resource.name().clone(), resource.clone());
             }
         }
-        // What was rejected in an earlier response goes out again with this one: news to the client.
+        // Resources that were rejected in an earlier response are sent again with this one, and count as changes.
         let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
         let again = all.iter().filter(|(name, resource)| {
             let sent = at_client(name) == **resource;

@@ -1,4 +1,4 @@
-//! What a client asks for: the names of its requests, and what it has from an earlier stream.
+//! Subscription requests: the names in a request, and the resources of an earlier stream.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use super::{ClientState, Known, Need, Subscription};
 use crate::server::message::{Request, Variant};
 use crate::snapshot::{Glob, Resource, Version};
 
-/// A list of at least so many names is looked up once for all who ask for the same.
+/// The minimum length of a list of names that streams with the same list look up only once.
 const LONG_LIST: usize = 64;
 
 impl Subscription {
-    /// Takes the names of a request that is not stale; `first` of its type on the stream.
+    /// Applies the names of a request that is not stale. `first` marks the first request for the type on the stream.
     pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
         self.named_resources = None;
         match variant {
@@ -22,11 +22,11 @@ impl Subscription {
             Variant::Sotw => self.sotw_names(request, first),
             Variant::Delta => self.delta_names(request, first),
         }
-        // A client that has nothing is answered as a whole.
+        // A client without resources gets a shared response.
         self.fresh |= self.has_nothing() && (self.answer_owed || self.lists() || !self.names.is_empty());
     }
 
-    /// Takes a first request for many names, all of them plain: most clients ask for the same.
+    /// Applies a first request with a long list of plain names. Most clients send the same list.
     fn takes_list(&mut self, variant: Variant, request: &Request) -> bool {
         let nothing = self.has_nothing() && !self.lists() && self.names.is_empty() && self.let_go.is_empty();
         let plain = |name: &String| !name.is_empty() && matches!(Selector::parse(name), Selector::Name(_));
@@ -47,7 +47,7 @@ impl Subscription {
         true
     }
 
-    /// Whether the client has nothing, so that all that it asks for is to be sent.
+    /// Returns whether the client has no resources, so that all subscribed resources must be sent.
     fn has_nothing(&self) -> bool {
         matches!(self.level, Level::Nothing) && self.apart.is_empty()
     }
@@ -104,7 +104,7 @@ impl Subscription {
         }
         let whole = all && self.names.is_empty() && self.kind.full_state();
         if first && whole && request.version == base.version(self.kind).to_string() {
-            // A client that comes back with what it would get: it is current, nothing need be sent.
+            // A returning client with the current version needs no response.
             self.sent_version.clone_from(&request.version);
             self.level = Level::Accepted;
             return;
@@ -125,12 +125,12 @@ impl Subscription {
         added.iter().for_each(|name| self.touch(name, Need::Asked));
     }
 
-    /// `name`, shared with the resource that has it.
+    /// Returns `name`, shared with its resource.
     fn own(&self, name: &str) -> Arc<str> {
         self.base.get(self.kind, name).map_or_else(|| name.into(), |resource| resource.name().clone())
     }
 
-    /// Takes note of a request that is too old to count.
+    /// Records the names that a stale request has dropped.
     pub fn let_go(&mut self, stale: &Request) {
         self.ever_named |= !stale.subscribe.is_empty();
         let named: HashSet<&str> = stale.subscribe.iter().map(String::as_str).collect();
@@ -162,7 +162,7 @@ impl Subscription {
                     let new = names.iter().filter(|name| !came_with_it(name));
                     new.for_each(|name| self.touch(name, Need::Asked));
                     if names.is_empty() {
-                        // Its absence is told by its own name: an empty answer Envoy takes for one to somebody else.
+                        // The absence is reported by the name of the glob. Envoy would not match an empty response.
                         self.touch(glob.name(), Need::Asked);
                     }
                     self.globs.insert(glob);
@@ -190,7 +190,7 @@ impl Subscription {
                     let named = self.aliases.remove(name);
                     let name = named.as_deref().unwrap_or(name);
                     self.aliases.retain(|_, of| **of != *name);
-                    // Still covered by the wildcard: the client cannot know whether it is, so it is told again.
+                    // The wildcard still covers the name. The client cannot know this, so the resource is sent again.
                     if self.names.remove(name).is_some() && self.covers(name) {
                         self.touch(&name.into(), Need::Asked);
                     }
@@ -203,10 +203,10 @@ impl Subscription {
         }
     }
 
-    /// Subscribes to everything; `answer`: the client waits for an answer even if there is nothing.
+    /// Subscribes to all resources. With `answer`, the client waits for a response even if there are none.
     fn subscribe_all(&mut self, answer: bool) {
         self.answer_owed |= answer;
-        // What is on its way although it was taken back will be taken, now that everything is asked for.
+        // The client will accept in-flight resources even if it has unsubscribed from them, because all count now.
         let under_way: Vec<Arc<str>> = self.under_way().cloned().collect();
         under_way.iter().for_each(|name| self.touch(name, Need::Asked));
         if !self.has_nothing() {
@@ -224,8 +224,8 @@ impl Subscription {
         self.wildcard = true;
     }
 
-    /// What a state-of-the-world client has from an earlier stream and is there no more: not to be taken from under its
-    /// routes.
+    /// Records the resources of a state-of-the-world client from an earlier stream that no longer exist. Their removal
+    /// must wait for the client's routes.
     fn take_held(&mut self, held: &[Arc<Resource>]) {
         let base = self.base.clone();
         let all_there = held.iter().all(|resource| base.get(self.kind, resource.name()).is_some());
@@ -249,11 +249,12 @@ impl Subscription {
         }
     }
 
-    /// What the client has from an earlier stream. Versions come from the content, so they compare across replicas.
+    /// Records the versions that the client has from an earlier stream. Versions are hashes of the content, so they are
+    /// comparable across replicas.
     fn take_initial_versions(&mut self, versions: &BTreeMap<String, String>) {
         self.level = Level::Accepted;
         for (name, version) in versions {
-            // A version that we never write is some other server's: the content differs.
+            // A version in another format is from another server, so the content differs.
             let version = Version::parse(version).unwrap_or_default();
             let name = self.own(name);
             let state = match self.base.get(self.kind, &name) {
@@ -267,7 +268,7 @@ impl Subscription {
         }
     }
 
-    /// Forgets what is not asked for any more, or needs no remembering.
+    /// Removes the state of names that are no longer subscribed or need no state.
     fn forget_uncovered(&mut self) {
         let mut apart = std::mem::take(&mut self.apart);
         apart.retain(|name, _| self.covers(name));
@@ -284,7 +285,7 @@ impl Subscription {
     }
 }
 
-/// A hash of the names of a request, in their order.
+/// Returns a hash of the names of a request, in their order.
 fn hash(names: &[String]) -> u64 {
     let mut hash = Xxh3::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! What a client has of each resource, for those who ask from outside.
+//! The state of each resource at a client, for status reports.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -6,56 +6,56 @@ use std::sync::Arc;
 use super::{ClientState, Known, Subscription};
 use crate::snapshot::{Resource, Snapshot, Version};
 
-/// One name of one type on one stream.
+/// The state of one name of one type on one stream.
 #[derive(Debug)]
 pub(in crate::server) struct Held<'a> {
-    /// The type URL as the client spells it.
+    /// The type URL of the client's requests.
     pub type_url: &'a str,
     pub name: &'a str,
-    /// What was sent last, where its content is known.
+    /// The resource that was sent last, if its content is known.
     pub resource: Option<Arc<Resource>>,
-    /// The version of what was sent last.
+    /// The version that was sent last.
     pub version: Option<Version>,
     pub standing: Standing<'a>,
 }
 
-/// How a client and this server stand on a resource.
+/// The synchronization state of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Standing<'a> {
-    /// It exists and is asked for, and was not sent yet.
+    /// The resource is subscribed and exists, but was not sent yet.
     Waits,
-    /// It is asked for and does not exist.
+    /// The resource is subscribed and does not exist.
     Absent,
-    /// It was sent and is not answered yet; `before`: the client has an earlier version.
+    /// The resource was sent and is not answered yet. With `before`, the client has an earlier version.
     Sent { before: bool },
-    /// The client has it.
+    /// The client has accepted the resource.
     Accepted,
-    /// The client did not take it, for this reason.
+    /// The client has rejected the resource, for this reason.
     Rejected(&'a str),
 }
 
 impl Subscription {
-    /// How many names are kept because the client asked for them, or did not answer.
+    /// Returns the number of names that are stored because the client requested or has not answered them.
     pub fn kept(&self) -> usize {
         let late = self.late.iter().map(|late| &late.response);
         let unanswered: usize = self.in_flight.iter().chain(late).map(|response| response.content.len()).sum();
         self.names.len() + self.aliases.len() + self.globs.len() + unanswered
     }
 
-    /// Which publication the client has answered; `newest`: the snapshot that it is served from. What only goes away need
-    /// not be answered.
+    /// Returns the generation of the last publication that the client has answered. `newest` is the snapshot of the
+    /// stream. Removals need no answer.
     pub fn reached(&self, newest: &Snapshot) -> u64 {
         let is_there = |name: &Arc<str>| newest.get(self.kind, name).is_some();
         let level = self.in_flight.is_empty() && !self.fresh && !self.answer_owed && !self.dirty.keys().any(is_there);
         if level { newest.generation() } else { self.reached }
     }
 
-    /// Names that the client was sent and did not take.
+    /// Returns the sent names that the client has not accepted.
     pub fn rejected_names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.culprits().map(|(resource, _)| resource.name())
     }
 
-    /// Visits every name that is asked for or was sent, in order.
+    /// Visits every requested or sent name, in order.
     pub fn each<'a>(&'a self, newest: &Snapshot, visit: &mut dyn FnMut(Held<'a>)) {
         let under_way = || self.in_flight.iter();
         let first = under_way().flat_map(|response| response.first.iter()).map(|resource| &**resource.name());

@@ -1,23 +1,23 @@
-//! Responses that were not answered in time. They are taken for accepted, or they would hold everything up; but a client
-//! that is only slow may still reject them, and then nothing was accepted.
+//! Responses that were not answered in time. They count as accepted, because they would otherwise delay all others. A slow
+//! client can still reject them, which reverts the acceptance.
 
 use std::sync::Arc;
 
 use super::{ClientState, InFlight, Subscription};
 
-/// The most of a type that are remembered. What is forgotten is accepted for good.
+/// The maximum number of late responses of one type. Older responses stay accepted.
 const MOST: usize = 8;
 
 /// A response that was not answered in time.
 #[derive(Debug)]
 pub(super) struct Late {
     pub response: InFlight,
-    /// What the client had accepted before of the names that it concerned.
+    /// The state that the client had accepted before, for each name of the response.
     before: Vec<(Arc<str>, ClientState)>,
 }
 
 impl Subscription {
-    /// Takes the response `nonce` for accepted, for the client does not answer.
+    /// Counts the response `nonce` as accepted, because the client has not answered in time.
     pub fn give_up(&mut self, nonce: &str) {
         let Some(response) = self.remove_response(nonce) else { return };
         self.presume(response);
@@ -36,7 +36,7 @@ impl Subscription {
         self.late.push(Late { response, before });
     }
 
-    /// The client has accepted the late response `nonce`, if it is one, and those before it.
+    /// Records that the client has accepted the late response `nonce`, if there is one, and all late responses before it.
     pub fn accept_late(&mut self, nonce: &str) {
         if let Some(at) = self.late.iter().position(|late| late.response.nonce == nonce)
             && let Some(newest) = self.late.drain(..=at).next_back()
@@ -45,8 +45,8 @@ impl Subscription {
         }
     }
 
-    /// Takes out the response `nonce`, which the client rejects. A full state held what was taken for accepted before it,
-    /// and that may be why.
+    /// Removes and returns the rejected response `nonce`. If it is a full state, it also contains the late resources before
+    /// it, which may be the cause.
     pub fn take_rejected(&mut self, nonce: &str) -> Option<InFlight> {
         let (in_time, is_it) = (self.remove_response(nonce), |late: &InFlight| late.nonce == nonce);
         let full = match &in_time {
