@@ -1,7 +1,6 @@
-//! One connection from its first byte to its last: HTTP/2 (and HTTP/1.1 for REST), who is at the other end, how much it
-//! may ask for at a time, and when it has to go.
+//! The lifecycle of one connection: HTTP/2 (and HTTP/1.1 for REST), the identity of the client, its limits, and its age.
 //!
-//! It knows requests and answers, and nothing of what they mean.
+//! This module handles requests and responses without knowing their purpose.
 
 mod io;
 mod limits;
@@ -39,25 +38,25 @@ pub(super) use io::Io;
 pub use limits::Limits;
 pub(super) use places::Places;
 
-/// What a client may send on one stream, or on one connection, before the server has read it. Small, because requests are
-/// read at once: only what is stalled fills a window.
+/// The flow control windows for unread data of one stream and one connection. They are small because the server reads
+/// requests at once: only stalled requests fill a window.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// The read buffer of an HTTP/1.1 connection.
 const HTTP1_BUFFER: usize = 32 << 10;
-/// How long the header of an HTTP/1.1 request may take, and how long a connection waits for its next request.
+/// The time limit for the header of an HTTP/1.1 request, and for the next request of a connection.
 const HTTP1_HEADER: Duration = Duration::from_secs(20);
-/// The header fields of one request.
+/// The maximum size of the header fields of one request.
 const HEADERS: u32 = 16 << 10;
-/// Longer than any process lives, and no overflow of a clock.
+/// A time that exceeds the lifetime of a process without overflowing a clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The client's side of a connection.
 #[derive(Debug, Clone)]
 pub struct Peer {
-    /// Its address.
+    /// The client's address.
     pub address: SocketAddr,
-    /// What it may ask for.
+    /// The client's roles.
     pub roles: Roles,
     /// Becomes true when the connection is about to be closed.
     leaving: watch::Receiver<bool>,
@@ -67,7 +66,7 @@ impl Peer {
     /// Returns the peer of a request for resources of type `kind`, if it is known before the first message.
     ///
     /// # Errors
-    /// The peer is neither an Envoy nor a gRPC client, or asks for what only Envoys get.
+    /// The peer is neither an Envoy nor a gRPC client, or requests resources that only Envoys receive.
     pub(super) fn discovering(peer: Option<Self>, kind: Option<ResourceType>) -> Result<Self, Status> {
         let peer = peer.ok_or_else(|| Status::unauthenticated("the connection has no peer"))?;
         if !peer.roles.envoy && !peer.roles.grpc {
@@ -102,29 +101,29 @@ impl Peer {
         }
     }
 
-    /// Waits until the connection is about to be closed: its streams then end, for the client to open them anew on
-    /// another one.
+    /// Waits until the connection is about to be closed. Its streams then end, and the client reopens them on another
+    /// connection.
     pub(super) async fn going_away(&mut self) {
         if self.leaving.wait_for(|leaving| *leaving).await.is_err() {
-            // The connection is gone, and whoever waits here goes with it.
+            // The connection is closed, which also cancels this future.
             std::future::pending().await
         }
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub(super) struct Shared {
     routes: axum::Router,
     limits: Limits,
     observer: Arc<dyn Observer>,
     http: auto::Builder<TokioExecutor>,
-    /// Requests under way, on all connections.
+    /// The number of open requests on all connections.
     requests: Arc<AtomicUsize>,
     stopping: watch::Receiver<bool>,
 }
 
 impl Shared {
-    /// Connections that lead to `routes` until `stopping` becomes true.
+    /// Returns the state for connections that serve `routes` until `stopping` becomes true.
     pub fn new(
         routes: axum::Router,
         limits: Limits,
@@ -145,7 +144,7 @@ impl Shared {
         Self { routes: routes.fallback(unknown), limits, observer, http, requests: Arc::default(), stopping }
     }
 
-    /// Answers every request of a connection with `status`, until the client has gone or [`Limits::admission`] is over.
+    /// Answers every request of a connection with `status`, until the client disconnects or [`Limits::admission`] is over.
     pub async fn turn_away(&self, io: Io, address: SocketAddr, status: Status) {
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http2().timer(TokioTimer::new()).max_concurrent_streams(1).max_header_list_size(HEADERS);
@@ -235,24 +234,24 @@ impl Shared {
     }
 }
 
-/// What a connection comes to.
+/// The next event of a connection.
 enum Turn {
-    /// Its end.
+    /// The connection has ended.
     Over(Result<(), Box<dyn std::error::Error + Send + Sync>>),
-    /// There are more requests under way, or fewer.
+    /// The number of open requests has changed.
     Requests,
-    /// It is too old, or idle for too long.
+    /// The connection is too old, or has been idle for too long.
     Time,
     /// The server stops.
     Stop,
 }
 
-/// Some number for each connection.
+/// Returns a pseudo-random number for each connection.
 fn chance(address: SocketAddr) -> u64 {
     RandomState::new().hash_one(address)
 }
 
-/// What is not to be answered, in the words of the protocol that the client speaks.
+/// Returns a refusal in the protocol of the request.
 pub(super) fn refusal<B>(request: &Request<B>, status: Status) -> Response {
     let content = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     if content.starts_with(b"application/grpc") {
@@ -267,12 +266,12 @@ pub(super) fn refusal<B>(request: &Request<B>, status: Status) -> Response {
     (code, format!("{}\n", status.message())).into_response()
 }
 
-/// The answer to requests that nothing here answers.
+/// Answers requests with an unknown path.
 async fn unknown(request: Request<Body>) -> Response {
     refusal(&request, Status::unimplemented(format!("there is no {}", request.uri().path())))
 }
 
-/// Counts a request as long as it is answered.
+/// A guard that counts an open request.
 struct UnderWay {
     here: watch::Sender<usize>,
     everywhere: Arc<AtomicUsize>,
@@ -285,7 +284,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The body of an answer; as long as there is one, the request is under way.
+/// The body of a response, which keeps the request open while it exists.
 struct Counted {
     body: Body,
     _under_way: UnderWay,

@@ -1,4 +1,4 @@
-//! The bytes of a connection, in clear or by TLS.
+//! The transport of a connection: plain text or TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ pub(in crate::server) enum Io {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Forwards to the kind of connection that it is.
+/// Forwards a method to the underlying transport.
 macro_rules! forward {
     ($self:ident.$method:ident($($argument:expr),*)) => {
         match $self.get_mut() {

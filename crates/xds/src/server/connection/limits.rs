@@ -1,35 +1,35 @@
-//! What clients may take up, and how long a connection lives.
+//! Limits for clients, and the age of connections.
 
 use std::time::Duration;
 
-/// What one client, or all of them together, may take up. What is beyond it is refused with a reason, and costs those
-/// nothing who are within.
+/// The limits for one client, or for all clients together. Requests beyond a limit are refused with a reason, and do not
+/// affect other clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time. No address gets more than half of them, so that one client cannot shut out the others.
+    /// The maximum number of connections. One address can use at most half of them, so it cannot lock out the others.
     pub connections: usize,
-    /// Streams and other requests at a time, over all connections. What is more is answered with `ResourceExhausted`.
+    /// The maximum number of streams and other requests on all connections. Others are answered with `ResourceExhausted`.
     pub streams: usize,
-    /// Streams and other requests at a time on one connection, told to the client as `MAX_CONCURRENT_STREAMS`: Envoy
-    /// opens another connection, others wait until one of theirs ends.
+    /// The maximum number of streams and other requests on one connection, sent to the client as `MAX_CONCURRENT_STREAMS`.
+    /// Envoy then opens another connection; other clients wait for the end of a stream.
     pub streams_per_connection: u32,
-    /// A connection this old is closed in an orderly manner, give or take a tenth by chance, so that clients that came
-    /// together do not leave together; `None` is never. Its streams end, and the clients open new ones, on any replica.
+    /// The age at which a connection is closed gracefully, or `None` for no limit. A random tenth is added or subtracted, so
+    /// that simultaneous clients do not reconnect simultaneously. The client opens new streams, on any replica.
     pub connection_age: Option<Duration>,
-    /// Connections at a time whose client is not known yet: TLS handshakes, and those who say nothing. One address gets
+    /// The maximum number of connections with unidentified clients: TLS handshakes, and silent clients. One address can use
     /// half of them. A new connection evicts the oldest, so they lock out nobody.
     pub arriving: usize,
-    /// How long a client may take to be known.
+    /// The time in which a client must identify itself.
     pub admission: Duration,
-    /// From telling a client to go away to closing its connection.
+    /// The time from GOAWAY to closing the connection.
     pub grace: Duration,
-    /// A connection on which no request has come for this long since it was made is closed.
+    /// The time after which a new connection without a request is closed.
     pub first_request: Duration,
-    /// A connection without any request under way for this long is closed in an orderly manner.
+    /// The time after which a connection without open requests is closed gracefully.
     pub idle: Duration,
-    /// How often a silent client is asked whether it is still there.
+    /// The interval of keepalive pings to a silent client.
     pub keepalive: Duration,
-    /// How long it may take to say so, or its connection is closed.
+    /// The time limit for the answer to a ping, after which the connection is closed.
     pub keepalive_timeout: Duration,
 }
 
@@ -52,12 +52,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most connections of one address.
+    /// Returns the maximum number of connections of one address.
     pub(super) fn of_one_address(&self) -> usize {
         self.connections.div_ceil(2)
     }
 
-    /// The age of one connection; `chance` is any number.
+    /// Returns the maximum age of one connection. `chance` is a random number.
     pub(super) fn age(&self, chance: u64) -> Option<Duration> {
         let part = chance as f64 / u64::MAX as f64;
         self.connection_age.map(|age| age.mul_f64(0.9 + 0.2 * part))

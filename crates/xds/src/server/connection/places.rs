@@ -1,4 +1,4 @@
-//! How many connections there are, and of whom.
+//! The number of connections, in total and for each address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Limits;
 
-/// The places for connections.
+/// The pool of places for connections.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Places {
     taken: Mutex<Taken>,
@@ -18,7 +18,7 @@ struct Taken {
     by_address: BTreeMap<IpAddr, usize>,
 }
 
-/// A place that is taken, until it is dropped.
+/// A place of one connection, which is free again when it is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Place {
     places: Arc<Places>,
@@ -26,7 +26,10 @@ pub(in crate::server) struct Place {
 }
 
 impl Places {
-    /// Takes a place for a client at `address`, or says why there is none.
+    /// Acquires a place for a client at `address`.
+    ///
+    /// # Errors
+    /// The exceeded limit.
     pub fn take(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Place, &'static str> {
         let address = address.to_canonical();
         let mut taken = self.lock();

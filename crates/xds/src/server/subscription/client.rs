@@ -1,7 +1,7 @@
-//! What a client has of one type: what it was sent, what it accepted, what is under way.
+//! The state of one type at a client: sent, accepted, and in-flight resources.
 //!
-//! A client that is level with the newest snapshot costs nothing to remember: only names that stand apart from it are
-//! kept one by one.
+//! The state of a client that is level with the newest snapshot costs no memory. Only names that differ from the snapshot
+//! are stored individually.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::server::message::{Request, Resources};
 use crate::server::pace::Paced;
 use crate::snapshot::{Resource, Version};
 
-/// What a client has, or was told, of one name.
+/// The sent and accepted states of one name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::server) struct Known {
-    /// What it was sent last.
+    /// The state that was sent last.
     pub sent: ClientState,
-    /// What it accepted last.
+    /// The state that the client accepted last.
     pub accepted: ClientState,
 }
 
-/// What the client has of one name.
+/// The state of one name at the client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::server) enum ClientState {
-    /// Nothing, and nothing was said.
+    /// The client has no resource, and no response was sent.
     #[default]
     Unknown,
-    /// The client knows that there is nothing.
+    /// The client knows that the resource does not exist.
     Absent,
-    /// Some version from an earlier stream whose content is not known here.
+    /// A version from an earlier stream whose content is unknown.
     Version(Version),
-    /// This resource.
+    /// The client has this resource.
     Resource(Arc<Resource>),
 }
 
@@ -47,12 +47,12 @@ impl PartialEq<Arc<Resource>> for ClientState {
 }
 
 impl ClientState {
-    /// Whether the client has some version.
+    /// Returns whether the client has any version.
     pub fn exists(&self) -> bool {
         matches!(self, ClientState::Version(_) | ClientState::Resource(_))
     }
 
-    /// The resource, where its content is known.
+    /// Returns the resource, if its content is known.
     pub fn resource(&self) -> Option<&Arc<Resource>> {
         match self {
             ClientState::Resource(resource) => Some(resource),
@@ -61,34 +61,34 @@ impl ClientState {
     }
 }
 
-/// A list of resources, by name, that many streams may share.
+/// A list of resources, sorted by name, that streams can share.
 pub(in crate::server) type Shared = Arc<[Arc<Resource>]>;
 
-/// A response that is not answered yet.
+/// A response without an answer so far.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct InFlight {
     pub nonce: String,
-    /// State of the world: its `version_info`.
+    /// State of the world: the `version_info` of the response.
     pub version: String,
     pub sent_at: Instant,
-    /// What it changed, by name.
+    /// The changed state of each name.
     pub content: Vec<(Arc<str>, ClientState)>,
-    /// What it set beside that, in a first answer.
+    /// The other resources of a first response.
     pub first: Shared,
-    /// All that it held, sorted, if that is everything that the client is to have, and not only the change.
+    /// All resources of the response, sorted, if it is a full state.
     pub full: Option<Resources>,
-    /// With its answer the client is level with this publication, and with all before it; 0 if it left something out.
+    /// The generation that the client has completely answered with an ACK of this response; 0 if resources were left out.
     pub generation: u64,
-    /// What of it is large.
+    /// The paced parts of the response.
     pub paced: Vec<Paced>,
-    /// Of a full state, names that stayed as they were although something else was sent of them before, or wanted.
+    /// Full state: the names that keep their state although a different state was sent before, or is desired.
     pub instead: Vec<(Arc<str>, ClientState)>,
-    /// Whether it was sent to find out what of an earlier response is at fault.
+    /// The trial that the response belongs to, if any.
     pub attempt: Attempt,
 }
 
 impl InFlight {
-    /// A response that changes `content`.
+    /// Returns a response that changes `content`.
     pub fn new(
         nonce: String,
         sent_at: Instant,
@@ -109,17 +109,17 @@ impl InFlight {
         }
     }
 
-    /// Whether it set anything (rather than only removed).
+    /// Returns whether the response sets a resource (instead of only removing).
     pub fn sets_something(&self) -> bool {
         !self.first.is_empty() || self.content.iter().any(|(_, state)| state.exists())
     }
 
-    /// Whether it says nothing of any resource.
+    /// Returns whether the response affects no resource.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.content.is_empty()
     }
 
-    /// The resources that it is about: those that it sets, or all that it held.
+    /// Returns all resources of a full state, or the resources that the response sets.
     pub fn held(&self) -> Vec<Arc<Resource>> {
         match &self.full {
             Some(all) => all.to_vec(),
@@ -127,36 +127,36 @@ impl InFlight {
         }
     }
 
-    /// The resources that it sets.
+    /// Returns the resources that the response sets.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.first.iter().chain(self.content.iter().filter_map(|(_, state)| state.resource()))
     }
 
-    /// Names of what it sets.
+    /// Returns the names of the resources that the response sets.
     pub fn names_set(&self) -> impl Iterator<Item = &Arc<str>> {
         let changed = self.content.iter().filter(|(_, state)| state.exists()).map(|(name, _)| name);
         self.first.iter().map(|resource| resource.name()).chain(changed)
     }
 
-    /// Whether it says something of `name`.
+    /// Returns whether the response affects `name`.
     pub fn is_about(&self, name: &str) -> bool {
         find(&self.first, name).is_some() || self.content.iter().any(|(sent, _)| **sent == *name)
     }
 }
 
-/// What a client has of the names that do not stand apart.
+/// The state of the names that are not stored individually.
 #[derive(Debug)]
 pub(super) enum Level {
-    /// Nothing.
+    /// The client has no resources.
     Nothing,
-    /// It was sent what the newest snapshot has, in several responses; these it has accepted.
+    /// The resources of the newest snapshot were sent in several responses. The client has accepted the listed ones.
     Sent(Vec<Shared>),
-    /// It has accepted what the newest snapshot has.
+    /// The client has accepted the resources of the newest snapshot.
     Accepted,
 }
 
 impl Subscription {
-    /// What the client has of `name`.
+    /// Returns the state of `name` at the client.
     pub fn known(&self, name: &str) -> Known {
         if let Some(known) = self.apart.get(name) {
             return known.clone();
@@ -180,7 +180,7 @@ impl Subscription {
         Known { sent, accepted }
     }
 
-    /// What the client has of `name`, to be changed.
+    /// Returns the individually stored state of `name`, which is created if necessary.
     pub(super) fn apart(&mut self, name: &Arc<str>) -> &mut Known {
         if !self.apart.contains_key(name) {
             let known = self.known(name);
@@ -196,14 +196,14 @@ impl Subscription {
         }
     }
 
-    /// Notes that the client has nothing of a name that it did not ask for so far.
+    /// Records that the client has no resource for a newly subscribed name.
     pub(super) fn begin(&mut self, name: &Arc<str>) {
         if !matches!(self.level, Level::Nothing) && !self.covers(name) {
             self.apart.entry(name.clone()).or_default();
         }
     }
 
-    /// Forgets what needs no remembering of `name`: the client is level with the newest snapshot.
+    /// Removes the individually stored state of `name` if the client is level with the newest snapshot.
     pub fn settle(&mut self, name: &str) {
         if matches!(self.level, Level::Accepted) && self.apart.get(name).is_some_and(|known| self.is_level(name, known))
         {
@@ -222,7 +222,7 @@ impl Subscription {
             }
     }
 
-    /// Forgets `name` if there is nothing of it anywhere, nor on its way: it was sent and not taken, and is gone.
+    /// Removes the state of a removed `name` that is neither at the client nor in flight.
     pub fn forget_gone(&mut self, name: &str) {
         let nothing = |known: &Known| !known.sent.exists() && !known.accepted.exists();
         if !self.named(name) && self.apart.get(name).is_some_and(nothing) {
@@ -230,7 +230,7 @@ impl Subscription {
         }
     }
 
-    /// Whether the client was sent of everything what the newest snapshot has.
+    /// Returns whether all resources of the newest snapshot were sent to the client.
     pub fn was_sent_all(&self) -> bool {
         !matches!(self.level, Level::Nothing)
             && self.apart.iter().all(|(name, known)| match self.base.get(self.kind, name) {
@@ -239,19 +239,19 @@ impl Subscription {
             })
     }
 
-    /// Everything that the client was sent or has accepted, some resources twice.
+    /// Returns all sent or accepted resources, some of them twice.
     pub fn at_client(&self) -> impl Iterator<Item = &Arc<Resource>> {
         let settled = (!matches!(self.level, Level::Nothing)).then(|| self.settled());
         let apart = self.apart.values().flat_map(|known| [known.sent.resource(), known.accepted.resource()]);
         settled.into_iter().flatten().chain(apart.flatten())
     }
 
-    /// States of the names that stand apart from the newest snapshot.
+    /// Returns the individually stored states, which can differ from the newest snapshot.
     pub fn standing_apart(&self) -> impl Iterator<Item = (&Arc<str>, &Known)> {
         self.apart.iter()
     }
 
-    /// What was asked for and does not stand apart.
+    /// Returns the subscribed resources without an individually stored state.
     pub(super) fn settled(&self) -> Box<dyn Iterator<Item = &Arc<Resource>> + '_> {
         let wanted: Box<dyn Iterator<Item = &Arc<Resource>>> = if self.lists() {
             Box::new(self.base.all(self.kind).filter(|resource| self.covers(resource.name())))
@@ -261,19 +261,19 @@ impl Subscription {
         Box::new(wanted.filter(|resource| !self.apart.contains_key(resource.name())))
     }
 
-    /// Whether the client was sent `name` as the newest snapshot has it, or has nothing else of it.
+    /// Returns whether the newest version of `name` was sent to the client, and the client has no other version.
     pub fn has_settled(&self, name: &str) -> bool {
         !matches!(self.level, Level::Nothing) && self.covers(name) && !self.apart.contains_key(name)
     }
 
-    /// Names of what the client was sent.
+    /// Returns the names of the sent resources.
     pub fn names_sent(&self) -> impl Iterator<Item = Arc<str>> {
         let settled = (!matches!(self.level, Level::Nothing)).then(|| self.settled()).into_iter().flatten();
         let apart = self.apart.iter().filter(|(_, known)| known.sent.exists()).map(|(name, _)| name.clone());
         settled.map(|resource| resource.name().clone()).chain(apart)
     }
 
-    /// What was asked for, sent, accepted and rejected; for a debug page.
+    /// Describes the requested, sent, accepted, and rejected resources, for a debug page.
     pub fn describe(&self) -> serde_json::Value {
         let mut unsettled: Vec<&str> =
             self.apart.iter().filter(|(_, known)| known.sent != known.accepted).map(|(name, _)| &**name).collect();
@@ -304,12 +304,12 @@ impl Subscription {
         })
     }
 
-    /// Whether an absence is to be told of a name that was not asked for by itself.
+    /// Returns whether the absence of a name must be reported that the client has not subscribed to by name.
     pub fn tells_of_others(&self) -> bool {
         self.dirty.keys().any(|name| !self.named(name) && self.base.get(self.kind, name).is_none())
     }
 
-    /// Gives up answering the first request as a whole: each name that was asked for is looked at by itself.
+    /// Marks each subscribed name as dirty, because the first request cannot be answered with a shared response.
     pub fn one_by_one(&mut self) {
         self.fresh = false;
         self.level = Level::Accepted;
@@ -320,7 +320,7 @@ impl Subscription {
         }
     }
 
-    /// Records that the first request was answered as a whole, in responses of which `sent` says what they held.
+    /// Records that the first request was answered with the shared responses `sent`.
     pub fn answered_as_a_whole(&mut self, version: &str, sent: Vec<InFlight>) {
         self.fresh = false;
         self.named_resources = None;
@@ -343,12 +343,12 @@ impl Subscription {
         }
     }
 
-    /// Records that `response` went out.
+    /// Records that `response` was sent.
     pub fn sent(&mut self, version: &str, mut response: InFlight) {
         for (name, state) in &response.content {
             self.apart(name).sent = state.clone();
             match state.resource().and_then(|resource| resource.lease().ttl) {
-                // Twice in its life, so that one that is late does no harm.
+                // Renewed after half of the TTL, so that a delay does no harm.
                 Some(ttl) => drop(self.renewals.insert(name.clone(), response.sent_at + ttl / 2)),
                 None => drop(self.renewals.remove(name)),
             }
@@ -360,7 +360,7 @@ impl Subscription {
         self.in_flight.push(response);
     }
 
-    /// Records that the client need not be told of `content`: it has it. Returns whether there is now more to send.
+    /// Records that the client already has `content`. Returns whether there is now more to send.
     pub fn has(&mut self, content: Vec<(Arc<str>, ClientState)>) -> bool {
         let dirty = self.dirty.len();
         for (name, state) in &content {
@@ -370,12 +370,12 @@ impl Subscription {
         self.dirty.len() > dirty
     }
 
-    /// When the next resource must be renewed.
+    /// Returns the time of the next renewal of a TTL.
     pub fn renewal(&self) -> Option<Instant> {
         self.renewals.values().min().copied()
     }
 
-    /// The resources that must be renewed now.
+    /// Returns the resources whose TTL must be renewed now.
     pub fn renew(&mut self, now: Instant) -> Vec<Arc<Resource>> {
         let due: Vec<Arc<str>> =
             self.renewals.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone()).collect();
@@ -392,7 +392,7 @@ impl Subscription {
         renewed
     }
 
-    /// Names of what the client will have when it has taken all that is on its way.
+    /// Returns the names that the client will have when it has accepted all in-flight responses.
     pub(super) fn under_way(&self) -> impl Iterator<Item = &Arc<str>> {
         self.in_flight.iter().flat_map(InFlight::names_set)
     }
@@ -403,15 +403,15 @@ impl Subscription {
         Some(self.in_flight.remove(at))
     }
 
-    /// Nonces of what an ACK of `nonce` answers: that response, and before it those that it overtook, which will not be
-    /// answered any more.
+    /// Returns the nonces that an ACK of `nonce` answers: that response, and the outdated responses before it, which the
+    /// client will not answer.
     pub fn answered(&self, nonce: &str) -> Vec<String> {
         let at = self.in_flight.iter().position(|response| response.nonce == nonce);
         let answered = at.and_then(|at| self.in_flight.get(..=at)).unwrap_or_default();
         answered.iter().map(|response| response.nonce.clone()).collect()
     }
 
-    /// Whether a reply with an error is an ACK: it carries the version of the response that it answers, and that version is
+    /// Returns whether a reply with an error is an ACK: it carries the version of the response that it answers, and that version is
     /// new to the client. Envoy replies like this to a wildcard subscription after it has exceeded
     /// [`crate::server::Timing::gate_timeout`]: the error belongs to an earlier response. A gRPC client, which subscribes by
     /// name, moves to the new version when it uses a part of a response, so its error is a NACK of the rest.
@@ -425,9 +425,9 @@ impl Subscription {
         request.error.is_some() && self.is_wildcard() && is_new && names_sent_version
     }
 
-    /// Records that the client has accepted `response`; returns what it had of these names before, and has no more.
+    /// Records that the client has accepted `response`. Returns the previous resources that the client has replaced.
     pub fn accept(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
-        // It answers one response after the other: those before it were accepted, too.
+        // Clients answer responses in order, so the client has also accepted all late responses before this one.
         self.late.clear();
         self.accepted_version.clone_from(&response.version);
         self.attempt_accepted(response.attempt);
@@ -436,7 +436,7 @@ impl Subscription {
         replaced
     }
 
-    /// Records that the client has what `response` set; returns what it had of these names before, and has no more.
+    /// Records that the client has the resources of `response`. Returns the previous resources that it has replaced.
     pub(super) fn apply(&mut self, response: InFlight) -> Vec<Arc<Resource>> {
         self.reached = self.reached.max(response.generation);
         if let Some(all) = &response.full {
@@ -465,7 +465,7 @@ impl Subscription {
         self.accept_content(response.content)
     }
 
-    /// Records that the client has accepted a part of its first answer.
+    /// Records that the client has accepted a part of its first response.
     fn accept_first(&mut self, first: Shared) {
         for known in self.apart.iter_mut().filter_map(|(name, known)| Some((find(&first, name)?, known))) {
             let (resource, known) = known;
@@ -485,7 +485,7 @@ impl Subscription {
         }
     }
 
-    /// Lets every name stand apart that was sent in a first answer of which a part was rejected.
+    /// Stores the names of a first response individually, because the client has rejected a part of it.
     pub(super) fn take_first_apart(&mut self) {
         let Level::Sent(accepted) = std::mem::replace(&mut self.level, Level::Accepted) else { return };
         let settled: Vec<Arc<Resource>> = self.settled().cloned().collect();
@@ -501,7 +501,7 @@ impl Subscription {
         }
     }
 
-    /// Records that the client has `content`, or need not be told of it.
+    /// Records that the client has `content`. Returns the replaced resources.
     fn accept_content(&mut self, content: Vec<(Arc<str>, ClientState)>) -> Vec<Arc<Resource>> {
         let mut replaced = Vec::new();
         for (name, state) in content {
@@ -513,7 +513,7 @@ impl Subscription {
                 replaced.push(old);
             }
             if gone && self.base.get(self.kind, &name).is_none() {
-                // Nothing is left to remember; names that come and go would add up.
+                // The state of names that come and go would accumulate.
                 self.apart.remove(&name);
             } else {
                 self.settle(&name);
@@ -522,7 +522,7 @@ impl Subscription {
         replaced
     }
 
-    /// Records that what was rejected of `name` is wanted no more: the client has what it had before.
+    /// Records that the rejected version of `name` is no longer desired. The client has the previous version.
     pub fn withdraw(&mut self, name: &Arc<str>) {
         if self.holds(name) == self.known(name).sent {
             return; // Something newer is on its way.
@@ -532,14 +532,14 @@ impl Subscription {
         self.settle(name);
     }
 
-    /// What the client has of `name`: what is on its way, or what it accepted last.
+    /// Returns the state of `name` at the client: in flight, or accepted last.
     pub fn holds(&self, name: &str) -> ClientState {
         let on_its_way = || self.in_flight.iter().any(|response| response.is_about(name));
         let known = self.known(name);
         if known.sent == known.accepted || on_its_way() { known.sent } else { known.accepted }
     }
 
-    /// Resolves the version that the client came with to `resource`.
+    /// Resolves a version from an earlier stream to `resource`.
     pub fn resolve_version(&mut self, resource: &Arc<Resource>) {
         let Some(known) = self.apart.get_mut(resource.name()) else { return };
         for state in [&mut known.sent, &mut known.accepted] {
@@ -549,8 +549,8 @@ impl Subscription {
         }
     }
 
-    /// Whether a name for which `matching` holds was sent although no version of it was ever accepted: none, but while
-    /// a response is under way or after a NACK.
+    /// Returns whether a name that matches was sent, but no version of it was ever accepted. Such names exist only while a
+    /// response is in flight, or after a NACK.
     pub fn unaccepted(&self, matching: impl Fn(&str) -> bool) -> bool {
         let mut apart = self.apart.iter().filter(|(_, known)| known.sent.exists() && !known.accepted.exists());
         apart.any(|(name, _)| matching(name))
@@ -559,7 +559,7 @@ impl Subscription {
     }
 }
 
-/// The resource `name` in a list that is sorted by name.
+/// Returns the resource `name` of a list that is sorted by name.
 fn find<'a>(sorted: &'a [Arc<Resource>], name: &str) -> Option<&'a Arc<Resource>> {
     sorted.binary_search_by(|resource| (**resource.name()).cmp(name)).ok().map(|at| &sorted[at])
 }

@@ -1,17 +1,17 @@
-//! Finds the resources of a rejected response that are at fault, and delivers all others.
+//! Isolation of the invalid resources of a rejected response, and delivery of all others.
 //!
-//! A client that rejects a response says at best which resource it stumbled over first. So the resources of the response
-//! become suspects, and are sent again in smaller groups (trials), one after the other: what the client's message names
-//! in a group of its own, else halves. A trial that is accepted clears its names; a resource that is rejected by itself
-//! is a culprit. Each message has other content than what was rejected, so there is no loop, and as every rejection
-//! splits a group in two, n suspects take fewer than 2n messages, and one culprit at most 2·log2(n)+2.
+//! A client that rejects a response names at best the first invalid resource. The resources of the response therefore become
+//! suspects, which the stream sends again in smaller groups (trials), one by one. The resources that the client's message
+//! names form a group of their own; otherwise, the suspects are halved. An accepted trial clears its names. A resource that
+//! is rejected individually is a culprit. Each message differs from the rejected one, so there is no loop. Every rejection
+//! divides a group in two, so n suspects take fewer than 2n messages, and one culprit takes at most 2·log2(n)+2.
 //!
-//! Of a full state, a trial holds everything that was accepted, and each response remembers all that it held: of what a
-//! rejected one held, only what the client had not accepted by then can be at fault, whatever is sent meanwhile. Once all
-//! but one of these are accepted, that one is at fault: to try it would be to send the rejected response once more.
+//! A trial of a full state contains everything that was accepted, and each response stores all its resources. Only the
+//! resources of a rejected response that the client has not accepted can be at fault, regardless of later responses. If all
+//! but one of them are accepted, that one is a culprit: its trial would be the rejected response again.
 //!
-//! A culprit is not sent again in this version. The client keeps the version that it accepted last; where absence would
-//! delete it (full state), that version is sent in its place.
+//! The stream does not send a culprit again in this version. The client keeps the version that it accepted last. In a full
+//! state, where absence would delete the resource, the stream sends that version instead.
 
 mod division;
 mod suspicion;
@@ -26,36 +26,36 @@ use crate::server::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Version};
 pub(in crate::server) use division::domains_of;
 
-/// The first pause of a client that rejects more than is to be expected. It doubles with each further rejection.
+/// The first pause after more rejections than expected. It doubles with each further rejection.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is known of the rejections of one type on one stream. Most streams have none.
+/// The rejections of one type on one stream. Most streams have none.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Isolation {
     culprits: BTreeMap<Arc<str>, Culprit>,
     trials: VecDeque<Trial>,
-    /// What is sent in another encoding than the resource has.
+    /// The resources that are sent in an alternative encoding.
     reworded: BTreeMap<Arc<str>, Version>,
-    /// Whether a trial is next, even if other changes wait: they take turns.
+    /// Whether a trial is next even if changes wait. Trials and changes take turns.
     trial_is_next: bool,
     hints: Hints,
-    /// Rejections since a trial was accepted, and how many are to be expected.
+    /// The number of rejections since the last accepted trial, and the expected number.
     rejections: u32,
     expected: u32,
-    /// No trial is sent before this time.
+    /// The end of the current pause.
     not_before: Option<Instant>,
-    /// What happened and was not reported yet.
+    /// The events that are not reported yet.
     events: Vec<IsolationEvent>,
 }
 
-/// A resource that the client rejected by itself.
+/// A resource that the client has rejected individually.
 #[derive(Debug)]
 struct Culprit {
     resource: Arc<Resource>,
     message: Arc<str>,
-    /// Whether the client has asked for it anew, so that it is tried once more.
+    /// Whether the client has requested the resource again, so that it gets another trial.
     retried: bool,
 }
 
@@ -63,66 +63,66 @@ struct Culprit {
 #[derive(Debug)]
 struct Trial {
     names: BTreeSet<Arc<str>>,
-    /// Whether the client's message named all of these.
+    /// Whether the client's message has named all of these.
     hinted: bool,
     /// Whether virtual hosts that exchange domains were separated.
     torn: bool,
-    /// Of a full state: the rejection that these were part of.
+    /// Full state: the rejected state that contained these names.
     rejection: Option<RejectedState>,
 }
 
-/// A full state that was rejected.
+/// A rejected full state.
 #[derive(Debug)]
 struct RejectedState {
-    /// All that it held and the client had not accepted: at least one of these is at fault.
+    /// The resources of the full state that the client had not accepted. At least one of them is at fault.
     suspects: Vec<Arc<Resource>>,
     message: Arc<str>,
 }
 
-/// How far names in the client's messages are trusted.
+/// The trust in resource names of the client's messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Hints {
-    /// None was followed yet.
+    /// No message was used yet.
     #[default]
     Untried,
-    /// One was followed, and what it named was not tried yet.
+    /// A message was used, and the trial of its names has no result yet.
     OnTrial,
-    /// What a message named was at fault.
+    /// The named resource was at fault.
     Trusted,
-    /// It was not.
+    /// The named resource was not at fault.
     Distrusted,
 }
 
-/// What became of a suspect.
+/// The result of isolating a suspect.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::server) enum IsolationEvent {
-    /// The client rejected it by itself.
+    /// The client has rejected the resource individually.
     Rejected(Rejection),
-    /// The client accepted another version, or it is gone.
+    /// The client has accepted another version, or the resource no longer exists.
     Recovered { name: Arc<str> },
 }
 
-/// Which of the dirty names a response is about.
+/// The dirty names that a response covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Batch {
-    /// All but suspects.
+    /// All names except suspects.
     Changes,
     /// The suspects of one trial.
     Trial(usize),
 }
 
-/// What a rejection means for a name that is to be sent.
+/// The effect of earlier rejections on a name to send.
 #[derive(Debug)]
 pub(in crate::server) enum Verdict {
-    /// Nothing.
+    /// The name has no rejections.
     Clear,
-    /// It has to wait for its trial.
+    /// The name waits for its trial.
     Wait,
-    /// It has to wait for its trial; the client is sent this version meanwhile.
+    /// The name waits for its trial. This version is sent meanwhile.
     Meanwhile(Arc<Resource>),
-    /// It is not sent again.
+    /// The version is not sent again.
     Never,
-    /// It is not sent again; the client needs the version that it has once more.
+    /// The version is not sent again. The client's version is sent instead.
     Instead(Arc<Resource>),
 }
 
@@ -153,7 +153,7 @@ impl Isolation {
 }
 
 impl Subscription {
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub fn isolation_events(&mut self) -> Vec<IsolationEvent> {
         let Some(isolation) = &mut self.isolation else { return Vec::new() };
         let events = std::mem::take(&mut isolation.events);
@@ -163,18 +163,18 @@ impl Subscription {
         events
     }
 
-    /// Whether culprits are known or searched for.
+    /// Returns whether there are culprits or trials.
     pub fn isolates(&self) -> bool {
         self.isolation.is_some()
     }
 
-    /// The resources that the client rejected by themselves, and its reasons.
+    /// Returns the culprits and the client's reasons.
     pub fn culprits(&self) -> impl Iterator<Item = (&Arc<Resource>, &Arc<str>)> {
         let culprits = self.isolation.iter().flat_map(|isolation| isolation.culprits.values());
         culprits.map(|culprit| (&culprit.resource, &culprit.message))
     }
 
-    /// Tries those culprits again that need this cluster: without it, a client may have rejected them.
+    /// Schedules new trials for the culprits that reference this cluster, because its absence may have been the cause.
     pub fn retry_those_that_need(&mut self, cluster: &str) -> bool {
         let culprits = self.isolation.iter().flat_map(|isolation| isolation.culprits.values());
         let need = culprits.filter(|culprit| culprit.resource.references().names_cluster(cluster));
@@ -183,17 +183,17 @@ impl Subscription {
         !names.is_empty()
     }
 
-    /// Why the client rejected `name`, if it is a culprit.
+    /// Returns the reason of the rejection of `name`, if it is a culprit.
     pub(super) fn reason(&self, name: &str) -> Option<&Arc<str>> {
         Some(&self.isolation.as_ref()?.culprits.get(name)?.message)
     }
 
-    /// Whether `name` waits for its trial.
+    /// Returns whether `name` waits for its trial.
     pub fn is_pending(&self, name: &str) -> bool {
         self.isolation.as_ref().is_some_and(|isolation| isolation.is_pending(name))
     }
 
-    /// Names that wait for a trial, and culprits, of which the client has not accepted any version.
+    /// Returns the names of trials and culprits without any accepted version.
     pub fn never_accepted(&self) -> impl Iterator<Item = &Arc<str>> {
         let isolated = self.isolation.iter().flat_map(|isolation| {
             isolation.trials.iter().flat_map(|trial| &trial.names).chain(isolation.culprits.keys())
@@ -201,24 +201,24 @@ impl Subscription {
         isolated.filter(|name| !self.known(name).accepted.exists())
     }
 
-    /// Whether anything waits for a trial.
+    /// Returns whether any name waits for a trial.
     pub fn has_trials(&self) -> bool {
         self.isolation.as_ref().is_some_and(|isolation| !isolation.trials.is_empty())
     }
 
-    /// When the next trial may be sent, if it has to wait for that.
+    /// Returns the end of the pause before the next trial, if there is one.
     pub fn trial_due(&self) -> Option<Instant> {
         self.isolation.as_ref().and_then(|isolation| isolation.not_before)
     }
 
-    /// Ends a pause that is over.
+    /// Ends the pause if it is over.
     pub fn end_pause(&mut self, now: Instant) {
         if let Some(isolation) = &mut self.isolation {
             isolation.not_before = isolation.not_before.filter(|time| *time > now);
         }
     }
 
-    /// The batches that may be sent next, the first of which there is anything. `alone`: nothing is under way.
+    /// Returns the batches that may be sent next, in order of preference. With `alone`, no response is in flight.
     pub fn batches(&self, alone: bool) -> Vec<Batch> {
         let Some(isolation) = &self.isolation else { return Vec::new() };
         if !alone || isolation.not_before.is_some() {
@@ -230,7 +230,7 @@ impl Subscription {
         batches
     }
 
-    /// What is known of `resource`, which is to be sent in `batch`.
+    /// Returns the effect of earlier rejections on `resource`, which would be sent in `batch`.
     pub fn verdict(&self, resource: &Arc<Resource>, need: Need, batch: Batch) -> Verdict {
         let Some(isolation) = &self.isolation else { return Verdict::Clear };
         let name = resource.name();
@@ -259,13 +259,13 @@ impl Subscription {
         }
     }
 
-    /// The names of `batch`; `None`: all that do not wait for a trial.
+    /// Returns the names of `batch`, or `None` for all names without a trial.
     pub fn names_in(&self, batch: Batch) -> Option<BTreeSet<Arc<str>>> {
         let Batch::Trial(at) = batch else { return None };
         let trial = self.isolation.as_ref()?.trials.get(at)?;
         let mut names = trial.names.clone();
         if self.kind == ResourceType::VIRTUAL_HOST && !trial.torn {
-            // Of hosts that exchange domains Envoy takes all or none.
+            // If virtual hosts exchange domains, Envoy accepts all of them or none.
             let dirty: BTreeSet<Arc<str>> = self.dirty.keys().cloned().collect();
             let units = self.units(&dirty);
             names.extend(units.into_iter().filter(|unit| unit.iter().any(|name| trial.names.contains(name))).flatten());
@@ -273,8 +273,7 @@ impl Subscription {
         Some(names)
     }
 
-    /// Names that stay as they are although the newest snapshot has something else: of a full state, what a culprit is
-    /// to be.
+    /// Returns the names that keep their state although the newest snapshot differs: the culprits of a full state.
     pub fn left_out(&self, names: Option<&BTreeSet<Arc<str>>>) -> BTreeSet<Arc<str>> {
         let Some(isolation) = &self.isolation else { return BTreeSet::new() };
         let is_tried = |name: &Arc<str>| names.is_some_and(|names| names.contains(name));
@@ -285,8 +284,8 @@ impl Subscription {
         culprits.map(|(name, _)| name).filter(|name| !is_tried(name)).cloned().collect()
     }
 
-    /// A response went out as `batch`, if anything of it was `sent`, and `done` need not be sent again. Returns what it
-    /// was sent for.
+    /// Records the result of sending `batch`: whether a response was `sent`, and the names that are `done`. Returns the
+    /// attempt that the response belongs to.
     pub fn tried(&mut self, batch: Batch, done: &[Arc<str>], sent: bool) -> Attempt {
         let Some(isolation) = &mut self.isolation else { return Attempt::default() };
         let trial = match batch {
@@ -306,7 +305,7 @@ impl Subscription {
         Attempt { is_trial, hinted, torn }
     }
 
-    /// The newest snapshot has something else of `name`.
+    /// Removes the rejection of `name`, because the newest snapshot has another version.
     pub(super) fn reopen(&mut self, name: &str) {
         if self.isolation.is_none() {
             return;
@@ -318,7 +317,7 @@ impl Subscription {
         let Some(isolation) = &mut self.isolation else { return };
         if gone && isolation.is_pending(name) {
             isolation.clear(name);
-            // It need not be told once more what the client was never asked to have.
+            // The removal of a resource that the client has never accepted need not be sent again.
             if let Some(need) = self.dirty.get_mut(name) {
                 *need = Need::Changed;
             }
@@ -328,7 +327,7 @@ impl Subscription {
         }
     }
 
-    /// Forgets what is not asked for any more.
+    /// Removes the names that are no longer subscribed.
     pub(super) fn forget_isolated(&mut self) {
         let Some(isolation) = &self.isolation else { return };
         let names = isolation.trials.iter().flat_map(|trial| &trial.names).chain(isolation.culprits.keys());
@@ -340,7 +339,7 @@ impl Subscription {
         }
     }
 
-    /// The client has accepted `state` of `name`.
+    /// Records that the client has accepted `state` of `name`.
     pub(super) fn cleared(&mut self, name: &Arc<str>, state: &ClientState) {
         let Some(isolation) = &mut self.isolation else { return };
         let ClientState::Resource(resource) = state else { return };
@@ -358,7 +357,7 @@ impl Subscription {
         }
     }
 
-    /// A trial was accepted.
+    /// Records that the client has accepted a trial.
     pub(super) fn attempt_accepted(&mut self, attempt: Attempt) {
         let Some(isolation) = &mut self.isolation else { return };
         if !attempt.is_trial {
@@ -370,7 +369,7 @@ impl Subscription {
         }
     }
 
-    /// Of a full state, concludes from what is accepted by now who is at fault, without another trial.
+    /// Finds culprits of a full state that follow from the accepted resources, without another trial.
     pub(super) fn conclude(&mut self) {
         while let Some((trial, rejection)) = self.take_proven() {
             let Some(isolation) = &mut self.isolation else { return };
@@ -389,8 +388,8 @@ impl Subscription {
         }
     }
 
-    /// Takes out a trial of which the client has accepted all that was rejected beside it: to send what is left would be
-    /// to send the rejected response once more.
+    /// Removes and returns a trial whose other suspects the client has all accepted. The trial would be the rejected response
+    /// again.
     fn take_proven(&mut self) -> Option<(Trial, RejectedState)> {
         let accepted = |resource: &Arc<Resource>| self.known(resource.name()).accepted == *resource;
         let current = |resource: &Arc<Resource>| {
@@ -467,13 +466,13 @@ impl Subscription {
         }
     }
 
-    /// Whether this version is known to be at fault, and not tried again.
+    /// Returns whether this version is a culprit without another trial.
     fn is_convicted(&self, resource: &Resource) -> bool {
         let culprit = self.isolation.as_ref().and_then(|isolation| isolation.culprits.get(resource.name()));
         culprit.is_some_and(|own| own.resource.version() == resource.version() && !own.retried)
     }
 
-    /// Who rejects a full state has perhaps still what is not in it.
+    /// Marks the names that the full state removed as dirty, because the client may still have them.
     fn remove_again(&mut self, response: &InFlight) {
         for (name, _) in response.content.iter().filter(|(_, state)| !state.exists()) {
             let known = self.known(name);
@@ -484,7 +483,8 @@ impl Subscription {
         }
     }
 
-    /// Who rejects a response does perhaps not remove either what it removes, nor take what it had before.
+    /// Schedules the removals and the repeated resources of a rejected response again, because the client may have applied
+    /// neither.
     fn resend_others(&mut self, response: &InFlight, repeated: &[Arc<Resource>]) {
         let removed = response.content.iter().filter(|(_, state)| !state.exists()).map(|(name, _)| name);
         let removed = removed.filter(|name| !self.known(name).sent.exists());
@@ -523,17 +523,17 @@ impl Isolation {
         self.trials.push_back(Trial { names, hinted, torn, rejection });
     }
 
-    /// A search among `suspects` begins.
+    /// Starts a search among `suspects` resources.
     fn begin_search(&mut self, suspects: usize) {
         let halvings = suspects.max(1).next_power_of_two().trailing_zeros();
         (self.rejections, self.expected, self.hints) = (0, 2 * halvings + 2, Hints::Untried);
     }
 }
 
-/// What a response was sent for.
+/// The purpose of a response.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::server) struct Attempt {
-    /// Whether it is a trial.
+    /// Whether the response is a trial.
     pub is_trial: bool,
     hinted: bool,
     torn: bool,

@@ -1,4 +1,4 @@
-//! Divides suspects into trials: by what the client's message names, else in halves.
+//! The division of suspects into trials: by the names in the client's message, or in halves.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Hints, Need, RejectedState, Subscription};
 use crate::snapshot::{Resource, ResourceType};
 
 impl Subscription {
-    /// Divides `names` into two trials. `rejected`: of a full state, all of it that was not accepted.
+    /// Divides `names` into two trials. `rejected` contains the unaccepted resources of a full state.
     pub(super) fn split(
         &mut self,
         names: BTreeSet<Arc<str>>,
@@ -48,7 +48,7 @@ impl Subscription {
         }
     }
 
-    /// `names` in groups that can only be sent together: virtual hosts that exchange domains.
+    /// Returns the groups of `names` that must be sent together: virtual hosts that exchange domains.
     pub(super) fn units(&self, names: &BTreeSet<Arc<str>>) -> Vec<BTreeSet<Arc<str>>> {
         if self.kind != ResourceType::VIRTUAL_HOST {
             return names.iter().map(|name| BTreeSet::from([name.clone()])).collect();
@@ -71,13 +71,13 @@ impl Subscription {
     }
 }
 
-/// The domains of a virtual host.
+/// Returns the domains of a virtual host.
 pub(in crate::server) fn domains_of(host: &Resource) -> Vec<String> {
     route_v3::VirtualHost::decode(host.message()).map(|host| host.domains).unwrap_or_default()
 }
 
-/// Whether `message` names a resource: `name` as a whole word, as in `cluster(s) NAME: …`, `in route NAME`, `name: "NAME"`
-/// and `[resource index i: NAME: …]`. A name may end in what also ends a word, so both ends are looked at.
+/// Returns whether `message` contains `name` as a whole word, as in `cluster(s) NAME: …`, `in route NAME`, `name: "NAME"`,
+/// and `[resource index i: NAME: …]`. A name can end with a separator, so both ends are checked.
 fn names_resource(message: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.' | '%');
     !name.is_empty()
@@ -85,7 +85,7 @@ fn names_resource(message: &str, name: &str) -> bool {
             let before = message.get(..at).and_then(|before| before.chars().next_back());
             let mut after = message.get(at + name.len()..).unwrap_or_default().chars();
             let (next, then) = (after.next(), after.next());
-            // A full stop ends a sentence, unless a name goes on after it.
+            // A period ends a sentence, unless the name continues after it.
             let goes_on = match next {
                 Some('.') => then.is_some_and(is_part),
                 Some(next) => is_part(next),

@@ -1,4 +1,4 @@
-//! What is held back before this client has rejected it: culprits with new content, and what other clients of the store have
+//! Trials without a rejection by this client: culprits with new content, and resources that other clients of the store have
 //! rejected.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use super::{Need, Subscription};
 use crate::snapshot::Resource;
 
 impl Subscription {
-    /// Lets names stand trial that are known to have been rejected: culprits with new content or that the client asks
-    /// for anew, and what other clients of this store have rejected.
+    /// Schedules trials for resources that are likely to be rejected: culprits with new content, culprits that the client
+    /// requests again, and resources that other clients of this store have rejected.
     pub fn admit(&mut self) {
         if self.isolation.is_none() && self.base.suspects().is_empty() {
             return;
@@ -58,7 +58,7 @@ impl Subscription {
         isolation.add(admitted, false, false, None);
     }
 
-    /// Whether a client that has nothing may be answered as a whole: nothing of it is known to be rejected elsewhere.
+    /// Returns whether the first request may get a shared response, because no other client has rejected its resources.
     pub fn is_above_suspicion(&self) -> bool {
         self.base.suspects().is_empty()
             || !self.suspects().iter().any(|suspect| {
@@ -67,8 +67,8 @@ impl Subscription {
             })
     }
 
-    /// What clients of this store have rejected, as far as it may be held back: a client whose resources are not known
-    /// would take that for a removal, unless it is sent a good version meanwhile.
+    /// Returns the resources that clients of this store have rejected and that can be delayed. A client with unknown
+    /// resources would treat a delay as a removal, unless a valid version is sent meanwhile.
     fn suspects(&self) -> Vec<Arc<Resource>> {
         let suspects = self.base.suspects().of_kind(self.kind).into_iter();
         let suspects = suspects.filter(|suspect| !self.came_back || suspect.last_good.is_some());

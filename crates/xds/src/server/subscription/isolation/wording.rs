@@ -1,7 +1,7 @@
-//! The same content in another encoding, for types of which Envoy remembers what it has rejected.
+//! Alternative encodings of the same content, for types whose rejected bytes Envoy stores.
 //!
-//! Envoy 1.40 notes the hash of a secret, and of a scope, before it knows whether it can use it. When the same bytes come
-//! again after a rejection, they count as unchanged: a bad secret is ACKed, and a good scope is ACKed without being used.
+//! Envoy 1.40 stores the hash of a secret or scope before it validates it. If the same bytes arrive after a rejection, Envoy
+//! treats them as unchanged: it ACKs an invalid secret, and ACKs a valid scope without using it.
 //! Source: Envoy `SdsApi::onConfigUpdate`, `ScopedRdsConfigSubscription::addOrUpdateScopes`.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::snapshot::{Resource, ResourceType};
 const DEFAULT_DIRECT_RESPONSE_BYTES: u32 = 4096;
 
 impl Subscription {
-    /// Records that the client has rejected a response with `resources`: they will be worded differently next time.
+    /// Records that the client has rejected a response with `resources`. Their next response uses another encoding.
     pub(super) fn reword<'a>(&mut self, resources: impl Iterator<Item = &'a Arc<Resource>>) {
         if ![ResourceType::SECRET, ResourceType::SCOPED_ROUTES].contains(&self.kind) {
             return;
@@ -36,7 +36,7 @@ impl Subscription {
         }
     }
 
-    /// `resources` of a response, encoded differently from the last time that they were rejected.
+    /// Returns `resources` in an encoding that differs from the rejected one.
     pub fn worded(&self, resources: Resources) -> Resources {
         let Some(isolation) = self.isolation.as_ref().filter(|isolation| !isolation.reworded.is_empty()) else {
             return resources;
@@ -51,7 +51,7 @@ impl Subscription {
     }
 }
 
-/// `resource` with another encoding that means the same, if there is one.
+/// Returns `resource` in an alternative encoding, if there is one.
 fn reworded(resource: &Resource) -> Option<Resource> {
     let message = match resource.kind() {
         ResourceType::SECRET => {
@@ -89,7 +89,7 @@ fn sources(secret: &mut tls_v3::Secret) -> Vec<&mut DataSource> {
     }
 }
 
-/// Bytes for text, and text for bytes that are text.
+/// Replaces text by bytes, and bytes that are text by text.
 fn reword_source(source: &mut DataSource) {
     source.specifier = match source.specifier.take() {
         Some(Specifier::InlineString(text)) => Some(Specifier::InlineBytes(text.into_bytes())),
