@@ -1,7 +1,7 @@
-//! Responses to bytes.
+//! The encoding of responses.
 //!
-//! Resources were encoded when they were made; a response is a few small fields around shared bytes, with what differs
-//! from stream to stream, the nonce, at the end.
+//! Resources are already encoded. A response consists of a few small fields around shared bytes, and the nonce, which differs
+//! between streams, is at the end.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,35 +21,35 @@ use crate::snapshot::{ApiVersion, resource_name};
 /// `google.rpc.Code.NOT_FOUND`.
 const NOT_FOUND: u64 = 5;
 
-/// A shared body of this many bytes or more is handed to the transport as it is, a smaller one copied into one piece
-/// with the rest: a piece of its own costs more than that.
+/// The minimum size of a shared body that is passed to the transport without a copy. Copying a smaller body costs less than
+/// a separate chunk.
 const WORTH_SHARING: usize = 16 << 10;
 
-/// Before each gRPC message: whether it is compressed, and its length.
+/// The length of the prefix of each gRPC message: the compression flag and the message length.
 pub(super) const PREFIX: usize = 5;
 
-/// An encoded response: a little of its own around a body that may be shared.
+/// An encoded response: its own bytes around a body that may be shared.
 pub(super) struct Encoded {
     own: Vec<u8>,
-    /// How much of its own stands before the body.
+    /// The number of own bytes before the body.
     head: usize,
     body: Bytes,
 }
 
 impl Encoded {
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.own.len() + self.body.len()
     }
 
-    /// The whole in one piece.
+    /// Returns the response in one chunk.
     pub fn into_bytes(self) -> Bytes {
         let mut buffer = Vec::with_capacity(self.len());
         self.put(&mut buffer);
         buffer.into()
     }
 
-    /// As a gRPC message, in pieces.
+    /// Returns the response as the chunks of a gRPC message.
     fn pieces(mut self) -> [Bytes; 3] {
         let mut first = Vec::with_capacity(PREFIX + if self.is_large() { self.head } else { self.len() });
         first.put_u8(0); // Not compressed.
@@ -73,7 +73,7 @@ impl Encoded {
     }
 }
 
-/// The encoded `DiscoveryResponse` or `DeltaDiscoveryResponse`; `identifier` names this control plane.
+/// Encodes a `DiscoveryResponse` or `DeltaDiscoveryResponse`. `identifier` is the name of this control plane.
 pub(super) fn response(response: &Response, variant: Variant, identifier: &str) -> Encoded {
     let size = response.version.len() + response.type_url.len() + identifier.len() + response.nonce.len();
     let mut own = Vec::with_capacity(size + 32);
@@ -98,7 +98,7 @@ pub(super) fn response(response: &Response, variant: Variant, identifier: &str) 
     Encoded { own, head, body: body(response, variant) }
 }
 
-/// The repeated field `resources`.
+/// Encodes the repeated field `resources`.
 fn body(response: &Response, variant: Variant) -> Bytes {
     let (api, delta) = (ApiVersion::of_url(&response.type_url), variant == Variant::Delta);
     match &response.resources {
@@ -122,8 +122,8 @@ fn body(response: &Response, variant: Variant) -> Bytes {
     }
 }
 
-/// Field `resources`: a virtual host that was asked for and does not exist, as a `Resource` of that alias without content.
-/// Envoy's `on_demand` filter holds the request until it is told so; a removal it does not take as an answer.
+/// Encodes a requested virtual host that does not exist: an entry of `resources` with this alias and without content. Envoy's
+/// `on_demand` filter delays the request until this entry arrives, and does not accept a removal instead.
 /// Source: Envoy's documentation of VHDS, "On-demand".
 fn put_unknown_host(buffer: &mut Vec<u8>, name: &str) {
     put_message(buffer, 2, |resource| {
@@ -132,7 +132,7 @@ fn put_unknown_host(buffer: &mut Vec<u8>, name: &str) {
     });
 }
 
-/// Field `resource_errors`: `{resource_name {name}, error_detail {code, message}}`. Source: xRFC TP3.
+/// Encodes an entry of `resource_errors`: `{resource_name {name}, error_detail {code, message}}`. Source: xRFC TP3.
 fn put_missing(buffer: &mut Vec<u8>, name: &Arc<str>) {
     put_message(buffer, 7, |error| {
         put_message(error, 1, |resource_name| put(resource_name, 1, name.as_bytes()));
@@ -160,7 +160,7 @@ fn put_message(buffer: &mut Vec<u8>, field: u8, fill: impl FnOnce(&mut Vec<u8>))
     put(buffer, field, &inner);
 }
 
-/// The answer to a gRPC call: encoded messages, then how they end.
+/// Returns the response to a gRPC call: encoded messages, and the status as trailers.
 pub(super) fn grpc(
     messages: impl Stream<Item = Result<Encoded, Status>> + Send + 'static,
 ) -> http::Response<axum::body::Body> {
@@ -170,10 +170,10 @@ pub(super) fn grpc(
     response
 }
 
-/// Messages as the body of an answer.
+/// The body of a gRPC response.
 struct Answer<S> {
     messages: Pin<Box<S>>,
-    /// What is left of a message that goes out in pieces.
+    /// The remaining chunks of the current message.
     rest: [Bytes; 2],
     ended: bool,
 }
@@ -203,10 +203,10 @@ impl<S: Stream<Item = Result<Encoded, Status>>> http_body::Body for Answer<S> {
     }
 }
 
-/// The end of a call, as gRPC says it.
+/// Returns the gRPC trailers for a status.
 fn trailers(status: &Status) -> HeaderMap {
     let mut trailers = HeaderMap::new();
-    // It fails for a status that is too large for a header; the code says enough then.
+    // This fails for a status that is too large for a header. The code is then sufficient.
     if status.add_header(&mut trailers).is_err() {
         trailers.insert("grpc-status", HeaderValue::from(status.code() as i32));
     }

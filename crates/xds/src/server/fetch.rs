@@ -1,6 +1,6 @@
-//! One-shot answers for clients that ask again and again instead of keeping a stream: the unary methods, and REST.
+//! Responses to clients that poll instead of using a stream: unary methods and REST.
 //!
-//! Each request stands for itself: no nonce, no order between types, nothing remembered.
+//! Each request is independent: no nonce, no order between types, no state.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use super::subscription::Subscription;
 use super::v2;
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Version};
 
-/// What one request asks for.
+/// A request of a polling client.
 pub(super) struct Fetch {
     subscription: Subscription,
-    /// What the names alone make of the version.
+    /// The part of the version that depends only on the names.
     asked: Version,
-    /// Who asks; nobody has to say so.
+    /// The client's node, which is optional.
     pub node: Node,
-    /// The version that the client has.
+    /// The client's version.
     has: String,
 }
 
 impl Fetch {
-    /// What `request` asks of resources of type `kind`.
+    /// Interprets `request` for resources of type `kind`.
     ///
     /// # Errors
     /// [`Refusal::OtherType`].
@@ -38,7 +38,7 @@ impl Fetch {
         request.canonicalise();
         let url = type_url(&request.type_url, Some(kind))?;
         let mut subscription = Subscription::new(kind, &url, Arc::default());
-        // Only the names matter here, so there is no need to compare anything.
+        // Only the names matter, so versions are not compared.
         subscription.request(Variant::Sotw, &request, true);
         let mut names = request.subscribe;
         names.sort_unstable();
@@ -47,13 +47,13 @@ impl Fetch {
         Ok(Self { subscription, asked, node: request.node.unwrap_or_default(), has: request.version })
     }
 
-    /// Whether the client has what `snapshot` would give it.
+    /// Returns whether the client has the current version of `snapshot`.
     pub fn is_current(&self, snapshot: &Snapshot) -> bool {
         !self.has.is_empty() && Version::parse(&self.has) == Some(self.version(snapshot))
     }
 
-    /// The version of what is asked for: the same as long as neither that nor the names change. Of everything, it is
-    /// the one that streams have too.
+    /// Returns the version of the requested resources, which changes only with the resources or the names. For all resources,
+    /// it is the version of streams.
     fn version(&self, snapshot: &Snapshot) -> Version {
         if self.subscription.is_wildcard() {
             return snapshot.version(self.subscription.kind);
@@ -64,7 +64,7 @@ impl Fetch {
             .fold(self.asked, |version, resource| Version(version.0 ^ resource.version().0).marked(resource.name()))
     }
 
-    /// All that is asked for and exists.
+    /// Returns a response with all requested resources that exist.
     pub fn response(&self, snapshot: &Snapshot) -> Response {
         let resources: Vec<Arc<_>> = self.subscription.wanted(snapshot).into_iter().cloned().collect();
         Response {
@@ -80,8 +80,8 @@ impl Fetch {
     }
 }
 
-/// Answers a unary method for resources of type `kind`: at once, and with all that is asked for also if the client has
-/// that version already, for gRPC has no word for "not modified" that is not an error.
+/// Answers a unary method for resources of type `kind`, at once. The response contains all requested resources even if the
+/// client is current, because gRPC can express "not modified" only as an error.
 pub(super) async fn unary(
     service: Arc<Service>,
     kind: ResourceType,

@@ -1,8 +1,8 @@
-//! Requests as they arrive: gRPC messages out of a body, within bounds.
+//! The bounded reader of requests: gRPC messages from a body.
 //!
-//! tonic's own reader keeps the buffer of the largest message for as long as the stream lives, and each of a thousand
-//! streams may have sent one of 64 MiB. Here nothing outlives the message, and all that is large and on its way shares
-//! one allowance.
+//! The reader of tonic keeps the buffer of the largest message for the lifetime of the stream, and each of a thousand streams
+//! may have sent a message of 64 MiB. This reader frees its buffer after each message, and all large requests in transit share
+//! one budget.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -27,50 +27,50 @@ use super::message::Request;
 use super::service::LARGEST_REQUEST;
 use super::waits::Rarely;
 
-/// A request of up to this size is taken without asking how much else is on its way.
+/// The maximum size of a request that needs no share of the budget.
 const SMALL: usize = 256 << 10;
-/// The same for the first request of a stream, before anything of the client was understood.
+/// The maximum size of a first request that needs no share of the budget. Nothing is known of its client yet.
 const FIRST: usize = 32 << 10;
-/// What all larger requests that are on their way may have together.
+/// The budget for all large requests in transit.
 const ALLOWANCE: usize = 4 * LARGEST_REQUEST;
-/// A larger request that takes longer to arrive, waiting for its turn included, is given up.
+/// The time limit for the arrival of a large request, including the wait for the budget.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(60);
-/// Entries in one request: names, and versions of an earlier stream.
+/// The maximum number of entries in one request: names, and versions of an earlier stream.
 const MOST_ENTRIES: usize = 1_000_000;
-/// Names that one stream may ask for, or have in responses that it has not answered.
+/// The maximum number of names that one stream can request, or have in unanswered responses.
 pub(super) const MOST_KEPT: usize = 4_000_000;
-/// Bytes in the name of a resource.
+/// The maximum size of a resource name in bytes.
 const LONGEST_NAME: usize = 16 << 10;
-/// Bytes in one field, as `node`.
+/// The maximum size of one field in bytes, such as `node`.
 const LONGEST_FIELD: usize = 1 << 20;
-/// Bytes in a text that says who the client is, or what it asks for: these are written to the log.
+/// The maximum size in bytes of texts that appear in the log: the identity of the client, and the type URL.
 const LONGEST_LABEL: usize = 1 << 10;
-/// Bytes that are kept of the reason for a rejection.
+/// The maximum size of a rejection reason in bytes. Longer ones are truncated.
 const LONGEST_REASON: usize = 4 << 10;
 
-/// One allowance for the process, in KiB.
+/// The budget of the process, in KiB.
 static LARGE_ONES: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(ALLOWANCE >> 10)));
 
-/// The requests of one stream, of type `R` on the wire.
+/// The requests of one stream, with the wire type `R`.
 pub(super) struct Requests<R> {
     body: Body,
-    /// When to look at the body: half of what wakes a stream is not for it.
+    /// Polls the body only when it has woken the stream. Half of the wakeups have other causes.
     rarely: Rarely,
     arrived: Chunks,
-    /// Of a message whose length is known: the length.
+    /// The length of the current message, if known.
     coming: Option<usize>,
-    /// Since when a large one is coming, and its part of the allowance.
+    /// The start of a large request, and its share of the budget.
     since: Option<Instant>,
     permit: Option<OwnedSemaphorePermit>,
-    /// The wait for the permit. It outlives a cancelled [`Requests::message`], so that the place in the queue is kept.
+    /// The wait for the permit. It survives a canceled [`Requests::message`], so that the place in the queue is kept.
     turn: Option<BoxFuture<'static, Result<OwnedSemaphorePermit, Status>>>,
-    /// Whether a request of this stream was understood.
+    /// Whether a request of this stream was decoded.
     understood: bool,
     request: PhantomData<fn() -> R>,
 }
 
 impl<R: Message + Default + Into<Request>> Requests<R> {
-    /// The requests in `body`.
+    /// Returns the requests in `body`.
     pub fn new(body: Body) -> Self {
         Self {
             body,
@@ -85,10 +85,10 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
         }
     }
 
-    /// The next request; `None` when the client has closed its side. May be dropped and called again at any time.
+    /// Returns the next request, or `None` when the client has closed its side. Cancel-safe.
     ///
     /// # Errors
-    /// What is wrong with the message, or with the connection. Nothing comes after it.
+    /// The fault of the message or the connection, which ends the stream.
     pub async fn message(&mut self) -> Result<Option<Request>, Status> {
         loop {
             if self.coming.is_none() && self.arrived.remaining() >= PREFIX {
@@ -122,7 +122,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
         }
     }
 
-    /// Reads what stands before a message: its length.
+    /// Parses the prefix of a message. Returns the length of the message.
     fn prefix(&mut self) -> Result<usize, Status> {
         let compressed = self.arrived.get_u8();
         let length = self.arrived.get_u32() as usize;
@@ -136,13 +136,13 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
         }
     }
 
-    /// What the body has next.
+    /// Waits for the next frame of the body.
     fn arriving(&mut self) -> impl Future<Output = Option<Result<Frame<Bytes>, axum::Error>>> {
         let (body, rarely) = (&mut self.body, &mut self.rarely);
         std::future::poll_fn(move |cx| rarely.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx)))
     }
 
-    /// What comes next on the wire; `None` at the end.
+    /// Returns the next data of the body, or `None` at the end.
     async fn frame(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             let frame = match self.since {
@@ -160,7 +160,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                 },
                 Some(Err(error)) => {
                     let status = Status::from_error(error.into());
-                    // The client is gone, which is its right.
+                    // The client has disconnected, which is no error.
                     return if status.code() == Code::Cancelled { Ok(None) } else { Err(status) };
                 }
             }
@@ -176,8 +176,7 @@ async fn turn(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, 
     turn.map_err(|closed| Status::internal(closed.to_string()))
 }
 
-/// Reads a body of at most `most` bytes until `deadline`. A large one takes its part of the allowance that all large
-/// requests share.
+/// Reads a body of at most `most` bytes until `deadline`. A large body uses its share of the budget.
 pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Bytes, Status> {
     let (mut arrived, mut permit) = (Vec::new(), None);
     loop {
@@ -197,11 +196,11 @@ pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Res
     }
 }
 
-/// A request out of its bytes, if it is one and keeps within bounds.
+/// Decodes a request and checks its limits.
 fn decode<R: Message + Default + Into<Request>>(message: Chunks) -> Result<Request, Status> {
     let broken = |error| Status::invalid_argument(format!("the request does not decode: {error}"));
     if message.remaining() > SMALL {
-        // A name of one byte takes three on the wire and fifty in memory, so they are counted before.
+        // A name of one byte takes 3 bytes on the wire and 50 bytes in memory, so names are counted before decoding.
         let (entries, longest) = fields(message.clone()).map_err(broken)?;
         if longest > LONGEST_FIELD {
             let what =
@@ -217,7 +216,7 @@ fn decode<R: Message + Default + Into<Request>>(message: Chunks) -> Result<Reque
     bounded(request.into())
 }
 
-/// How many fields that hold bytes an encoded message has, and the bytes of the longest.
+/// Returns the number of length-delimited fields of an encoded message, and the size of the longest.
 fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
     let (mut entries, mut longest) = (0, 0);
     while message.has_remaining() {
@@ -225,7 +224,7 @@ fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
         if wire_type == WireType::LengthDelimited {
             entries += 1;
             let length = usize::try_from(decode_varint(&mut message)?).unwrap_or(usize::MAX);
-            // One that ends too early is for the decoder to tell of.
+            // The decoder reports truncated fields.
             let length = length.min(message.remaining());
             longest = longest.max(length);
             message.advance(length);
@@ -236,7 +235,7 @@ fn fields(mut message: Chunks) -> Result<(usize, usize), prost::DecodeError> {
     Ok((entries, longest))
 }
 
-/// Refuses what would be kept and is too long, and shortens the reason of a rejection.
+/// Refuses stored texts that are too long, and truncates the reason of a rejection.
 pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
     let node = request.node.iter().flat_map(|node| [&node.id, &node.cluster, &node.user_agent]);
     let labels = node.chain([&request.type_url, &request.nonce, &request.version]);
@@ -258,7 +257,7 @@ pub(super) fn bounded(mut request: Request) -> Result<Request, Status> {
     Ok(request)
 }
 
-/// Bytes in pieces, as they arrived.
+/// Received bytes in chunks.
 #[derive(Debug, Clone, Default)]
 struct Chunks {
     pieces: VecDeque<Bytes>,
@@ -273,7 +272,7 @@ impl Chunks {
         }
     }
 
-    /// Takes the first `length` bytes out, or all if there are fewer.
+    /// Splits off the first `length` bytes, or all if there are fewer.
     fn split_to(&mut self, length: usize) -> Self {
         let mut taken = Self::default();
         while taken.length < length {

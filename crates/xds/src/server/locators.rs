@@ -1,11 +1,11 @@
 //! Variants of a resource, and clients that choose one by dynamic parameters.
 //!
-//! A resource may be there in several variants, each with constraints on parameters that a delta client sends along with
-//! the name. A client gets the variant whose constraints its parameters meet; of several, the one that asks for most. A
-//! resource without constraints is one for everybody. Source: xRFC TP2.
+//! A resource can have several variants, each with constraints on the parameters that a delta client sends with the name. A
+//! client gets the variant whose constraints its parameters meet; of several, the one with the most constraints. A resource
+//! without constraints matches every client. Source: xRFC TP2.
 //!
-//! This stands beside the subscriptions by name: such a client asks for what it needs one by one, so there is no
-//! wildcard, and no order between types is kept.
+//! Locators are separate from subscriptions by name. A client with locators requests each resource individually, so there is
+//! no wildcard, and no order between types.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use super::message::{Notice, Output, Request, Response};
 use super::rejection::{Rejection, RejectionScope};
 use crate::snapshot::{Resource, ResourceType, Snapshot, Version, canonical, split_variant, variant_name};
 
-/// Responses that a client has not answered and of which we still know what they were.
+/// The maximum number of stored responses that a client has not answered.
 const MOST_IN_FLIGHT: usize = 100;
 
-/// What a client asks for: a name, and what it says of itself.
+/// A requested resource: a name, and the client's parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Locator {
-    /// The resource's name.
+    /// The name of the resource.
     pub name: String,
     /// The parameters.
     pub parameters: BTreeMap<String, String>,
@@ -42,12 +42,12 @@ impl From<discovery_v3::ResourceLocator> for Locator {
 }
 
 impl Locator {
-    /// Everything that it says.
+    /// Returns all texts of the locator.
     pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.name).chain(self.parameters.iter().flat_map(|(key, value)| [key, value]))
     }
 
-    /// The resource for it: of the variants that fit the one with most constraints.
+    /// Returns the matching variant with the most constraints.
     fn find<'a>(&self, kind: ResourceType, snapshot: &'a Snapshot) -> Option<&'a Arc<Resource>> {
         let variants = snapshot.with_prefix(kind.variants(), variant_name(&self.name, &[]));
         let fitting = variants.filter_map(|variant| Some((self.fits(variant)?, variant)));
@@ -55,7 +55,7 @@ impl Locator {
         best.map(|(_, variant)| variant).or_else(|| snapshot.get(kind, &self.name))
     }
 
-    /// How many constraints of `variant` the parameters meet; `None` if they do not fit.
+    /// Returns the number of constraints of `variant` that the parameters meet, or `None` if they do not match.
     fn fits(&self, variant: &Resource) -> Option<u32> {
         let constraints =
             discovery_v3::DynamicParameterConstraints::decode(variant.lease().constraints.clone()?).ok()?;
@@ -63,7 +63,7 @@ impl Locator {
     }
 }
 
-/// How many single constraints are met, if the whole is.
+/// Returns the number of individual constraints that are met, if all constraints together are met.
 fn met(constraints: &discovery_v3::DynamicParameterConstraints, parameters: &BTreeMap<String, String>) -> Option<u32> {
     match constraints.r#type.as_ref() {
         None => Some(0),
@@ -80,7 +80,7 @@ fn met(constraints: &discovery_v3::DynamicParameterConstraints, parameters: &BTr
     }
 }
 
-/// What one client asks for by locators, of all types.
+/// The locators of one client, of all types.
 #[derive(Debug, Default)]
 pub(super) struct Locators {
     types: BTreeMap<ResourceType, Asked>,
@@ -90,9 +90,9 @@ pub(super) struct Locators {
 #[derive(Debug, Default)]
 struct Asked {
     locators: BTreeSet<Locator>,
-    /// What the client has, by its name in the store.
+    /// The client's version of each resource, by its name in the store.
     told: BTreeMap<Arc<str>, Version>,
-    /// Names that it was told to be absent.
+    /// The names that were reported as absent.
     absent: BTreeSet<Arc<str>>,
 }
 
@@ -104,13 +104,13 @@ struct InFlight {
 }
 
 impl Locators {
-    /// The types of resources that a change of may matter.
+    /// Returns the types whose changes can affect the client.
     pub fn kinds(&self) -> impl Iterator<Item = ResourceType> {
         self.types.keys().flat_map(|kind| [*kind, kind.variants()])
     }
 
-    /// Takes what `request` asks for by locators, and whether it answers something of here; returns whether it says
-    /// nothing else. `by_name`: there is a subscription by names too, to which an answer may be.
+    /// Applies the locators of `request`, and its answer to a response to locators. Returns whether the request contains
+    /// nothing else. With `by_name`, there is also a subscription by name that the request can answer.
     pub fn request(
         &mut self,
         kind: ResourceType,
@@ -127,7 +127,7 @@ impl Locators {
         }
         let asked = self.types.entry(kind).or_default();
         for locator in &request.locators {
-            // Asked again, it is answered again; but not what it comes with from an earlier stream.
+            // A repeated request gets another response, except for versions of an earlier stream.
             if let Some(resource) = locator.find(kind, snapshot) {
                 let had = request.initial_versions.get(&locator.name).and_then(|version| Version::parse(version));
                 asked.told.remove(resource.name());
@@ -149,13 +149,13 @@ impl Locators {
         request.subscribe.is_empty() && request.unsubscribe.is_empty()
     }
 
-    /// How many names and parameters are kept.
+    /// Returns the number of stored names and parameters.
     pub fn kept(&self) -> usize {
         let asked = self.types.values().flat_map(|asked| &asked.locators);
         asked.map(|locator| 1 + locator.parameters.len()).sum()
     }
 
-    /// Tells the client what differs from what it has.
+    /// Sends the differences between `snapshot` and the client's resources.
     pub fn advance(&mut self, snapshot: &Snapshot, now: Instant, nonces: &mut u64, outputs: &mut Vec<Output>) {
         for (&kind, asked) in &mut self.types {
             let wanted = asked.wanted(kind, snapshot);
@@ -166,7 +166,7 @@ impl Locators {
             let set: Vec<Arc<Resource>> = wanted.iter().copied().filter(differs).cloned().collect();
             let nothing = asked.locators.iter().filter(|locator| locator.find(kind, snapshot).is_none());
             let nothing: BTreeSet<Arc<str>> = nothing.map(|locator| Arc::from(&*locator.name)).collect();
-            // Who had something is told by its removal.
+            // If the client had a variant, its removal already reports the absence.
             let had = |name: &Arc<str>| removed.iter().any(|gone| variant_of(gone, name));
             let unknown = nothing.iter().filter(|name| !asked.absent.contains(*name) && !had(name));
             let unknown: Vec<Arc<str>> = unknown.cloned().collect();
@@ -196,7 +196,7 @@ impl Locators {
         }
     }
 
-    /// Takes the answer to a response of here, if `request` is one.
+    /// Handles the answer to a response to locators, if `request` is one.
     fn answer(&mut self, request: &Request, now: Instant, outputs: &mut Vec<Output>) -> bool {
         let answered = request.nonce.parse().ok().and_then(|nonce: u64| self.in_flight.remove(&nonce));
         let Some(InFlight { kind, sent_at, set }) = answered else { return false };
@@ -214,13 +214,13 @@ impl Locators {
     }
 }
 
-/// Whether `name` is that of a variant of `plain`, or `plain` itself.
+/// Returns whether `name` is `plain` or the name of a variant of it.
 fn variant_of(name: &str, plain: &str) -> bool {
     name == plain || split_variant(name).is_some_and(|(name, _)| name == plain)
 }
 
 impl Asked {
-    /// What the client is to have, each once.
+    /// Returns the matching resources without duplicates.
     fn wanted<'a>(&self, kind: ResourceType, snapshot: &'a Snapshot) -> Vec<&'a Arc<Resource>> {
         let found = self.locators.iter().filter_map(|locator| locator.find(kind, snapshot));
         let by_name: BTreeMap<_, _> = found.map(|resource| (resource.name(), resource)).collect();

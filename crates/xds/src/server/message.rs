@@ -1,4 +1,4 @@
-//! What a stream says and hears, free of transport: decoded requests, responses still as shared resources.
+//! The messages of a stream, independent of the transport: decoded requests, and responses with shared resources.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ use super::locators::Locator;
 use super::rejection::Rejection;
 use crate::snapshot::{Body, Resource, ResourceType, canonical};
 
-/// Which variant of the protocol a stream speaks.
+/// The protocol variant of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// State of the world: a response holds all that was asked for, or all of it that changed.
+    /// State of the world: a response contains all requested resources, or those that have changed.
     Sotw,
-    /// Incremental: a response holds differences.
+    /// Incremental: a response contains differences.
     Delta,
 }
 
 impl Variant {
-    /// `sotw` or `delta`, for logs and metrics.
+    /// Returns `sotw` or `delta`, for logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Variant::Sotw => "sotw",
@@ -34,10 +34,10 @@ impl Variant {
     }
 }
 
-/// Who is at the other end of a stream, as it says in its first request.
+/// The client of a stream, according to its first request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Node {
-    /// `node.id`. Several streams may bear the same one; no state is keyed by it.
+    /// `node.id`. Several streams can have the same ID, so no state is keyed by it.
     pub id: String,
     /// `node.cluster`.
     pub cluster: String,
@@ -50,22 +50,22 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether the client is an Envoy.
+    /// Returns whether the client is an Envoy.
     pub fn is_envoy(&self) -> bool {
         self.user_agent == "envoy"
     }
 
-    /// Whether the client is a gRPC library: `gRPC C-core linux Python`, `gRPC Go`, `gRPC Java`, ...
+    /// Returns whether the client is a gRPC library: `gRPC C-core linux Python`, `gRPC Go`, `gRPC Java`, ...
     pub fn is_grpc(&self) -> bool {
         self.user_agent.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("grpc"))
     }
 
-    /// Whether times to live of resources of `kind` may be told to the client.
+    /// Returns whether the client supports a TTL for resources of `kind`.
     pub fn takes_leases(&self, variant: Variant, kind: ResourceType) -> bool {
         let has = |feature: &str| self.features.iter().any(|own| own == feature);
         match variant {
             Variant::Delta => true,
-            // Envoy 1.40 crashes when one runs out (envoy#24271).
+            // Envoy 1.40 crashes when such a TTL expires (envoy#24271).
             Variant::Sotw if self.is_envoy() && kind == ResourceType::ENDPOINTS => false,
             Variant::Sotw => has("xds.config.supports-resource-ttl") && has("xds.config.resource-in-sotw"),
         }
@@ -102,13 +102,13 @@ fn json(value: Value) -> serde_json::Value {
 /// A request of either variant.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Request {
-    /// The node; only the first one of a stream counts.
+    /// The node. Only the first one of a stream counts.
     pub node: Option<Node>,
-    /// The type asked for; empty means the one that the service implies.
+    /// The requested type. Empty means the type of the service.
     pub type_url: String,
-    /// The response that it answers, or empty.
+    /// The nonce of the response that the request answers, or empty.
     pub nonce: String,
-    /// Present in a NACK: why the response was rejected.
+    /// The reason of a NACK.
     pub error: Option<String>,
     /// State of the world: `version_info`.
     pub version: String,
@@ -120,14 +120,14 @@ pub struct Request {
     pub locators: Vec<Locator>,
     /// Delta: `resource_locators_unsubscribe`.
     pub locators_unsubscribe: Vec<Locator>,
-    /// Delta: what the client has from an earlier stream.
+    /// Delta: the versions that the client has from an earlier stream.
     pub initial_versions: BTreeMap<String, String>,
-    /// State of the world: what `version` stands for, if that is known.
+    /// State of the world: the resources of `version`, if known.
     pub held: Option<Arc<[Arc<Resource>]>>,
 }
 
 impl Request {
-    /// Gives every name in it its canonical form.
+    /// Converts every name to its canonical form.
     pub(super) fn canonicalise(&mut self) {
         for name in self.subscribe.iter_mut().chain(&mut self.unsubscribe) {
             if let Cow::Owned(other) = canonical(name) {
@@ -150,7 +150,7 @@ impl From<discovery_v3::DiscoveryRequest> for Request {
             nonce: request.response_nonce,
             error: request.error_detail.map(|status| status.message),
             version: request.version_info,
-            // Variants are for delta clients only: others get what is there for everybody.
+            // Only delta clients can select variants. Others get the resource without constraints.
             subscribe: request
                 .resource_names
                 .into_iter()
@@ -179,33 +179,33 @@ impl From<discovery_v3::DeltaDiscoveryRequest> for Request {
     }
 }
 
-/// A response of either variant, not yet encoded.
+/// A response of either variant, before encoding.
 #[derive(Debug, Clone)]
 pub struct Response {
-    /// `type_url`, as the client spelled it.
+    /// The `type_url` of the client's requests.
     pub type_url: Arc<str>,
-    /// Never empty, never used twice on a stream.
+    /// The nonce, which is never empty and unique on a stream.
     pub nonce: String,
     /// State of the world: `version_info`. Delta: `system_version_info`.
     pub version: String,
-    /// What is set.
+    /// The resources that are set.
     pub resources: Resources,
-    /// Resources whose time to live is renewed without sending them again.
+    /// The resources whose TTL is renewed without sending them again.
     pub heartbeats: Vec<Arc<Resource>>,
-    /// State of the world: whether times to live are told, for which each resource with one needs a wrapper.
+    /// State of the world: whether TTLs are sent. Each resource with a TTL then has a wrapper.
     pub leases: bool,
-    /// Delta: what is gone, or does not exist.
+    /// Delta: the names that were removed or do not exist.
     pub removed: Vec<Arc<str>>,
-    /// State of the world: what was asked for and does not exist (`resource_errors`).
+    /// State of the world: the requested names that do not exist (`resource_errors`).
     pub missing: Vec<Arc<str>>,
 }
 
 /// The resources of a response: its own, or a body that it shares with other responses.
 #[derive(Debug, Clone)]
 pub enum Resources {
-    /// Of this response alone.
+    /// Resources of this response only.
     Own(Vec<Arc<Resource>>),
-    /// What others get too.
+    /// Resources that other responses share.
     Shared(Arc<Body>),
 }
 
@@ -247,50 +247,50 @@ impl Deref for Resources {
     }
 }
 
-/// What comes out of a stream's state: a message to send, or something that happened.
+/// The output of a stream: a response to send, or an event.
 #[derive(Debug)]
 pub enum Output {
-    /// To be sent, in this order.
+    /// A response to send, in this order.
     Send(Response),
-    /// To be logged and counted.
+    /// An event to log and count.
     Notice(Notice),
 }
 
-/// Something that happened on a stream.
+/// An event on a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {
     /// The client accepted a response.
     Acked {
-        /// Type of the response.
+        /// The type of the response.
         kind: ResourceType,
-        /// Its nonce.
+        /// The nonce of the response.
         nonce: String,
-        /// From sending to the ACK.
+        /// The time from sending the response to the ACK.
         latency: Duration,
     },
-    /// The client accepted a response, by its version, in a reply that has an error: that of an earlier response.
+    /// The client accepted a response, by its version, in a reply with the error of an earlier response.
     OldError {
-        /// Type of the response.
+        /// The type of the response.
         kind: ResourceType,
-        /// Its nonce.
+        /// The nonce of the response.
         nonce: String,
-        /// The client's reason, as it gave it.
+        /// The client's reason, unchanged.
         message: String,
     },
-    /// The client rejected a response, or a resource by itself.
+    /// The client rejected a response or an individual resource.
     Rejected(Rejection),
-    /// A resource that was rejected is accepted in another version, or no longer there, or no longer asked for.
+    /// A rejected resource was accepted in another version, was removed, or is no longer requested.
     Recovered {
-        /// Its type.
+        /// The type of the resource.
         kind: ResourceType,
-        /// Its name.
+        /// The name of the resource.
         name: Arc<str>,
     },
-    /// The client did not answer a response in time; what waited for it goes on.
+    /// The client did not answer a response in time. Waiting responses are sent.
     Unanswered {
-        /// Type of the response.
+        /// The type of the response.
         kind: ResourceType,
-        /// Its nonce.
+        /// The nonce of the response.
         nonce: String,
     },
 }

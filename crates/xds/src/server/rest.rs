@@ -1,7 +1,7 @@
 //! Discovery as JSON over HTTP: `POST /v3/discovery:clusters` and its siblings, on the port of the gRPC services.
 //!
-//! A client that has the newest version already gets its answer when there is a newer one, or 304 after a while: it
-//! learns of a change at once without asking all the time.
+//! A client with the newest version gets a response when there is a newer version, or 304 after a while (long polling). It
+//! therefore learns of a change at once without frequent requests.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -26,18 +26,18 @@ use super::v2;
 use crate::protobuf;
 use crate::snapshot::{ApiVersion, ResourceType, Store};
 
-/// Largest request taken: enough for the names of 100,000 resources.
+/// The maximum size of a request: enough for the names of 100,000 resources.
 const LARGEST_REQUEST: usize = 16 << 20;
-/// A request that takes longer to arrive is given up.
+/// The time limit for the arrival of a request.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(10);
-/// An answer is held back no longer than this: Envoy's `request_timeout` is 1 s unless its owner says otherwise.
+/// The maximum delay of a response. Envoy's `request_timeout` is 1 s by default.
 const LONGEST_HOLD: Duration = Duration::from_millis(800);
-/// The part of a client's own time limit that is left for the way there and back.
+/// The part of the client's time limit that is reserved for network latency.
 const MARGIN: Duration = Duration::from_millis(200);
-/// The header by which Envoy says how many milliseconds it waits for an answer.
+/// The header with Envoy's time limit for the response in milliseconds.
 const EXPECTED_TIMEOUT: &str = "x-envoy-expected-rq-timeout-ms";
 
-/// A failure to answer: lower case, in plain text.
+/// An error response: lower case, in plain text.
 pub(super) type Failure = (StatusCode, String);
 
 /// Answers a `DiscoveryRequest` in JSON for resources of type `kind`.
@@ -76,7 +76,7 @@ async fn answer(
     respond(service, &store, &asked, fetch, deadline).await
 }
 
-/// The answer to a client that may not have what it asks for.
+/// Returns the response to a client without permission.
 pub(super) fn denied(status: &Status) -> Failure {
     let code = match status.code() {
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -85,7 +85,7 @@ pub(super) fn denied(status: &Status) -> Failure {
     (code, status.message().to_owned())
 }
 
-/// Refuses what only browsers send: some web page must not get at secrets through a browser on this machine.
+/// Refuses requests of browsers, so that a web page cannot read secrets through a browser on this machine.
 pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
     match headers.contains_key(header::ORIGIN) {
         true => Err((StatusCode::FORBIDDEN, "this is not for browsers: the header \"origin\" is set".to_owned())),
@@ -93,7 +93,7 @@ pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// The body of a request, of at most `most` bytes, if it comes in time.
+/// Returns the body of a request, which must have at most `most` bytes and arrive in time.
 pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
     inbound::whole(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
         let code = match status.code() {
@@ -109,7 +109,7 @@ fn bad_request(problem: impl Display) -> Failure {
     (StatusCode::BAD_REQUEST, problem.to_string())
 }
 
-/// Answers when the client does not have the newest, or at the deadline.
+/// Answers when there is a version that the client does not have, or at the deadline.
 async fn respond(
     service: &Service,
     store: &Store,
@@ -143,7 +143,7 @@ async fn respond(
     };
     let response = fetch.response(&snapshot);
     let bytes = encode::response(&response, Variant::Sotw, &service.identifier).into_bytes();
-    // Large states take a while, and other streams must not wait for it.
+    // Encoding a large state takes a while, and must not delay other streams.
     let json = tokio::task::spawn_blocking(move || {
         protobuf::to_json("envoy.service.discovery.v3.DiscoveryResponse", &bytes).to_string()
     });
@@ -152,15 +152,15 @@ async fn respond(
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-/// How long an answer to a client that is current may be held back.
+/// Returns the maximum delay of a response to a client with the newest version.
 pub(super) fn hold(headers: &HeaderMap) -> Duration {
     let limit = headers.get(EXPECTED_TIMEOUT).and_then(|value| value.to_str().ok()?.parse().ok());
     let limit = limit.map(Duration::from_millis).filter(|limit| !limit.is_zero());
     limit.map_or(LONGEST_HOLD, |limit| limit.saturating_sub(MARGIN).min(LONGEST_HOLD))
 }
 
-/// What counts of a `DiscoveryRequest`, by the fields' names in the proto or in `lowerCamelCase`. What else stands in it
-/// is ignored: a newer client may say more than this server knows of.
+/// The used fields of a `DiscoveryRequest`, with proto or `lowerCamelCase` names. Other fields are ignored, because a newer
+/// client may send fields that this server does not know.
 #[derive(Deserialize)]
 struct DiscoveryRequest {
     #[serde(alias = "versionInfo")]
@@ -183,7 +183,10 @@ struct NodeFields {
     metadata: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
-/// The request in `body`; what is wrong is said with the field's path.
+/// Parses the request in `body`.
+///
+/// # Errors
+/// The fault, with the path of the field.
 pub(super) fn parse(body: &[u8]) -> Result<Request, String> {
     let mut json = serde_json::Deserializer::from_slice(body);
     let request: Result<DiscoveryRequest, _> = serde_path_to_error::deserialize(&mut json);

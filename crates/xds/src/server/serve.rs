@@ -1,4 +1,4 @@
-//! Connections: who may connect, TLS, HTTP/2, shutting down.
+//! The server: access, TLS, HTTP/2, and shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,38 +21,38 @@ use super::tls::Tls;
 use crate::identity::{Names, Role, Roles};
 use crate::listening::{self, Slot, Slots};
 
-/// Connections that may wait to be accepted. With the usual 128, some of a thousand clients that come back at once are
-/// reset. Linux takes no more than `net.core.somaxconn`, which is as much.
+/// The length of the queue of connections to accept. With the usual 128, some of a thousand simultaneously returning clients
+/// are reset. Linux limits it to `net.core.somaxconn`, which is the same number.
 const BACKLOG: u32 = 4096;
 
-/// Who may connect in what way.
+/// The clients that may connect, and the transport.
 #[derive(Clone)]
 pub enum Access {
     /// Plain text, from loopback addresses only.
     PlainFromLoopback,
-    /// Plain text, from everywhere: secrets travel in clear.
+    /// Plain text from every address. Secrets are sent unencrypted.
     PlainFromEverywhere,
-    /// TLS. A client needs a certificate of our CA, with a name that gives it a role.
+    /// TLS. A client needs a certificate of the CA with a name that grants a role.
     Tls(Tls),
 }
 
 /// A failure to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file for TLS is missing or unusable.
+    /// A file for TLS is missing or invalid.
     #[error("{}: {problem}", file.display())]
     Tls {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The fault.
         problem: String,
     },
 }
@@ -73,7 +73,7 @@ pub async fn serve(listener: TcpListener, access: Access, service: Arc<Service>)
     serve_within(Limits::default(), listener, access, service).await
 }
 
-/// As [`serve`], with `limits` of one's own.
+/// Serves `service` like [`serve`], with other `limits`.
 ///
 /// # Errors
 /// [`ServerError`].
@@ -108,13 +108,13 @@ pub async fn serve_within(
             Ok((socket, address)) => (socket, listening::canonical(address)),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an xDS connection; going on");
-                // Out of file descriptors, most likely: without a pause this would spin.
+                // The likely cause is a lack of file descriptors. Without a pause, this loop would spin.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         let _ = socket.set_nodelay(true);
-        // Handshakes run side by side, so that a slow client holds up nobody.
+        // Handshakes run concurrently, so that a slow client delays nobody.
         let (entrance, slot) = (entrance.clone(), arriving.enter(address.ip()));
         connections.spawn(async move { entrance.connection(socket, address, slot).await });
     }
@@ -123,11 +123,11 @@ pub async fn serve_within(
     Ok(())
 }
 
-/// What all connections go through, from the first byte to the end.
+/// The state for admitting and serving connections.
 struct Entrance {
     access: Access,
     shared: Shared,
-    /// The places of clients that are known.
+    /// The places of identified clients.
     places: Arc<Places>,
     limits: Limits,
     refusals: Arc<Refusals>,
@@ -135,7 +135,7 @@ struct Entrance {
 }
 
 impl Entrance {
-    /// Admits one client and serves it. Until it is known, it holds a slot and little else.
+    /// Admits and serves one client. An unidentified client uses a slot and little memory.
     async fn connection(&self, socket: TcpStream, address: SocketAddr, slot: Slot) {
         let mut stopping = self.stopping.clone();
         let admitted = tokio::select! {
@@ -164,7 +164,7 @@ impl Entrance {
                 }
             },
         };
-        // An answer, not GOAWAY: what GOAWAY refuses may be sent again at once, and gRPC does so in a loop.
+        // A response instead of GOAWAY: gRPC retries requests that GOAWAY refuses at once, in a loop.
         tokio::select! {
             () = self.shared.turn_away(io, address, status) => {}
             () = slot.evicted() => {}
@@ -172,7 +172,7 @@ impl Entrance {
     }
 }
 
-/// Lets the requests of replicas pass.
+/// Allows only requests of replicas.
 async fn replicas_only(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
     match Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Replica) {
         Ok(_) => next.run(request).await,
@@ -180,18 +180,18 @@ async fn replicas_only(request: axum::extract::Request, next: axum::middleware::
     }
 }
 
-/// A connection whose client is known.
+/// A connection with an identified client.
 pub(super) struct Admitted {
     io: Io,
     roles: Roles,
-    /// The names in the client's certificate if none of them gives a role, and what to do about it.
+    /// The description of a client whose certificate grants no role.
     stranger: Option<String>,
 }
 
-/// Finds out who a client is.
+/// Identifies a client.
 ///
 /// # Errors
-/// Why it may not connect.
+/// The reason why the client may not connect.
 pub(super) async fn admit(
     socket: TcpStream,
     address: SocketAddr,
@@ -206,7 +206,7 @@ pub(super) async fn admit(
         }
         Access::Tls(_) => false,
     };
-    // A silent connection costs no buffer and no TLS state.
+    // A silent connection uses no buffer and no TLS state.
     let broken = |error: io::Error| (Refused::Handshake, error.to_string());
     socket.readable().await.map_err(broken)?;
     let Access::Tls(mut tls) = access else {
@@ -221,7 +221,7 @@ pub(super) async fn admit(
     })?;
     let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let names = leaf.map(|leaf| Names::read(leaf)).unwrap_or_default();
-    // Without a certificate there is no role, whatever the policy says.
+    // Without a certificate, a client has no role, regardless of the policy.
     let roles = if leaf.is_some() { settings.policy.roles(&names) } else { Roles::default() };
     let stranger = roles.is_empty().then(|| format!("its certificate has {names}, which gives it no role"));
     Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, stranger })

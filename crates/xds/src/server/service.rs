@@ -1,4 +1,4 @@
-//! The discovery services over gRPC: a table of methods over one core.
+//! The discovery services over gRPC: a table of methods with one implementation.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::{fetch, rest, v2};
 use crate::identity::Roles;
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Store};
 
-/// Largest request taken: an Envoy that comes back names everything that it has.
+/// The maximum size of a request. A returning Envoy names all its resources.
 pub(super) const LARGEST_REQUEST: usize = 64 << 20;
 
 /// The aggregated service.
 const AGGREGATED: &str = "envoy.service.discovery.v3.AggregatedDiscoveryService";
 
-/// The services of one type: the service, what the names of its methods (`Stream…`, `Delta…`, `Fetch…`) end with, the
-/// name in REST (`/v3/discovery:…`), the type. Where there is no such name, `Delta…` is the only method.
+/// The services of one type: the service, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST
+/// (`/v3/discovery:…`), and the type. Without a name in REST, `Delta…` is the only method.
 const SERVICES: &[v2::Row] = &[
     ("envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", Some("listeners"), ResourceType::LISTENER),
     ("envoy.service.route.v3.RouteDiscoveryService", "Routes", Some("routes"), ResourceType::ROUTES),
@@ -51,60 +51,63 @@ const SERVICES: &[v2::Row] = &[
     ),
 ];
 
-/// Who asks, and how: what the choice of a store rests on.
+/// The properties of a client that can select its store.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Client<'a> {
-    /// Who it is.
+    /// The node of the client.
     pub node: &'a Node,
-    /// The variant of the protocol; who polls asks for the state of the world.
+    /// The protocol variant. Polling clients use state of the world.
     pub variant: Variant,
     /// Whether all types share one stream.
     pub aggregated: bool,
-    /// The version of the API.
+    /// The API version.
     pub api: ApiVersion,
-    /// What the names in its certificate allow.
+    /// The roles of the names in the client's certificate.
     pub roles: Roles,
 }
 
 impl<'a> Client<'a> {
-    /// One that polls by itself for each type.
+    /// Returns a client that polls each type separately.
     pub(super) fn polling(node: &'a Node, api: ApiVersion, roles: Roles) -> Self {
         Self { node, variant: Variant::Sotw, aggregated: false, api, roles }
     }
 }
 
-/// The store of a client's group.
+/// Selects the store of a client.
 type Choose = dyn Fn(Client<'_>) -> Option<Arc<Store>> + Send + Sync;
 
-/// Which store a client is served from: all of them from one, or each group of nodes from its own.
+/// The selection of stores: one store for all clients, or one for each group of nodes.
 pub struct Stores(Box<Choose>);
 
 impl Stores {
-    /// Every client is served the same.
+    /// Serves every client from the same store.
     pub fn one(store: Arc<Store>) -> Self {
         Self::by_node(move |_| Some(store.clone()))
     }
 
-    /// `choose` tells the store of a node's group; a node that gets `None` is refused with `NotFound`. It is asked once
-    /// for each stream, by the node of the stream's first request, and once for each unary request.
+    /// Selects the store by node. If `choose` returns `None`, the client is refused with `NotFound`. The server calls `choose`
+    /// once for each stream, with the node of its first request, and once for each unary request.
     pub fn by_node(choose: impl Fn(&Node) -> Option<Arc<Store>> + Send + Sync + 'static) -> Self {
         Self::by_client(move |client| choose(client.node))
     }
 
-    /// The same, where it matters also how a client asks.
+    /// Selects the store by node, protocol variant, API version, and roles.
     pub fn by_client(choose: impl Fn(Client<'_>) -> Option<Arc<Store>> + Send + Sync + 'static) -> Self {
         Self(Box::new(choose))
     }
 
-    /// The store for `client`, or why there is none.
+    /// Returns the store for `client`.
+    ///
+    /// # Errors
+    /// The reason why there is none.
     pub(super) fn select(&self, client: Client<'_>) -> Result<Arc<Store>, String> {
         let Node { id, cluster, .. } = client.node;
         (self.0)(client).ok_or_else(|| format!("nothing is served to node {id:?} of cluster {cluster:?}"))
     }
 }
 
-/// The discovery service: what every stream shares.
+/// The discovery service, which all streams share.
 pub struct Service {
     pub(super) stores: Stores,
     pub(super) stopping: watch::Receiver<bool>,
@@ -118,7 +121,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A service that ends its streams when `stopping` becomes true.
+    /// Returns a service that ends its streams when `stopping` becomes true.
     pub fn new(stores: Stores, stopping: watch::Receiver<bool>) -> Self {
         Self {
             stores,
@@ -133,32 +136,32 @@ impl Service {
         }
     }
 
-    /// How long gates are waited for.
+    /// Sets the timing of the push plan.
     pub fn with_timing(self, timing: Timing) -> Self {
         Self { timing, ..self }
     }
 
-    /// This control plane's name in every response.
+    /// Sets the name of this control plane in every response.
     pub fn with_identifier(self, identifier: impl Into<String>) -> Self {
         Self { identifier: identifier.into(), ..self }
     }
 
-    /// Hooks into the life of streams.
+    /// Sets the hooks into the lifecycle of streams.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer, ..self }
     }
 
-    /// Answers requests for other `routes` on the same port, of replicas of this server.
+    /// Adds `routes` on the same port for replicas of this server.
     pub fn with_routes(self, routes: axum::Router) -> Self {
         Self { others: routes, ..self }
     }
 
-    /// Where the open streams are listed.
+    /// Sets the registry of open streams.
     pub fn with_registry(self, registry: Arc<Registry>) -> Self {
         Self { registry, ..self }
     }
 
-    /// The routes of all services, to be mounted in a server.
+    /// Returns the HTTP routes of all services.
     pub(super) fn routes(self: Arc<Self>) -> axum::Router {
         let stream = |variant, implied, api| {
             let method = Method::new(self.clone(), variant, implied, api);
@@ -189,7 +192,7 @@ impl Service {
         router
     }
 
-    /// The newest snapshot of `store`, once there is one; `None` if the server stops before.
+    /// Waits for the first snapshot of `store`, and returns the newest one, or `None` if the server stops before.
     pub(super) async fn newest(&self, store: &Store) -> Option<Arc<Snapshot>> {
         let (mut stopping, mut snapshots) = (self.stopping.clone(), store.subscribe());
         tokio::select! {
@@ -198,12 +201,12 @@ impl Service {
         }
     }
 
-    /// A number for a stream that no other of this service has.
+    /// Returns a unique stream ID.
     pub(super) fn next_stream(&self) -> u64 {
         self.streams.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Tells the observer of a request without a stream. Gives what stands for the stream.
+    /// Notifies the observer of a request without a stream. Returns the identity that replaces the stream's.
     pub(super) fn asked(&self, peer: SocketAddr, request: &Request) -> StreamInfo {
         let info = StreamInfo { id: self.next_stream(), peer, variant: Variant::Sotw };
         match &request.node {
@@ -213,13 +216,13 @@ impl Service {
         info
     }
 
-    /// Tells the observer of the answer to such a request; `bytes` is its encoded size.
+    /// Notifies the observer of the response to such a request. `bytes` is its encoded size.
     pub(super) fn answered(&self, asked: &StreamInfo, node: &Node, response: &Response, bytes: usize) {
         self.observer.sent(asked, node, response, bytes);
     }
 }
 
-/// For those who do not listen.
+/// The default observer, which does nothing.
 struct Unobserved;
 
 impl Observer for Unobserved {}

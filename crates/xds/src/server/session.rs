@@ -1,4 +1,4 @@
-//! A stream and its transport: what arrives goes into the stream's state, what comes out of it is written.
+//! A stream and its transport: requests become input of the stream's state, and its outputs are written.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,12 +26,12 @@ pub(super) struct Method {
     service: Arc<Service>,
     variant: Variant,
     implied: Option<ResourceType>,
-    /// Whose type URL the implied type has.
+    /// The API version of the implied type URL.
     api: ApiVersion,
 }
 
 impl Method {
-    /// `implied`: the only type of a stream that is not aggregated.
+    /// Returns a method. `implied` is the only type of a stream that is not aggregated.
     pub fn new(service: Arc<Service>, variant: Variant, implied: Option<ResourceType>, api: ApiVersion) -> Self {
         Self { service, variant, implied, api }
     }
@@ -44,7 +44,7 @@ impl Method {
         }
     }
 
-    /// Waits for the server, or the connection of `peer`, to end; says which.
+    /// Waits for the end of the server or of the connection of `peer`. Returns the reason.
     fn ending(&self, peer: &Peer) -> BoxFuture<'static, &'static str> {
         let (mut stopping, mut peer) = (self.service.stopping.clone(), peer.clone());
         Rarely::wait(async move {
@@ -55,7 +55,7 @@ impl Method {
         })
     }
 
-    /// Opens a stream whose requests are of type `R` on the wire.
+    /// Opens a stream whose requests have the wire type `R`.
     fn open<R>(self, request: http::Request<axum::body::Body>) -> http::Response<axum::body::Body>
     where
         R: Message + Default + Into<Request> + 'static,
@@ -89,19 +89,19 @@ impl Method {
     }
 }
 
-/// A stream and its transport. Runs only when the transport wants the next message, so a slow reader costs nothing:
-/// what changes meanwhile stays a set of dirty names.
+/// A stream and its transport. It runs only when the transport accepts the next message, so a slow reader costs nothing:
+/// changes remain a set of dirty names.
 struct Session<R> {
     method: Method,
     info: StreamInfo,
     peer: Peer,
-    /// Why it is to end, once it is. Waited for from first to last, since to begin anew at each step costs more than the
-    /// step.
+    /// Resolves to the reason when the session must end. One future for the whole session, because a new one for each step
+    /// would cost more than the step.
     ending: BoxFuture<'static, &'static str>,
-    /// For what the stream is to do at some time.
+    /// The timer for the stream's deadline.
     alarm: Alarm,
     requests: Requests<R>,
-    /// On the store that its first request's node chooses.
+    /// The watch of the store, which the node of the first request selects.
     watch: Option<Watch>,
     node: Arc<Node>,
     stream: Option<Arc<Mutex<Stream>>>,
@@ -109,7 +109,7 @@ struct Session<R> {
     reason: &'static str,
 }
 
-/// What a session waits for.
+/// An event of a session.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, and most are requests")]
 enum Event {
     Request(Result<Option<Request>, Status>),
@@ -118,14 +118,14 @@ enum Event {
     Ending(&'static str),
 }
 
-/// How a session goes on.
+/// The next step of a session.
 enum Step {
     Outputs(Vec<Output>),
     End(Result<(), Status>),
 }
 
 impl<R: Message + Default + Into<Request> + 'static> Session<R> {
-    /// In a box, since it is handed on at each message.
+    /// Runs the session as a stream of responses. It is boxed because it moves with each message.
     fn run(self: Box<Self>) -> impl futures::Stream<Item = Result<Encoded, Status>> + Send {
         futures::stream::unfold(Some(self), |session| async move {
             let mut session = session?;
@@ -144,7 +144,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         })
     }
 
-    /// Reports what happened, and gives the bytes of a response.
+    /// Notifies the observer of an output. Returns the encoded response, if it is one.
     fn emit(&self, output: &Output) -> Option<Encoded> {
         let (service, node) = (&self.method.service, &self.node);
         match output {
@@ -165,14 +165,14 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         }
     }
 
-    /// Waits for the next thing that happens.
+    /// Waits for the next event and handles it.
     async fn step(&mut self) -> Step {
         let (Some(stream), Some(watch)) = (self.stream.clone(), &mut self.watch) else {
             return self.begin().await;
         };
         let deadline = lock(&stream).deadline();
         let event = tokio::select! {
-            // First what wakes it most: each look at something else is one at memory that no cache holds any more.
+            // The most frequent event is first, because polling another one reads memory that is no longer in a CPU cache.
             biased;
             request = self.requests.message() => Event::Request(request),
             there = watch.changed() => if there { Event::Snapshot } else { Event::Ending("nothing is served to it any more") },
@@ -193,8 +193,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         }
     }
 
-    /// Waits for the first request, which says who asks, and for something to answer it with: before there is a first
-    /// snapshot nothing is answered, for an empty answer would delete everything.
+    /// Waits for the first request, which identifies the client, and for the first snapshot. No request is answered before,
+    /// because an empty response would delete everything.
     async fn begin(&mut self) -> Step {
         let request = tokio::select! {
             reason = &mut self.ending => Err(reason),
@@ -242,7 +242,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         Step::End(Err(status))
     }
 
-    /// What the transport gave: a request, or the end of the stream.
+    /// Returns the request, or the step that ends the stream.
     fn decoded(&mut self, request: Result<Option<Request>, Status>) -> Result<Request, Step> {
         match request {
             Ok(Some(request)) => {
@@ -262,7 +262,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         }
     }
 
-    /// Whether the client will say no more than a version when it comes back.
+    /// Returns whether the client will report only a version when it returns.
     fn names_no_resources(&self) -> bool {
         self.method.variant == Variant::Sotw && self.method.implied.is_none()
     }
@@ -282,12 +282,12 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         let result = result.map(|answers| {
             outputs.extend(answers);
             if news {
-                // What was published before it was watched for.
+                // Applies publications from before the start of the watch.
                 outputs.extend(catch_up(&mut stream, watch));
             }
             outputs
         });
-        // Only by what is asked for does it grow.
+        // Only requests can increase this number.
         let kept = if names { stream.kept() } else { 0 };
         match result {
             Ok(_) if kept > MOST_KEPT => {
@@ -309,7 +309,7 @@ impl<R> Drop for Session<R> {
     }
 }
 
-/// Shows `stream` the newest snapshot, if it has not seen it.
+/// Advances `stream` to the newest snapshot, if there is a newer one.
 fn catch_up(stream: &mut Stream, watch: &mut Watch) -> Vec<Output> {
     let newest = watch.news().filter(|newest| newest.serial() != stream.newest().serial());
     newest.map(|newest| stream.on_snapshot(newest, Instant::now())).unwrap_or_default()

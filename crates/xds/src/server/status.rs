@@ -1,7 +1,7 @@
-//! The client status discovery service (CSDS): what each connected client has, is still to get, and has rejected, from
+//! The client status discovery service (CSDS): the accepted, pending, and rejected resources of each connected client, from
 //! the state of its streams.
 //!
-//! Over gRPC, and as JSON by `POST /v3/discovery:client_status`. What is secret is never in an answer.
+//! The service is available over gRPC, and as JSON by `POST /v3/discovery:client_status`. Responses never contain secrets.
 
 mod matcher;
 mod report;
@@ -36,18 +36,18 @@ use super::serve::Peer;
 use crate::identity::Role;
 use crate::protobuf;
 
-/// Largest request taken: matchers, each a line or two.
+/// The maximum size of a request, which contains a few short matchers.
 const LARGEST_REQUEST: usize = 64 << 10;
-/// Requests and streams at a time. Each may hold a request that is half there.
+/// The maximum number of simultaneous requests and streams. Each may buffer a partial request.
 const MOST_REQUESTS: usize = 64;
-/// What the answers that are on their way may have together, in KiB. One that nobody reads keeps its part.
+/// The budget for all responses in transit, in KiB. An unread response keeps its share.
 const ALLOWANCE: usize = (2 * LARGEST_ANSWER) >> 10;
-/// How long an answer waits for its part.
+/// The maximum wait of a response for its share of the budget.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Largest answer given; a request for more has to be narrowed.
+/// The maximum size of a response. Clients must narrow requests for more.
 const LARGEST_ANSWER: usize = 64 << 20;
 
-/// The routes of the service, to be mounted in a server.
+/// Returns the HTTP routes of the service.
 pub(super) fn routes(registry: Arc<Registry>) -> axum::Router {
     let desk = Desk {
         registry,
@@ -63,20 +63,20 @@ pub(super) fn routes(registry: Arc<Registry>) -> axum::Router {
         .layer(axum::middleware::from_fn_with_state(desk, bounded))
 }
 
-/// What all requests share.
+/// The state that all requests share.
 #[derive(Clone)]
 struct Desk {
     registry: Arc<Registry>,
     requests: Arc<Semaphore>,
     answers: Arc<Semaphore>,
-    /// One answer is made at a time.
+    /// The permit for building a response. One response is built at a time.
     making: Arc<Semaphore>,
 }
 
-/// A part of the allowance for answers. In a response's extensions it becomes a part of the body.
+/// A share of the budget. The extensions of an HTTP response pass it to the body.
 type Part = Arc<OwnedSemaphorePermit>;
 
-/// Lets Envoys pass, before anything of the request is read, and bounds the requests under way.
+/// Allows only Envoys, before the request is read, and limits the open requests.
 async fn bounded(State(desk): State<Desk>, request: Request, next: Next) -> Response {
     let peer = Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Envoy);
     if let Err(status) = peer {
@@ -95,7 +95,7 @@ async fn bounded(State(desk): State<Desk>, request: Request, next: Next) -> Resp
     response.map(|body| Body::new(Held { body, _permits: (permit, part) }))
 }
 
-/// A body that holds permits as long as it is not read.
+/// A body that holds permits until it is read.
 struct Held {
     body: Body,
     _permits: (OwnedSemaphorePermit, Option<Part>),
@@ -134,7 +134,7 @@ impl ClientStatusDiscoveryService for Desk {
         let state = Some((request.into_inner(), peer, self.clone(), None::<Part>));
         let answers = futures::stream::unfold(state, |state| async move {
             let (mut requests, mut peer, desk, sent) = state?;
-            // The transport asks for the next answer when it has room for it: the last one is on its way.
+            // The transport requests the next response when it has sent the last one.
             drop(sent);
             let request = tokio::select! {
                 request = requests.message() => request,
@@ -154,8 +154,8 @@ impl ClientStatusDiscoveryService for Desk {
 }
 
 impl Desk {
-    /// The answer to a request, and its part of the allowance. Encoding what many clients have takes a while, so it happens
-    /// beside the streams.
+    /// Returns the response to a request, and its share of the budget. It is built on a blocking thread, because encoding
+    /// the state of many clients takes a while.
     async fn answer(&self, request: ClientStatusRequest) -> Result<(ClientStatusResponse, Part), Status> {
         let matchers = request.node_matchers.into_iter().enumerate();
         let matchers = matchers

@@ -10,12 +10,12 @@ use super::ServerError;
 use crate::identity::Policy;
 use crate::tls::{Clients, Pair, TlsFault, server_config};
 
-/// The certificate that a server shows, and the clients that it accepts.
+/// The certificate of a server, and the clients that it accepts.
 #[derive(Debug, Clone)]
 pub struct Secured {
     /// The TLS configuration. Its verifier must require client certificates.
     pub config: Arc<ServerConfig>,
-    /// Which names in a client certificate give which role.
+    /// The roles of names in client certificates.
     pub policy: Arc<Policy>,
 }
 
@@ -24,30 +24,30 @@ pub struct Secured {
 pub struct Tls(watch::Receiver<Option<Secured>>);
 
 impl From<watch::Receiver<Option<Secured>>> for Tls {
-    /// Settings that change. Until the first ones are there, connections wait.
+    /// Returns settings that change. Connections wait for the first ones.
     fn from(settings: watch::Receiver<Option<Secured>>) -> Self {
         Self(settings)
     }
 }
 
 impl From<Secured> for Tls {
-    /// Settings that never change.
+    /// Returns settings that never change.
     fn from(settings: Secured) -> Self {
         Self(watch::channel(Some(settings)).1)
     }
 }
 
 impl Tls {
-    /// The newest settings, as soon as there are any.
+    /// Waits for the first settings, and returns the newest ones.
     pub(super) async fn current(&mut self) -> Option<Secured> {
         self.0.wait_for(Option::is_some).await.ok().and_then(|settings| settings.clone())
     }
 }
 
-/// The TLS configuration of `directory`: `tls.crt` and `tls.key` of this server, `ca.crt` that signs its clients.
+/// Returns the TLS configuration of `directory`: `tls.crt` and `tls.key` of this server, and `ca.crt` of its clients' CA.
 ///
 /// # Errors
-/// [`ServerError::Tls`] names the file and what is wrong with it.
+/// [`ServerError::Tls`] contains the file and its fault.
 pub fn tls_config(directory: &Path) -> Result<Arc<ServerConfig>, ServerError> {
     let fault = |name: &str, problem: String| ServerError::Tls { file: directory.join(name), problem };
     let read = |name: &str| std::fs::read(directory.join(name)).map_err(|error| fault(name, error.to_string()));
@@ -55,7 +55,8 @@ pub fn tls_config(directory: &Path) -> Result<Arc<ServerConfig>, ServerError> {
     tls_config_of(&certificate, &key, &authorities).map_err(|error| fault(error.part, error.problem))
 }
 
-/// The same from the content of these files. The handshake fails without a client certificate of these authorities.
+/// Returns the TLS configuration for the content of these files. The handshake fails without a client certificate of these
+/// CAs.
 ///
 /// # Errors
 /// [`TlsFault`]

@@ -1,19 +1,19 @@
-//! Version 2 of the API beside version 3: what old Envoys and old gRPC clients speak.
+//! API version 2, for old Envoys and old gRPC clients.
 //!
-//! Requests and responses have the same fields in both (`node.build_version`, which version 3 has no more, is passed
-//! over), so one decoder and one core serve both. What differs: the paths of the services, and the names of the types.
-//! A client is answered in the version that its type URL is of, whatever the path was; resources are kept by their type
-//! of version 3, and their bytes with the names of version 2 are made when the first client asks for them
+//! Requests and responses have the same fields in both versions, so one decoder and one core serve both. (Version 3 has no
+//! `node.build_version`, which is ignored.) The versions differ in the paths of the services, and in the names of the types.
+//! The type URL of a request selects the version of its response, regardless of the path. Resources are stored by their type
+//! of version 3. Their bytes with type names of version 2 are built when the first client requests them
 //! ([`crate::snapshot::Resource`]).
 //!
-//! Where a resource says by `resource_api_version` in which version others are to be asked for, it is left as it is:
-//! who heeds the field asks as it says and is answered, who does not know it asks in version 2 and is answered too.
+//! A `resource_api_version` in a resource stays unchanged. Clients that support the field request the version that it
+//! states, and other clients request version 2. Both get a response.
 
 use super::message::Request;
 use crate::snapshot::{ApiVersion, ResourceType};
 
-/// A service of one type: its name, what the names of its methods (`Stream…`, `Delta…`, `Fetch…`) end with, the name in
-/// REST (`/v3/discovery:…`), the type. Where there is no such name, `Delta…` is the only method.
+/// A service of one type: its name, the suffix of its methods (`Stream…`, `Delta…`, `Fetch…`), the name in REST
+/// (`/v3/discovery:…`), and the type. Without a name in REST, `Delta…` is the only method.
 pub(super) type Row = (&'static str, &'static str, Option<&'static str>, ResourceType);
 
 /// The aggregated service of version 2.
@@ -31,7 +31,7 @@ pub(super) const SERVICES: &[Row] = &[
     ("envoy.service.discovery.v2.RuntimeDiscoveryService", "Runtime", Some("runtime"), ResourceType::RUNTIME),
 ];
 
-/// The version in the paths of REST.
+/// Returns the API version in the paths of REST.
 pub(super) fn word(api: ApiVersion) -> &'static str {
     match api {
         ApiVersion::V2 => "v2",
@@ -39,7 +39,7 @@ pub(super) fn word(api: ApiVersion) -> &'static str {
     }
 }
 
-/// `request` with the type URL that it leaves to the service: of the type `implied`, in the service's version.
+/// Adds the missing type URL of `request`: the type `implied`, in the API version of the service.
 pub(super) fn complete(mut request: Request, implied: Option<ResourceType>, api: ApiVersion) -> Request {
     if let Some(kind) = implied.filter(|_| request.type_url.is_empty()) {
         kind.url_in(api).clone_into(&mut request.type_url);

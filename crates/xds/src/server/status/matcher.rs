@@ -1,4 +1,4 @@
-//! Which clients a request for their status means: `envoy.type.matcher.v3.NodeMatcher`.
+//! The selection of clients in a status request: `envoy.type.matcher.v3.NodeMatcher`.
 
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::struct_matcher::path_segment::Segment;
@@ -6,7 +6,7 @@ use matcher_v3::{double_matcher, list_matcher, string_matcher, value_matcher};
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A matcher that has been checked. Several mean: one of them.
+/// A validated matcher. A client is selected if one of several matchers matches.
 pub(super) struct NodeMatcher {
     id: Option<Text>,
     metadata: Vec<(Vec<String>, Metadata)>,
@@ -37,10 +37,10 @@ enum Metadata {
 }
 
 impl NodeMatcher {
-    /// Checks a matcher.
+    /// Validates a matcher.
     ///
     /// # Errors
-    /// What is wrong, with the path of its field.
+    /// The fault, with the path of its field.
     pub fn parse(matcher: matcher_v3::NodeMatcher) -> Result<Self, String> {
         let id = matcher.node_id.map(Text::parse).transpose().map_err(|problem| format!("node_id: {problem}"))?;
         let mut metadata = Vec::new();

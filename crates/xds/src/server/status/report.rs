@@ -1,4 +1,4 @@
-//! What the streams of the clients say about them, as `ClientConfig` messages.
+//! The state of the clients' streams as `ClientConfig` messages.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,8 +18,8 @@ use crate::server::observer::Registry;
 use crate::server::subscription::{Held, Standing};
 use crate::snapshot::{Resource, ResourceType};
 
-/// The status of every client that one of `matchers` means, or of all if there is none. A client is a node: what it
-/// has on several streams is put together. `None`: the answer would have more than `most` bytes.
+/// Returns the status of every client that one of `matchers` selects, or of all clients without matchers. The streams of one
+/// node are merged. Returns `None` if the response would exceed `most` bytes.
 pub(super) fn report(
     registry: &Registry,
     matchers: &[NodeMatcher],
@@ -54,13 +54,13 @@ struct Client {
 }
 
 impl Client {
-    /// Takes note of what a stream says, and gives the bytes that it takes.
+    /// Adds the state of one resource. Returns its size in bytes.
     fn add(&mut self, held: &Held<'_>, contents: bool) -> usize {
         let config = config(held, contents);
         let size = config.encoded_len() + 8;
         match self.has.entry((held.type_url.to_owned(), held.name.to_owned())) {
             Entry::Vacant(vacant) => drop(vacant.insert(config)),
-            // On two streams: the worse counts.
+            // If two streams have the resource, the worse status counts.
             Entry::Occupied(mut other) if other.get().config_status < config.config_status => {
                 drop(other.insert(config));
             }
@@ -117,7 +117,7 @@ fn config(held: &Held<'_>, contents: bool) -> GenericXdsConfig {
     }
 }
 
-/// Whether nothing in a resource is secret, be it a `Secret` or a key within something else.
+/// Returns whether a resource contains no secrets, neither a `Secret` nor a key in another message.
 fn may_be_shown(resource: &Resource) -> bool {
     let (kind, message) = (resource.kind(), resource.message());
     kind != ResourceType::SECRET
