@@ -1,8 +1,8 @@
-//! Who a client is: the names in its certificate, the roles that a name gives, and the patterns that say so.
+//! The identity of a client: the names in its certificate, their roles, and the patterns that grant roles.
 //!
-//! A certificate of a trusted authority proves a name and nothing else. What its holder may have depends on the role of
-//! that name: an Envoy gets private keys, a gRPC client without a proxy gets none, a replica asks about acceptance only.
-//! This module is pure: it reads certificates that a TLS library has verified.
+//! A certificate of a trusted CA proves only a name. The role of this name grants access: an Envoy receives private keys, a
+//! gRPC client without a proxy receives none, and a replica can only ask for acceptance and last good key pairs. This module
+//! has no I/O: it parses certificates that a TLS library has verified.
 
 mod pattern;
 
@@ -14,9 +14,9 @@ use x509_parser::extensions::GeneralName;
 
 pub use pattern::Pattern;
 
-/// Names of one certificate that are written into a log line.
+/// The maximum number of names of one certificate in a log line.
 const SHOWN: usize = 5;
-/// Bytes of one name that are written into a log line.
+/// The maximum number of bytes of one name in a log line.
 const SHOWN_BYTES: usize = 200;
 
 /// The subject alternative names of a certificate that can give a role.
@@ -29,7 +29,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the names of a certificate, DER. A certificate that cannot be read has none.
+    /// Parses the names of a DER certificate. An invalid certificate has none.
     pub fn read(der: &[u8]) -> Self {
         let mut names = Self::default();
         let Ok((_, certificate)) = X509Certificate::from_der(der) else { return names };
@@ -44,7 +44,7 @@ impl Names {
         names
     }
 
-    /// Patterns that match exactly these names.
+    /// Returns patterns that match exactly these names.
     pub fn patterns(&self) -> Vec<Pattern> {
         let dns = self.dns.iter().map(|name| Pattern::exact_dns(name));
         dns.chain(self.uris.iter().map(|uri| Pattern::exact_uri(uri))).collect()
@@ -125,7 +125,7 @@ impl Roles {
     }
 }
 
-/// Which names give which role.
+/// The names that grant each role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Names of Envoys.

@@ -1,7 +1,8 @@
-//! What our servers share: sockets for both families of addresses, bounded pools of connections, and a small HTTP/1.1 server for health, metrics, and hooks.
+//! Shared parts of servers: sockets for IPv4 and IPv6, bounded pools of connections, and a small HTTP/1.1 server for health,
+//! metrics, and hooks.
 //!
-//! A port that anybody can reach must not cost more than a fixed amount of memory, and must stay open for those who need
-//! it. Both follow from [`Slots`]: a full pool evicts its oldest connection, so a new one always gets in.
+//! A public port must use a bounded amount of memory, and must stay available. [`Slots`] ensures both: a full pool evicts its
+//! oldest connection, so a new one can always connect.
 
 pub mod http;
 mod slots;

@@ -51,7 +51,7 @@ pub fn url_at(index: usize) -> Option<&'static str> {
     types::types().url_at(index)
 }
 
-/// Whether `message`, an encoded `envoy.config.cluster.v3.Cluster`, gets its endpoints by EDS.
+/// Returns whether `message`, an encoded `envoy.config.cluster.v3.Cluster`, gets its endpoints by EDS.
 pub fn is_eds_cluster(message: &[u8]) -> bool {
     /// Field `type` of `Cluster`, and its value `EDS`.
     const TYPE: u32 = 2;

@@ -6,15 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// How many connections may wait to be accepted, unless a server says otherwise.
+/// The default length of the queue of connections to accept.
 pub const BACKLOG: u32 = 1024;
 
-/// Listens on `address`. On `[::]`, IPv4 clients are taken too, and where the machine has no IPv6, they alone.
+/// Listens on `address`. `[::]` also accepts IPv4 clients, and only these if the machine has no IPv6.
 pub fn listen(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     with_fallback(address, |address| bind(address, backlog))
 }
 
-/// The address of a client as others know it: an IPv4 client of a socket for both families is `::ffff:10.0.0.1` there.
+/// Returns the canonical address of a client. A socket for both families reports an IPv4 client as `::ffff:10.0.0.1`.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -23,14 +23,14 @@ fn bind(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
     if is_every_address_of_ipv6(address) {
-        // The default is that of the sysctl `net.ipv6.bindv6only`.
+        // The default depends on the sysctl `net.ipv6.bindv6only`.
         rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
     }
     socket.bind(address)?;
     socket.listen(backlog)
 }
 
-/// Binds `0.0.0.0` instead of `[::]` where there is no IPv6: the kernel has none, or a sandbox forbids it.
+/// Binds `0.0.0.0` instead of `[::]` if IPv6 is not available: the kernel lacks it, or a sandbox forbids it.
 fn with_fallback<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let bound = bind(address);
     let without_ipv6 = |error: &io::Error| {

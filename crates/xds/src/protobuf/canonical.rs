@@ -141,7 +141,7 @@ fn arrange(entries: Vec<Entry>, bytes: &mut [u8], range: Range<usize>) {
     bytes[range].copy_from_slice(&arranged);
 }
 
-/// Whether each map's entries stand side by side, by key.
+/// Returns whether each map's entries stand side by side, by key.
 fn in_order(entries: &[Entry], bytes: &[u8]) -> bool {
     let mut maps: Vec<u32> = Vec::new();
     let mut previous: Option<&Entry> = None;

@@ -20,7 +20,7 @@ pub fn v2_url(url: &str) -> Option<&'static str> {
     types().get(types().index_of_url(url.as_bytes())?).v2
 }
 
-/// Whether `url` names a type as version 2 does.
+/// Returns whether `url` names a type as version 2 does.
 pub fn is_v2_url(url: &str) -> bool {
     v2_url(url).is_some_and(|v2| v2.rsplit('/').next() == url.rsplit('/').next())
 }
@@ -36,7 +36,7 @@ pub fn in_v2(full_name: &str, message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether the type at `index` names another one in its field 1.
+/// Returns whether the type at `index` names another one in its field 1.
 fn names_a_type(index: Index) -> bool {
     static TYPED: LazyLock<Vec<Index>> =
         LazyLock::new(|| TYPED_STRUCTS.iter().filter_map(|name| types().index_of(name.as_bytes())).collect());

@@ -1,4 +1,4 @@
-//! What wakes one task: a flag, and who waits for it.
+//! A wakeup flag for one task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,8 @@ use std::task::{self, Context, Poll};
 
 use futures::task::AtomicWaker;
 
-/// Wakes one task. A publication wakes hundreds, and each of them looks at what it waits for several times: a `Notify`
-/// takes a lock each time.
+/// A flag that wakes one task. A publication wakes hundreds of tasks, and each polls its flag several times. A `Notify` would
+/// take a lock each time.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: AtomicBool,
@@ -15,15 +15,15 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Wakes who waits, or who will be the next to wait.
+    /// Wakes the waiting task, or the next one to wait.
     pub fn ring(&self) {
         self.rung.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    /// Whether it was rung since it was last asked.
+    /// Returns ready if the bell was rung since the last ready poll.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        // Before the look: who rings in between wakes this waker.
+        // Registered before the check, so that a ring in between wakes this waker.
         self.waker.register(cx.waker());
         let rung = self.rung.load(Ordering::Acquire) && self.rung.swap(false, Ordering::AcqRel);
         if rung { Poll::Ready(()) } else { Poll::Pending }

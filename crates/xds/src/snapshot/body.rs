@@ -1,4 +1,4 @@
-//! Many resources of one type as they go over the wire: put together once for all clients that get the same.
+//! The encoded resources of one type, which all clients with the same resources share.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,17 +7,17 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::named::Lists;
 use super::{ApiVersion, Resource};
 
-/// How many bytes a body holds at most, unless it has one resource alone.
+/// The maximum size of a body with more than one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// So that many slow readers do not hold much each.
+    /// A small part, so that many slow readers do not use much memory.
     Part,
-    /// So that a gRPC library takes the response: by default it ends a stream with a message of more than 4 MiB.
+    /// A message that gRPC libraries accept. By default, they end a stream after a message of more than 4 MiB.
     Message,
 }
 
 impl Limit {
-    /// In bytes. The rest of a response, such as the names that do not exist, has its place beside it.
+    /// Returns the limit in bytes. It leaves room for the rest of a response, such as absent names.
     pub fn bytes(self) -> usize {
         match self {
             Self::Part => 64 << 10,
@@ -30,21 +30,21 @@ impl Limit {
 #[derive(Debug)]
 pub struct Body {
     resources: Arc<[Arc<Resource>]>,
-    /// Whether one of them has a time to live.
+    /// Whether one of the resources has a TTL.
     leased: bool,
     sotw: OnceLock<Bytes>,
     delta: OnceLock<Bytes>,
 }
 
 impl Body {
-    /// A body of `resources`, sorted by name.
+    /// Returns a body of `resources`, which are sorted by name.
     pub fn new(resources: impl Into<Arc<[Arc<Resource>]>>) -> Self {
         let resources = resources.into();
         let leased = resources.iter().any(|resource| resource.lease().ttl.is_some());
         Self { resources, leased, sotw: OnceLock::new(), delta: OnceLock::new() }
     }
 
-    /// Bodies of `resources`, in their order, none larger than `limit` unless one resource is.
+    /// Divides `resources` into bodies, in order. A body exceeds `limit` only if a single resource does.
     pub fn split(resources: &[Arc<Resource>], limit: Limit) -> Vec<Arc<Self>> {
         let (mut bodies, mut start, mut size) = (Vec::new(), 0, 0);
         for (at, resource) in resources.iter().enumerate() {
@@ -60,17 +60,17 @@ impl Body {
         bodies
     }
 
-    /// The resources.
+    /// Returns the resources.
     pub fn resources(&self) -> &Arc<[Arc<Resource>]> {
         &self.resources
     }
 
-    /// Whether one of them has a time to live.
+    /// Returns whether one of the resources has a TTL.
     pub fn is_leased(&self) -> bool {
         self.leased
     }
 
-    /// The repeated field `resources` of a response, in version 3 of the API.
+    /// Returns the repeated field `resources` of a response, in API version 3.
     pub fn fields(&self, delta: bool) -> Bytes {
         let cell = if delta { &self.delta } else { &self.sotw };
         let concatenate = || {
@@ -86,7 +86,7 @@ impl Body {
     }
 }
 
-/// What is made of all resources of a type when the first client asks for them.
+/// The bodies of all resources of a type, which are built for the first client that requests them.
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
     pub whole: OnceLock<Arc<Body>>,

@@ -1,12 +1,12 @@
-//! Different resources for different groups of clients: what is common to all, and what each group has of its own.
+//! Groups of clients: resources that all groups share, and resources of one group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Changes, Key, Resource, Store, Update, canonical};
 
-/// A store for each group of clients. A group is served what is common to all groups, and what is its own; of two
-/// resources with the same type and name, its own.
+/// The stores of all groups of clients. A group receives the common resources and its own. Group-specific resources take
+/// precedence over common resources with the same type and name.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::{Changes, Key, Resource, Store, Update, canonical};
 /// assert!(groups.store("unheard of").is_none());
 /// ```
 ///
-/// The stores are there to be read. Who changes one by himself has his changes undone, or not, by the next ones here.
+/// Only read these stores. `Groups` may overwrite changes that are made directly in a store.
 #[derive(Debug, Default)]
 pub struct Groups {
     state: Mutex<State>,
@@ -32,7 +32,7 @@ pub struct Groups {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What all have, and for clients without a group.
+    /// The store with the common resources, which also serves clients without a group.
     common: Arc<Store>,
     groups: BTreeMap<String, Group>,
 }
@@ -40,22 +40,22 @@ struct State {
 #[derive(Debug, Default)]
 struct Group {
     store: Arc<Store>,
-    /// What it has of its own.
+    /// The group-specific resources.
     own: BTreeSet<Key>,
 }
 
 impl Groups {
-    /// The store of `group`, if anything was ever set in it, or [`Groups::store_or_new`] has made it.
+    /// Returns the store of `group`, if the group ever had resources, or [`Groups::store_or_new`] has created it.
     pub fn store(&self, group: &str) -> Option<Arc<Store>> {
         self.lock().groups.get(group).map(|group| group.store.clone())
     }
 
-    /// The store of `group`, made if there is none. It is served what is common to all once that is published, and
-    /// until something of its own or common to all is set, its clients wait: to be told that there is nothing, they
-    /// would drop what they have.
+    /// Returns the store of `group`, which is created if necessary. It contains the common resources once they are published.
+    /// Until common or group-specific resources are set, its clients wait, because an empty response would delete their
+    /// configuration.
     ///
-    /// It is kept until it is [removed](Groups::remove), so `group` must not be a name of the client's choosing, unless
-    /// you trust your clients not to invent names without end.
+    /// The store exists until it is [removed](Groups::remove). Do not use names that untrusted clients choose, because they
+    /// could create any number of stores.
     pub fn store_or_new(&self, group: &str) -> Arc<Store> {
         let mut state = self.lock();
         let State { common, groups } = &mut *state;
@@ -64,26 +64,26 @@ impl Groups {
         group.store.clone()
     }
 
-    /// The store with what is common to all, for clients that belong to no group.
+    /// Returns the store with the common resources, for clients without a group.
     pub fn common(&self) -> Arc<Store> {
         self.lock().common.clone()
     }
 
-    /// The groups that there are, sorted.
+    /// Returns the names of all groups, sorted.
     pub fn names(&self) -> Vec<String> {
         self.lock().groups.keys().cloned().collect()
     }
 
-    /// Sets and removes resources of `group` alone. Where one that is removed hid a common one, that is served again.
+    /// Sets and removes resources of `group`. If a removed resource had hidden a common one, the common one is served again.
     ///
-    /// Gives what changed for the clients of the group.
+    /// Returns the changes for the clients of the group.
     pub fn update<R: Into<Arc<Resource>>>(&self, group: &str, update: Update<R>) -> Arc<Changes> {
         let mut state = self.lock();
         let State { common, groups } = &mut *state;
         groups.entry(group.to_owned()).or_default().change(common, shared(update))
     }
 
-    /// Makes `resources` all that `group` has of its own.
+    /// Replaces all group-specific resources of `group` by `resources`.
     pub fn replace<R: Into<Arc<Resource>>>(&self, group: &str, resources: Vec<R>) -> Arc<Changes> {
         let mut state = self.lock();
         let State { common, groups } = &mut *state;
@@ -92,9 +92,9 @@ impl Groups {
         group.change(common, shared(Update { set: resources, remove }))
     }
 
-    /// Sets and removes resources of all groups. A group that has one of its own keeps that.
+    /// Sets and removes common resources. Group-specific resources with the same names stay in effect.
     ///
-    /// Gives what changed for clients without a group.
+    /// Returns the changes for clients without a group.
     pub fn update_common<R: Into<Arc<Resource>>>(&self, update: Update<R>) -> Arc<Changes> {
         let update = shared(update);
         let mut state = self.lock();
@@ -106,7 +106,7 @@ impl Groups {
         changes
     }
 
-    /// Makes `resources` all that is common to all groups.
+    /// Replaces all common resources by `resources`.
     pub fn replace_common<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Arc<Changes> {
         let set: Vec<Arc<Resource>> = resources.into_iter().map(Into::into).collect();
         let mut state = self.lock();
@@ -116,8 +116,8 @@ impl Groups {
         changes
     }
 
-    /// Forgets `group` and what it has of its own. The streams of its clients end; they come back, and are served
-    /// whatever clients of an unknown group are.
+    /// Removes `group` and its resources. The streams of its clients end. When the clients reconnect, they belong to an unknown
+    /// group.
     pub fn remove(&self, group: &str) {
         self.lock().groups.remove(group);
     }
@@ -128,7 +128,7 @@ impl Groups {
 }
 
 impl State {
-    /// Passes an update of what is common on to the groups.
+    /// Applies an update of the common resources to all groups.
     fn spread(&mut self, update: Update<Arc<Resource>>) {
         for group in self.groups.values_mut() {
             if group.store.newest().is_none() {
@@ -143,8 +143,8 @@ impl State {
 }
 
 impl Group {
-    /// Applies an update of what the group has of its own, and with the first one all that is common. What is
-    /// published is one change: nobody sees a part of it.
+    /// Applies an update of the group-specific resources. The first update also adds all common resources. The update is
+    /// published atomically.
     fn change(&mut self, common: &Store, mut update: Update<Arc<Resource>>) -> Arc<Changes> {
         let gone: Vec<Key> =
             std::mem::take(&mut update.remove).into_iter().filter(|key| self.own.remove(key)).collect();
@@ -171,7 +171,7 @@ fn key(resource: &Arc<Resource>) -> Key {
     (resource.kind(), resource.name().clone())
 }
 
-/// The same update, of resources that several stores can share, with names as they are kept.
+/// Converts an update to shared resources and canonical names.
 fn shared<R: Into<Arc<Resource>>>(update: Update<R>) -> Update<Arc<Resource>> {
     let remove = update.remove.into_iter().map(|(kind, name)| (kind, canonical(&name).as_ref().into())).collect();
     Update { set: update.set.into_iter().map(Into::into).collect(), remove }

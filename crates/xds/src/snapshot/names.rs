@@ -1,7 +1,7 @@
-//! Names of resources that are URIs, `xdstp://authority/type/id?context`, in their canonical form.
+//! The canonical form of resource names that are URIs, `xdstp://authority/type/id?context`.
 //!
-//! Names that mean the same become equal here, wherever they come in, so that everything else may compare texts. All
-//! other names are opaque. Source: xRFC TP1; what is escaped is what Envoy escapes.
+//! Equivalent names become equal here, so that all other code can compare texts. All other names are opaque. Source: xRFC
+//! TP1; the escaped characters are those of Envoy.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 
 const SCHEME: &str = "xdstp://";
 
-/// `name` in its canonical form: context parameters sorted by key, each key once (the first one counts), nothing escaped
-/// that need not be. What is no such URI, or has no type, stays as it is.
+/// Returns the canonical form of `name`: context parameters sorted by key, each key once (the first one counts), and no
+/// unnecessary escapes. A name that is no such URI, or has no type, stays unchanged.
 pub fn canonical(name: &str) -> Cow<'_, str> {
     match name.strip_prefix(SCHEME).and_then(normalise) {
         Some(normal) if normal != name => Cow::Owned(normal),
@@ -46,7 +46,7 @@ fn normalise(uri: &str) -> Option<String> {
     Some(normal)
 }
 
-/// The bytes that `text` means; a `%` that escapes nothing means itself.
+/// Unescapes `text`. A `%` without an escape sequence stays unchanged.
 fn unescape(text: &str) -> Vec<u8> {
     let mut rest = text.as_bytes();
     let mut bytes = Vec::with_capacity(rest.len());
@@ -66,7 +66,7 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// `bytes` with the `reserved` ones escaped, and what cannot be printed.
+/// Escapes the `reserved` and the unprintable characters of `bytes`.
 fn escape(bytes: &[u8], reserved: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -78,47 +78,47 @@ fn escape(bytes: &[u8], reserved: &[u8]) -> String {
     text
 }
 
-/// What stands between the name of a resource and the constraints of a variant of it.
+/// The separator between the name of a resource and the constraints of a variant.
 const VARIANT: char = '\0';
 
-/// The name in the store of the variant of the resource `name` with the encoded `constraints`.
+/// Returns the name in the store for the variant of `name` with the encoded `constraints`.
 pub fn variant_name(name: &str, constraints: &[u8]) -> String {
     format!("{name}{VARIANT}{}", BASE64_STANDARD.encode(constraints))
 }
 
-/// The resource's name and the encoded constraints of the variant `name`; `None` if it is that of a plain resource.
+/// Returns the resource name and the encoded constraints of the variant `name`, or `None` for a resource without constraints.
 pub fn split_variant(name: &str) -> Option<(&str, Vec<u8>)> {
     let (name, constraints) = name.split_once(VARIANT)?;
     Some((name, BASE64_STANDARD.decode(constraints).ok()?))
 }
 
-/// A collection asked for by what its names begin with: `xdstp://authority/type/some/*`, perhaps with context parameters.
+/// A glob collection: `xdstp://authority/type/some/*`, optionally with context parameters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Glob {
     name: Arc<str>,
-    /// How long the part of the name is that ends with the `/`.
+    /// The length of the name up to and including the last `/`.
     prefix: usize,
 }
 
 impl Glob {
-    /// The collection of the canonical name `name`. A `*` is one only after a `/`, and as the last of the path.
+    /// Parses a glob from the canonical name `name`. A `*` must follow a `/`, and end the path.
     pub fn parse(name: &str) -> Option<Self> {
         let path = name.split('?').next().filter(|path| path.starts_with(SCHEME))?;
         let prefix = path.strip_suffix('*').filter(|prefix| prefix.ends_with('/'))?.len();
         Some(Self { name: name.into(), prefix })
     }
 
-    /// Its name.
+    /// Returns the name of the glob.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// What all names in it begin with.
+    /// Returns the common prefix of all names in the collection.
     pub fn prefix(&self) -> &str {
         &self.name[..self.prefix]
     }
 
-    /// Whether the resource of the canonical name `name` is in it: below the same path, with the same context.
+    /// Returns whether the collection contains the canonical name `name`: below the same path, with the same context.
     pub fn covers(&self, name: &str) -> bool {
         let context = |name: &'_ str| name.find('?').map_or(name.len(), |at| at);
         name.starts_with(self.prefix()) && name[context(name)..] == self.name[context(&self.name)..]

@@ -1,24 +1,24 @@
-//! Which other resources a resource names: the edges along which make-before-break is decided.
+//! References between resources, which determine the make-before-break order.
 
 use std::sync::{Arc, LazyLock};
 
 use super::{ResourceType, canonical};
 use crate::protobuf::{self, StringFields};
 
-/// The names that a resource refers to, by type; each list sorted and without repetition.
+/// The names that a resource references, by type. Each list is sorted, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
-    /// Clusters that routes, TCP proxies, access loggers and the like send to.
+    /// Clusters that routes, TCP proxies, access loggers, and similar parts use.
     pub clusters: Arc<[Arc<str>]>,
-    /// Route configurations that a listener asks for by RDS.
+    /// Route configurations that a listener requests by RDS.
     pub routes: Arc<[Arc<str>]>,
-    /// Load assignments that a cluster asks for by EDS.
+    /// Load assignments that a cluster requests by EDS.
     pub endpoints: Arc<[Arc<str>]>,
-    /// Secrets asked for by SDS.
+    /// Secrets that a listener or cluster requests by SDS.
     pub secrets: Arc<[Arc<str>]>,
 }
 
-/// The fields that name another resource: message, field number, type of what is named.
+/// The fields that reference another resource: message, field number, and type of the resource.
 const NAMING_FIELDS: &[(&str, u32, ResourceType)] = &[
     ("envoy.config.route.v3.RouteAction", 1, ResourceType::CLUSTER),
     ("envoy.config.route.v3.RouteAction.RequestMirrorPolicy", 1, ResourceType::CLUSTER),
@@ -73,7 +73,7 @@ impl References {
         }
     }
 
-    /// Whether `cluster` is among the clusters named.
+    /// Returns whether the resource references `cluster`.
     pub fn names_cluster(&self, cluster: &str) -> bool {
         self.clusters.binary_search_by(|name| (**name).cmp(cluster)).is_ok()
     }

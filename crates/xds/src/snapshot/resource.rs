@@ -16,8 +16,8 @@ use crate::provenance::ObjectRef;
 
 /// The type of an Envoy resource, e.g. `type.googleapis.com/envoy.config.cluster.v3.Cluster`.
 ///
-/// A number, since a stream compares its types many times with every message: twice the place of the type in `SERVED`, or
-/// behind these its place among all known types; one more for the variants of the type.
+/// It is a number, because a stream compares types many times for each message: twice the index of the type in `SERVED`, or
+/// after these, its index among all known types. The type of its variants is one more.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceType(u16);
 
@@ -57,14 +57,13 @@ impl ResourceType {
     /// RTDS.
     pub const RUNTIME: Self = Self(18);
 
-    /// A type that no URL names, so that nobody can ask for it.
+    /// A type without a URL, which no client can request.
     pub(super) const NOTHING: Self = Self(u16::MAX - 1);
 
-    /// The type of this URL, of either version of the API, if it is that of a message which the protos of this build
-    /// define.
+    /// Returns the type of this URL, of either API version, if the protos of this build define its message.
     pub fn of_url(url: &str) -> Option<Self> {
         let served = |url: &str| SERVED.iter().position(|served| *served == url);
-        // Most requests are of one of these, as they stand there.
+        // Most requests have exactly one of these URLs.
         let place = served(url).or_else(|| {
             let at = protobuf::index_of_url(url)?;
             Some(served(protobuf::url_at(at)?).unwrap_or(SERVED.len() + at))
@@ -72,7 +71,7 @@ impl ResourceType {
         u16::try_from(2 * place?).ok().map(Self)
     }
 
-    /// The type URL.
+    /// Returns the type URL.
     pub fn url(self) -> &'static str {
         let place = usize::from(self.0 / 2);
         match SERVED.get(place) {
@@ -81,22 +80,22 @@ impl ResourceType {
         }
     }
 
-    /// The type under which variants of resources of this type are kept, for which no client asks by name alone.
+    /// Returns the type of the variants of these resources, which no client requests by name only.
     pub fn variants(self) -> Self {
         Self(self.0 | 1)
     }
 
-    /// The type URL in `api`; a type that is new in version 3 has no other.
+    /// Returns the type URL in `api`. A type that is new in version 3 has only one.
     pub fn url_in(self, api: ApiVersion) -> &'static str {
         url_in(self.url(), api)
     }
 
-    /// The message's full name, e.g. `envoy.config.cluster.v3.Cluster`.
+    /// Returns the full name of the message, e.g. `envoy.config.cluster.v3.Cluster`.
     pub fn full_name(self) -> &'static str {
         self.url().rsplit('/').next().unwrap_or_default()
     }
 
-    /// The message's own name, e.g. `Cluster`, or `Cluster#variants`: short, for logs and metrics.
+    /// Returns the short name of the message, e.g. `Cluster`, or `Cluster#variants`, for logs and metrics.
     pub fn short_name(self) -> &'static str {
         static VARIANTS: Mutex<BTreeMap<ResourceType, &str>> = Mutex::new(BTreeMap::new());
         let name = self.url().rsplit('.').next().unwrap_or_default();
@@ -107,25 +106,26 @@ impl ResourceType {
         variants.entry(self).or_insert_with(|| Box::leak(format!("{name}#variants").into_boxed_str()))
     }
 
-    /// Whether an empty list of names in a client's first request asks for everything.
+    /// Returns whether an empty list of names in a client's first request is a wildcard.
     /// Source: xDS protocol, "How the client specifies what resources to return".
     pub fn wildcard_by_default(self) -> bool {
         [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES, Self::VIRTUAL_HOST].contains(&self)
     }
 
-    /// Whether a state-of-the-world response holds everything asked for, so that absence means deletion. The protocol
-    /// says so of clusters and listeners; Envoy takes scopes so too. Source: Envoy `ScopedRdsConfigSubscription`.
+    /// Returns whether a state-of-the-world response contains all requested resources, so that absence means deletion. The
+    /// protocol defines this for clusters and listeners, and Envoy also for scopes. Source: Envoy
+    /// `ScopedRdsConfigSubscription`.
     pub fn full_state(self) -> bool {
         [Self::CLUSTER, Self::LISTENER, Self::SCOPED_ROUTES].contains(&self)
     }
 
-    /// Whether resources of this type may be had by asking for all of them; secrets only by name.
+    /// Returns whether a client can request all resources of this type. Secrets are available only by name.
     pub fn may_be_listed(self) -> bool {
         self != Self::SECRET
     }
 }
 
-/// A type URL of version 3 in `api`.
+/// Returns a type URL of version 3 in `api`.
 fn url_in(url: &'static str, api: ApiVersion) -> &'static str {
     match api {
         ApiVersion::V2 => protobuf::v2_url(url).unwrap_or(url),
@@ -139,7 +139,7 @@ impl fmt::Debug for ResourceType {
     }
 }
 
-/// A version of Envoy's API. Version 3 is the canonical one: a resource is the same one in both.
+/// A version of Envoy's API. Version 3 is canonical. A resource is identical in both versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApiVersion {
     /// `envoy.api.v2` and its neighbours: Envoy before 1.18, gRPC clients whose bootstrap has no `xds_v3`.
@@ -149,7 +149,7 @@ pub enum ApiVersion {
 }
 
 impl ApiVersion {
-    /// The version that `url` names a type of.
+    /// Returns the API version of a type URL.
     pub fn of_url(url: &str) -> Self {
         if protobuf::is_v2_url(url) { Self::V2 } else { Self::V3 }
     }
@@ -160,18 +160,18 @@ impl ApiVersion {
 pub struct Version(pub u64);
 
 impl Version {
-    /// The version that [`fmt::Display`] wrote as `text`; `None` for any other text.
+    /// Parses the output of [`fmt::Display`]. Returns `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok()).flatten().map(Self)
     }
 
-    /// The version of the same content with `name` in another state.
+    /// Returns the version of the same content with `name` in another state.
     pub fn marked(self, name: &str) -> Self {
         Self(xxhash_rust::xxh3::xxh3_64_with_seed(name.as_bytes(), self.0))
     }
 }
 
-/// 16 hex digits, as they go over the wire.
+/// Formats the version as 16 hex digits, as on the wire.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -184,9 +184,9 @@ impl fmt::Debug for Version {
     }
 }
 
-/// One Envoy resource. Made once, then only shared.
+/// One Envoy resource, which is immutable and shared.
 ///
-/// Its bytes are kept in the one form that serves both variants of the protocol:
+/// One encoding serves both variants of the protocol:
 /// `0x12 len { version=1, name=3, 0x12 len { Any } }` is field `resources` of a delta response, and its tail
 /// `0x12 len { Any }` is field `resources` of a state-of-the-world response.
 #[derive(Clone)]
@@ -195,22 +195,22 @@ pub struct Resource {
     name: Arc<str>,
     version: Version,
     frame: Frame,
-    /// The same in version 2 of the API, once a client has asked for it.
+    /// The bytes in API version 2, once a client has requested them.
     v2: OnceLock<Box<Frame>>,
     references: References,
-    /// Few resources have any: one word for the others.
+    /// Rare properties. Resources without them use one word.
     extras: Option<Box<Extras>>,
     origins: Arc<[ObjectRef]>,
 }
 
-/// What most resources do not have.
+/// Properties that most resources do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Extras {
     lease: Lease,
     parts: Arc<[Part]>,
 }
 
-/// The bytes of a resource in one version of the API.
+/// The bytes of a resource in one API version.
 #[derive(Clone)]
 struct Frame {
     bytes: Bytes,
@@ -219,21 +219,21 @@ struct Frame {
     value_start: u32,
 }
 
-/// What the protocol's `Resource` wrapper may say beyond the content.
+/// The properties of the `Resource` wrapper beside the content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// The client drops the resource after this time unless it is renewed. Off (`None`) unless its author asks for it:
-    /// Envoy 1.40 crashes when one of a state-of-the-world EDS resource runs out (envoy#24271).
+    /// The TTL, after which the client drops the resource unless it is renewed. `None` by default: Envoy 1.40 crashes when
+    /// the TTL of a state-of-the-world EDS resource expires (envoy#24271).
     pub ttl: Option<Duration>,
-    /// Other names under which a delta client may ask for it, sorted.
+    /// Other names with which a delta client can request the resource, sorted.
     pub aliases: Vec<Arc<str>>,
-    /// Encoded `DynamicParameterConstraints`: it is one of several variants, for those clients whose parameters meet
-    /// them. It then is of type [`ResourceType::variants`].
+    /// The encoded `DynamicParameterConstraints` of a variant, which matches clients whose parameters meet them. The variant
+    /// has the type [`ResourceType::variants`].
     pub constraints: Option<Bytes>,
 }
 
 impl Lease {
-    /// Its fields of an encoded `Resource` wrapper.
+    /// Encodes the fields of the `Resource` wrapper.
     fn extras(&self) -> BytesMut {
         let mut extras = BytesMut::new();
         self.aliases.iter().for_each(|alias| put_field(&mut extras, 4, alias.as_bytes()));
@@ -245,7 +245,7 @@ impl Lease {
 }
 
 impl Frame {
-    /// The resource `name` with the content `value` of the type `url`. `extras`: more fields of the wrapper.
+    /// Encodes the resource `name` with the content `value` of the type `url`. `extras` are further fields of the wrapper.
     fn new(url: &str, name: &str, version: Version, extras: &[u8], value: &[u8]) -> Self {
         let any_len = field_len(url.len()) + field_len(value.len());
         let version_text = version.to_string();
@@ -268,7 +268,7 @@ impl Frame {
 }
 
 impl Resource {
-    /// The resource `name` with the content of `message`, made from the objects `origins` (sorted here).
+    /// Returns the resource `name` with the content of `message`, built from the objects `origins` (which are sorted here).
     pub fn new<M: prost::Message + prost::Name>(name: &str, message: &M, origins: Vec<ObjectRef>) -> Self {
         let kind = ResourceType::of_url(&M::type_url());
         debug_assert!(kind.is_some(), "{} is not in the descriptor pool", M::type_url());
@@ -276,12 +276,13 @@ impl Resource {
         Self::from_encoded(kind, name, &message.encode_to_vec(), origins)
     }
 
-    /// The resource `name`, made [canonical], of type `kind` whose message encodes to `message`; map entries may be in any order.
+    /// Returns the resource `name`, made [canonical], of type `kind` with the encoded `message`, whose map entries can be in
+    /// any order.
     pub fn from_encoded(kind: ResourceType, name: &str, message: &[u8], origins: Vec<ObjectRef>) -> Self {
         Self::with_lease(kind, name, message, Lease::default(), origins)
     }
 
-    /// The same, with a time to live or aliases.
+    /// Returns a resource like [`Resource::from_encoded`], with a TTL, aliases, or constraints.
     pub fn with_lease(
         kind: ResourceType,
         name: &str,
@@ -330,14 +331,14 @@ impl Resource {
         self
     }
 
-    /// The same resource, in the same version, whose message is encoded differently, as `message`.
+    /// Returns the same resource and version with the alternative encoding `message`.
     pub fn with_encoding(&self, message: &[u8]) -> Self {
         let value = protobuf::canonical(self.kind.full_name(), message);
         let frame = Frame::new(self.kind.url(), &self.name, self.version, &self.lease().extras(), &value);
         Self { frame, v2: OnceLock::new(), ..self.clone() }
     }
 
-    /// Its bytes in `api`. Those of version 2 are made when the first client asks for them, and shared from then on.
+    /// Returns the bytes in `api`. Those of version 2 are built for the first client that requests them, and then shared.
     fn frame(&self, api: ApiVersion) -> &Frame {
         if api == ApiVersion::V3 {
             return &self.frame;
@@ -349,50 +350,50 @@ impl Resource {
         })
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn kind(&self) -> ResourceType {
         self.kind
     }
 
-    /// The xDS resource name.
+    /// Returns the resource name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// The content's version.
+    /// Returns the version of the content.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The message, in its canonical encoding.
+    /// Returns the message in its canonical encoding.
     pub fn message(&self) -> Bytes {
         self.frame.bytes.slice(self.frame.value_start as usize..)
     }
 
-    /// Bytes that it takes in a response, at most.
+    /// Returns the maximum number of bytes of the resource in a response.
     pub fn size(&self) -> usize {
         self.frame.bytes.len()
     }
 
-    /// Field `resources` of a `DiscoveryResponse`, with its tag.
+    /// Returns the field `resources` of a `DiscoveryResponse`, with its tag.
     pub fn sotw_field(&self, api: ApiVersion) -> Bytes {
         let frame = self.frame(api);
         frame.bytes.slice(frame.any_start as usize..)
     }
 
-    /// Field `resources` of a `DeltaDiscoveryResponse`, with its tag.
+    /// Returns the field `resources` of a `DeltaDiscoveryResponse`, with its tag.
     pub fn delta_field(&self, api: ApiVersion) -> Bytes {
         self.frame(api).bytes.clone()
     }
 
-    /// Field `resources` of a `DiscoveryResponse` for clients that take the wrapper there: an `Any` of it.
+    /// Returns the field `resources` of a `DiscoveryResponse` for clients that accept an `Any` of the wrapper.
     pub fn wrapped_sotw_field(&self, api: ApiVersion) -> Bytes {
         let frame = self.frame(api);
         any_of_wrapper(&frame.bytes[frame.wrapper_start as usize..], api)
     }
 
-    /// The wrapper without content, which renews its time to live: as field `resources` of a delta response, or of a
-    /// state-of-the-world one.
+    /// Returns the wrapper without content, which renews the TTL, as the field `resources` of a delta or state-of-the-world
+    /// response.
     pub fn heartbeat_field(&self, delta: bool, api: ApiVersion) -> Bytes {
         let mut wrapper = BytesMut::new();
         put_field(&mut wrapper, 1, self.version.to_string().as_bytes());
@@ -407,13 +408,13 @@ impl Resource {
         field.freeze()
     }
 
-    /// Its time to live and aliases.
+    /// Returns the TTL, aliases, and constraints.
     pub fn lease(&self) -> &Lease {
         static NONE: Lease = Lease { ttl: None, aliases: Vec::new(), constraints: None };
         self.extras.as_ref().map_or(&NONE, |extras| &extras.lease)
     }
 
-    /// The names of other resources that this one uses.
+    /// Returns the names of the resources that this one references.
     pub fn references(&self) -> &References {
         &self.references
     }
@@ -423,13 +424,13 @@ impl Resource {
         self.extras.as_ref().map_or(&[], |extras| &extras.parts)
     }
 
-    /// The objects that it was made from, sorted.
+    /// Returns the objects that the resource was built from, sorted.
     pub fn origins(&self) -> &[ObjectRef] {
         &self.origins
     }
 }
 
-/// Equal type, name and content; where it came from does not count.
+/// Compares type, name, and content, but not origins.
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
         (self.kind, &self.name, self.version) == (other.kind, &other.name, other.version)
@@ -438,17 +439,17 @@ impl PartialEq for Resource {
 
 impl Eq for Resource {}
 
-/// Never shows the content: it may be a secret.
+/// Never prints the content, which may be a secret.
 impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} @{}", self.kind, self.name, self.version)
     }
 }
 
-/// The wrapper's own type.
+/// The type URL of the wrapper.
 const WRAPPER: &str = "type.googleapis.com/envoy.service.discovery.v3.Resource";
 
-/// Field `resources` with an `Any` of an encoded `Resource` wrapper.
+/// Returns the field `resources` with an `Any` of an encoded `Resource` wrapper.
 fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
     let mut any = BytesMut::new();
     put_field(&mut any, 1, url_in(WRAPPER, api).as_bytes());
@@ -458,7 +459,7 @@ fn any_of_wrapper(wrapper: &[u8], api: ApiVersion) -> Bytes {
     field.freeze()
 }
 
-/// The wrapper's field for the name in the store `name`, and its content: `name`, or of a variant `resource_name`.
+/// Returns the tag and the content of the wrapper's name field: `name`, or `resource_name` for a variant.
 fn name_field(name: &str) -> (u8, Cow<'_, [u8]>) {
     match resource_name(name) {
         None => (3, Cow::Borrowed(name.as_bytes())),
@@ -466,7 +467,7 @@ fn name_field(name: &str) -> (u8, Cow<'_, [u8]>) {
     }
 }
 
-/// The encoded `ResourceName` of the variant `name`; `None` if it is the name of a plain resource.
+/// Returns the encoded `ResourceName` of the variant `name`, or `None` for a resource without constraints.
 pub fn resource_name(name: &str) -> Option<Bytes> {
     let (name, constraints) = split_variant(name)?;
     let mut message = BytesMut::new();
@@ -475,13 +476,13 @@ pub fn resource_name(name: &str) -> Option<Bytes> {
     Some(message.freeze())
 }
 
-/// An encoded `google.protobuf.Duration`.
+/// Encodes a `google.protobuf.Duration`.
 fn duration(duration: Duration) -> Vec<u8> {
     let (seconds, nanos) = (duration.as_secs() as i64, duration.subsec_nanos() as i32);
     prost_types::Duration { seconds, nanos }.encode_to_vec()
 }
 
-/// The encoded length of a length-delimited field with a one-byte tag.
+/// Returns the encoded length of a length-delimited field with a one-byte tag.
 fn field_len(len: usize) -> usize {
     1 + encoded_len_varint(len as u64) + len
 }

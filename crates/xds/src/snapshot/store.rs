@@ -106,17 +106,17 @@ impl Snapshot {
         self.generation
     }
 
-    /// The resource `name` of type `kind`.
+    /// Returns the resource `name` of type `kind`.
     pub fn get(&self, kind: ResourceType, name: &str) -> Option<&Arc<Resource>> {
         self.types.get(&kind)?.resources.get(name)
     }
 
-    /// The name of the resource of type `kind` that has the alias `name`.
+    /// Returns the name of the resource of type `kind` with the alias `name`.
     pub fn name_of_alias(&self, kind: ResourceType, name: &str) -> Option<&Arc<str>> {
         paired_with(&self.types.get(&kind)?.aliases, &name.into()).next()
     }
 
-    /// All resources of a type, by name.
+    /// Returns all resources of a type, sorted by name.
     pub fn all(&self, kind: ResourceType) -> impl Iterator<Item = &Arc<Resource>> {
         self.types.get(&kind).into_iter().flat_map(|typed| typed.resources.values())
     }
@@ -161,14 +161,14 @@ impl Snapshot {
         names.collect()
     }
 
-    /// The resources of a type whose names begin with `prefix`, by name.
+    /// Returns the resources of a type whose names begin with `prefix`, sorted by name.
     pub fn with_prefix(&self, kind: ResourceType, prefix: String) -> impl Iterator<Item = &Arc<Resource>> {
         let resources = self.types.get(&kind).map(|typed| typed.resources.range(Arc::<str>::from(&*prefix)..));
         let from_there = resources.into_iter().flatten();
         from_there.take_while(move |(name, _)| name.starts_with(&*prefix)).map(|(_, resource)| resource)
     }
 
-    /// The clusters that use the load assignment `name`.
+    /// Returns the clusters that use the load assignment `name`.
     pub fn clusters_of<'a>(&'a self, name: &Arc<str>) -> impl Iterator<Item = &'a Arc<str>> {
         paired_with(&self.users.endpoints, name)
     }
@@ -244,7 +244,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing changed.
+    /// Returns whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
@@ -273,14 +273,14 @@ impl<R> Default for Update<R> {
 }
 
 impl Update {
-    /// An update that only removes.
+    /// Returns an update that only removes.
     pub fn removing(remove: Vec<Key>) -> Self {
         Self { remove, ..Self::default() }
     }
 }
 
 impl<R> Update<R> {
-    /// An update that only sets.
+    /// Returns an update that only sets.
     pub fn setting(set: Vec<R>) -> Self {
         Self { set, remove: Vec::new() }
     }
@@ -316,7 +316,7 @@ impl Store {
         self.newest.receiver_count()
     }
 
-    /// The newest snapshot.
+    /// Returns the newest snapshot.
     pub fn newest(&self) -> Option<Arc<Snapshot>> {
         self.newest.borrow().clone()
     }
@@ -405,7 +405,7 @@ impl Store {
                 None => changes.added.push(resource.clone()),
                 Some(old) => {
                     typed.remove_derived(&old, &mut next.users);
-                    // New origins or parts alone, e.g. a new generation of an object, are kept and change no stream.
+                    // New origins or parts, e.g. a new generation of an object, are stored without notifying streams.
                     if old.version() != resource.version() {
                         changes.changed.push(resource.clone());
                     }

@@ -1,8 +1,7 @@
-//! Resources that some client has rejected by themselves: other clients are sent them last and alone.
+//! Resources that a client has rejected individually. Other clients receive them last and separately.
 //!
-//! It is a memory, not a verdict. Clients of another version may accept what one has rejected, so a suspect costs a client
-//! that accepts it one message more, and nothing else. The memory is small, so that a client which rejects everything
-//! does not make all others slow.
+//! A suspect is not excluded. Clients of another version may accept it, and then need only one more message. The list is
+//! short, so that a client that rejects everything does not slow down all others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Resource, ResourceType, Snapshot, Version};
 
-/// The most suspects of one store. The oldest is forgotten.
+/// The maximum number of suspects of one store. Further suspects replace the oldest.
 const MOST: usize = 32;
 
 /// A resource that a client has rejected.
@@ -22,21 +21,21 @@ pub struct Suspect {
     pub last_good: Option<Arc<Resource>>,
 }
 
-/// The suspects of a store: all of its snapshots share them.
+/// The suspects of a store, which all its snapshots share.
 #[derive(Debug, Default)]
 pub struct Suspects {
-    /// How many there are: asked at each first answer, without a lock.
+    /// The number of suspects, which each first response reads without a lock.
     count: AtomicUsize,
     known: Mutex<VecDeque<Suspect>>,
 }
 
 impl Suspects {
-    /// Whether nothing is suspect.
+    /// Returns whether there are no suspects.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Remembers that a client has rejected `resource`, and forgets what `newest` does not have any more.
+    /// Records that a client has rejected `resource`, and removes suspects that `newest` does not contain.
     pub fn remember(&self, resource: &Arc<Resource>, last_good: Option<&Arc<Resource>>, newest: &Snapshot) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = |suspect: &Suspect| {
@@ -47,7 +46,7 @@ impl Suspects {
             let own = &suspect.resource;
             (own.kind(), own.name(), own.version()) == (resource.kind(), resource.name(), resource.version())
         };
-        // The last good version of a client that had one is worth more than none.
+        // Retains the last good version if another client had none.
         let before = known.iter().find(|suspect| same(suspect)).and_then(|suspect| suspect.last_good.clone());
         known.retain(|suspect| is_current(suspect) && !same(suspect));
         known.push_back(Suspect { resource: resource.clone(), last_good: last_good.cloned().or(before) });
@@ -57,7 +56,7 @@ impl Suspects {
         self.count.store(known.len(), Ordering::Relaxed);
     }
 
-    /// Forgets the suspects of `removed`: a resource that is created anew has no last good version.
+    /// Removes the suspects among `removed`. A recreated resource has no last good version.
     pub fn forget(&self, removed: &[Arc<Resource>]) {
         if self.is_empty() {
             return;
@@ -69,7 +68,7 @@ impl Suspects {
         self.count.store(known.len(), Ordering::Relaxed);
     }
 
-    /// The suspect of this type, name and version.
+    /// Returns the suspect with this type, name, and version.
     pub fn find(&self, kind: ResourceType, name: &str, version: Version) -> Option<Suspect> {
         if self.is_empty() {
             return None;
@@ -79,7 +78,7 @@ impl Suspects {
         known.iter().find(|suspect| is_it(&suspect.resource)).cloned()
     }
 
-    /// The suspects of one type.
+    /// Returns the suspects of one type.
     pub fn of_kind(&self, kind: ResourceType) -> Vec<Suspect> {
         if self.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Who wants to know of what: a publication wakes those whom it concerns, and nobody else.
+//! Selective wakeups: a publication wakes only the watches that it affects.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,23 +8,23 @@ use tokio::sync::watch;
 
 use super::{Bell, Changes, ResourceType, Snapshot, Store};
 
-/// Everybody is woken once in so many publications, whether concerned or not: who sleeps keeps an old snapshot alive,
-/// and with it all that has changed since.
+/// The number of publications after which every watch wakes. A watch that sleeps keeps an old snapshot in memory, with all
+/// resources that have changed since.
 const REFRESH: u64 = 64;
 
-/// What a watch is for, of one type.
+/// The resources of one type that a watch covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing.
+    /// No resources.
     #[default]
     Nothing,
-    /// Resources of these names, or with these aliases; sorted.
+    /// Resources with these names or aliases, sorted.
     Names(Vec<Arc<str>>),
     /// All resources of the type.
     All,
 }
 
-/// A watch on a store: it wakes when a resource changes that it is for. It does not keep the store.
+/// A watch of a store, which wakes when a resource that it covers changes. It does not keep the store alive.
 #[derive(Debug)]
 pub struct Watch {
     watchers: Arc<Watchers>,
@@ -35,7 +35,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch on `store` that is for nothing yet.
+    /// Returns a watch of `store` that covers no resources.
     pub fn new(store: &Store) -> Self {
         let (watchers, bell) = (store.watchers.clone(), Arc::new(Bell::default()));
         let id = watchers.lock().add(bell.clone());
@@ -44,8 +44,8 @@ impl Watch {
         Self { watchers, newest, id, bell, interests: BTreeMap::new() }
     }
 
-    /// What it is for, of type `kind`. To be followed by a look at [`Watch::news`]: of what was published before, it
-    /// does not wake.
+    /// Sets the covered resources of type `kind`. Call [`Watch::news`] afterwards, because earlier publications do not wake
+    /// the watch.
     pub fn set_interest(&mut self, kind: ResourceType, interest: Interest) {
         let old = self.interests.insert(kind, interest.clone()).unwrap_or_default();
         if old == interest {
@@ -56,14 +56,14 @@ impl Watch {
         index.insert(kind, interest, self.id);
     }
 
-    /// The newest snapshot of the store, unless it was there when this was last asked. To ask in vain takes no lock.
+    /// Returns the newest snapshot of the store if it has changed since the last call. No change takes no lock.
     pub fn news(&mut self) -> Option<Arc<Snapshot>> {
-        // Of a store that is gone, the last.
+        // If the store no longer exists, its last snapshot counts.
         if matches!(self.newest.has_changed(), Ok(false)) { None } else { self.newest.borrow_and_update().clone() }
     }
 
-    /// Waits for a publication that concerns this watch, or that is a while after the last one that it was woken for.
-    /// May be dropped and called again without missing one. Returns whether the store is still there.
+    /// Waits for a publication that affects this watch, or that follows its last wakeup after many others. Cancel-safe.
+    /// Returns whether the store still exists.
     pub async fn changed(&self) -> bool {
         std::future::poll_fn(|cx| self.bell.poll(cx)).await;
         !self.watchers.closed.load(Ordering::Acquire)
@@ -80,7 +80,7 @@ impl Drop for Watch {
     }
 }
 
-/// The watches on a store.
+/// The watches of a store.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     closed: AtomicBool,
@@ -88,13 +88,13 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// Wakes everybody: there is no store any more.
+    /// Wakes all watches, because the store no longer exists.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.lock().bells.values().for_each(|bell| bell.ring());
     }
 
-    /// Wakes those whom `changes` concern, which made the snapshot of this `serial`.
+    /// Wakes the watches that `changes` affect. `serial` is the serial of the new snapshot.
     pub fn wake(&self, changes: &Changes, serial: u64) {
         let index = self.lock();
         if serial.is_multiple_of(REFRESH) {
@@ -109,7 +109,7 @@ impl Watchers {
     }
 }
 
-/// From what changes to whom it concerns.
+/// The index from resources to watches.
 #[derive(Debug, Default)]
 struct Index {
     next: u32,
@@ -117,11 +117,11 @@ struct Index {
     kinds: HashMap<ResourceType, Concerned>,
 }
 
-/// Whom a change of one type concerns.
+/// The watches that cover resources of one type.
 #[derive(Debug, Default)]
 struct Concerned {
     all: BTreeSet<u32>,
-    /// Sorted.
+    /// The watches of each name, sorted.
     names: HashMap<Arc<str>, Vec<u32>>,
 }
 
@@ -136,10 +136,10 @@ impl Index {
         id
     }
 
-    /// The watches that `changes` concern, and how many entries of the index were added up for that.
+    /// Returns the watches that `changes` affect, and the number of index entries that were read.
     ///
-    /// Those who want all of a type are added once. Of names, a list of watches is added only if it differs from the list
-    /// before: Envoys of one fleet ask for the same names, so that mostly one list stands for thousands of changes.
+    /// Watches of all resources of a type are added once. The watches of a name are added only if they differ from those of
+    /// the previous name: Envoys of one fleet request the same names, so one list usually covers thousands of changes.
     fn concerned(&self, changes: &Changes) -> (HashSet<u32>, usize) {
         let (mut concerned, mut added) = (HashSet::new(), 0);
         let mut kinds = HashSet::new();
@@ -219,7 +219,7 @@ mod tests {
         store.update(Update { set: vec![endpoints(name, content)], remove: Vec::new() });
     }
 
-    /// Whether it was woken since it was last asked.
+    /// Returns whether it was woken since it was last asked.
     fn woken(watch: &Watch) -> bool {
         watch.changed().now_or_never().is_some()
     }

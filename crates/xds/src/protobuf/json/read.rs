@@ -65,7 +65,7 @@ fn resource_name(message: &DynamicMessage) -> Option<String> {
     text("name").or_else(|| text("cluster_name"))
 }
 
-/// Whether messages of this type are written in JSON in a way of their own, not as an object of their fields.
+/// Returns whether messages of this type are written in JSON in a way of their own, not as an object of their fields.
 pub(super) fn is_special(full_name: &str) -> bool {
     full_name.strip_prefix("google.protobuf.").is_some_and(|name| {
         matches!(name, "Any" | "Duration" | "Timestamp" | "FieldMask" | "Struct" | "Value" | "ListValue" | "Empty")
@@ -73,7 +73,7 @@ pub(super) fn is_special(full_name: &str) -> bool {
     })
 }
 
-/// Whether this is one of the messages with a single value, written in JSON as that value.
+/// Returns whether this is one of the messages with a single value, written in JSON as that value.
 pub(super) fn is_wrapper(full_name: &str) -> bool {
     full_name.strip_prefix("google.protobuf.").and_then(|name| name.strip_suffix("Value")).is_some_and(|name| {
         matches!(name, "Bool" | "String" | "Bytes" | "Int32" | "Int64" | "UInt32" | "UInt64" | "Float" | "Double")

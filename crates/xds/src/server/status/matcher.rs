@@ -60,7 +60,7 @@ impl NodeMatcher {
         Ok(Self { id, metadata })
     }
 
-    /// Whether a node is meant.
+    /// Returns whether a node is meant.
     pub fn matches(&self, id: &str, metadata: &Map<String, Value>) -> bool {
         self.id.as_ref().is_none_or(|matcher| matcher.matches(id))
             && self.metadata.iter().all(|(path, matcher)| matcher.matches(at(metadata, path)))
