@@ -68,12 +68,12 @@ impl Stream {
         if !self.has_routes_of_its_listeners() || !self.has_asked_for_listeners(newest) {
             return None;
         }
-        let is_level = reached >= self.newest().generation() && self.sleeps_through(newest);
+        let is_level = reached >= self.newest().generation() && self.is_unaffected_by(newest);
         Some(if is_level { reached.max(newest.generation()) } else { reached })
     }
 
     /// Returns whether no publication since the stream's last wakeup affects this client.
-    fn sleeps_through(&self, newest: &Snapshot) -> bool {
+    fn is_unaffected_by(&self, newest: &Snapshot) -> bool {
         let covers = |key: &Key| self.subscriptions().any(|types| types.kind == key.0 && types.covers(&key.1));
         newest.changes_since(self.newest().serial()).is_some_and(|mut changes| !changes.any(covers))
     }

@@ -145,7 +145,7 @@ impl Shared {
     }
 
     /// Answers every request of a connection with `status`, until the client disconnects or [`Limits::admission`] is over.
-    pub async fn turn_away(&self, io: Io, address: SocketAddr, status: Status) {
+    pub async fn refuse(&self, io: Io, address: SocketAddr, status: Status) {
         let mut http = auto::Builder::new(TokioExecutor::new());
         http.http2().timer(TokioTimer::new()).max_concurrent_streams(1).max_header_list_size(HEADERS);
         http.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.admission).max_buf_size(HTTP1_BUFFER);

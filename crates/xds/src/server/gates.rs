@@ -21,13 +21,13 @@ pub(super) struct Gates {
     /// Whether the client has resources of an earlier stream.
     reconnected: bool,
     /// The deadline for a returning Envoy to report its resources. It subscribes to one type after the other.
-    introduces_itself_until: Option<Instant>,
+    reports_until: Option<Instant>,
     /// The deadline for the subscriptions that a returning Envoy opens without waiting for a response.
-    asks_until: Option<Instant>,
+    subscribes_until: Option<Instant>,
     /// The deadline for a returning Envoy to warm its clusters, if it seems to do so.
-    warms_up_until: Option<Instant>,
+    warms_until: Option<Instant>,
     /// Removed clusters that the client's routes may still use.
-    kept: BTreeMap<Arc<str>, Kept>,
+    retained: BTreeMap<Arc<str>, Retention>,
     /// Replaced listeners whose successor still waits for its routes. Envoy serves the old listener meanwhile.
     replaced: Vec<Replaced>,
     /// Clusters that a listener no longer references, and the time at which its old connections have drained.
@@ -38,7 +38,7 @@ pub(super) struct Gates {
 }
 
 #[derive(Debug, PartialEq)]
-enum Kept {
+enum Retention {
     InUse,
     Until(Instant),
     /// The grace period is over.
@@ -58,10 +58,10 @@ impl Gates {
             clusters: snapshot,
             routes: None,
             reconnected: false,
-            introduces_itself_until: None,
-            asks_until: None,
-            warms_up_until: None,
-            kept: BTreeMap::new(),
+            reports_until: None,
+            subscribes_until: None,
+            warms_until: None,
+            retained: BTreeMap::new(),
             replaced: Vec::new(),
             draining: BTreeMap::new(),
             never_accepted: BTreeSet::new(),
@@ -70,15 +70,15 @@ impl Gates {
     }
 
     /// Detects a returning client by the first request for a type.
-    pub fn introduced(&mut self, node: &Node, request: &Request, types: &Types, now: Instant, timing: Timing) {
+    pub fn on_first_request(&mut self, node: &Node, request: &Request, types: &Types, now: Instant, timing: Timing) {
         if self.reconnected || (request.version.is_empty() && request.initial_versions.is_empty()) {
             return;
         }
         self.reconnected = true;
         if node.is_envoy() {
-            self.introduces_itself_until = Some(now + timing.gate_timeout);
-            self.asks_until = Some(now + timing.first_requests());
-            self.warms_up_until = Some(now + timing.warm_up());
+            self.reports_until = Some(now + timing.gate_timeout);
+            self.subscribes_until = Some(now + timing.first_requests());
+            self.warms_until = Some(now + timing.warm_up());
         }
         if !order::before().any(|kind| types.get(&kind).is_some_and(|routes| !routes.last_nonce.is_empty())) {
             self.routes = None;
@@ -104,17 +104,17 @@ impl Gates {
     }
 
     /// Advances the snapshot of the routes to the snapshot of the clusters, if the client has accepted the clusters.
-    pub fn raise(&mut self, types: &Types) {
+    pub fn advance_routes(&mut self, types: &Types) {
         match &self.routes {
             None if self.reconnected && (self.awaits_clusters(types) || !open(types)) => {}
             // A starting client has no routes that could break, so its requests are answered in any order.
             None => self.routes = Some(self.clusters.clone()),
-            Some(_) => self.raise_further(types),
+            Some(_) => self.advance_existing_routes(types),
         }
     }
 
     /// Advances the snapshot of the routes, unless there is none yet.
-    pub fn raise_further(&mut self, types: &Types) {
+    pub fn advance_existing_routes(&mut self, types: &Types) {
         let higher = self.routes.as_ref().is_some_and(|routes| !Arc::ptr_eq(routes, &self.clusters));
         if higher && open(types) {
             self.routes = Some(self.clusters.clone());
@@ -122,20 +122,20 @@ impl Gates {
     }
 
     /// Handles the first request for clusters. A returning Envoy sends it when its clusters are warm; its routes follow.
-    pub fn asked_for_clusters(&mut self, now: Instant, timing: Timing) {
-        if self.warms_up_until.take().is_some() {
-            self.introduces_itself_until = Some(now + timing.gate_timeout);
+    pub fn on_first_cluster_request(&mut self, now: Instant, timing: Timing) {
+        if self.warms_until.take().is_some() {
+            self.reports_until = Some(now + timing.gate_timeout);
         }
     }
 
     /// Returns whether a returning Envoy may still open subscriptions without waiting for a response.
     pub fn awaits_first_requests(&self) -> bool {
-        self.asks_until.is_some()
+        self.subscribes_until.is_some()
     }
 
     /// Returns whether a returning Envoy has yet to subscribe to clusters. It may have clusters that are not served.
-    pub fn conceals_clusters(&self, types: &Types) -> bool {
-        self.warms_up_until.is_some() && !types.contains_key(&ResourceType::CLUSTER)
+    pub fn has_unreported_clusters(&self, types: &Types) -> bool {
+        self.warms_until.is_some() && !types.contains_key(&ResourceType::CLUSTER)
     }
 
     /// Returns whether routes could send a returning Envoy to clusters that it may not have yet. An Envoy with warming
@@ -146,17 +146,17 @@ impl Gates {
             || self.clusters.all(ResourceType::LISTENER).any(|listener| !listener.references().secrets.is_empty());
         let seems_to_warm = types.contains_key(&ResourceType::ENDPOINTS)
             || (types.contains_key(&ResourceType::SECRET) && !secrets_of_listeners());
-        let waits = self.asks_until.is_some() || seems_to_warm;
+        let waits = self.subscribes_until.is_some() || seems_to_warm;
         let is_served = |cluster: &Arc<str>| self.clusters.get(ResourceType::CLUSTER, cluster).is_some();
         let mut routes = order::before().flat_map(|kind| self.clusters.all(kind));
-        self.conceals_clusters(types)
+        self.has_unreported_clusters(types)
             && waits
             && routes.any(|resource| resource.references().clusters.iter().any(is_served))
     }
 
     /// Retains the `removed` clusters that the client has not accepted, while routes of its snapshot or of `newest`
     /// reference them.
-    pub fn forget_clusters(&mut self, removed: &[Arc<str>], types: &Types, newest: &Snapshot) {
+    pub fn retain_never_accepted(&mut self, removed: &[Arc<str>], types: &Types, newest: &Snapshot) {
         let (view, clusters) = (self.routes.as_deref(), types.get(&ResourceType::CLUSTER));
         let leads = |snapshot: &Snapshot, name: &str| {
             order::before().any(|kind| snapshot.leading_to(kind, name).next().is_some())
@@ -171,56 +171,59 @@ impl Gates {
 
     /// Retains those of the `gone` clusters that the client's routes use. `gone` is sorted, and contains all clusters of
     /// the client that are no longer served.
-    pub fn retire(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
-        self.kept.retain(|name, _| gone.binary_search(name).is_ok());
+    pub fn retain_used(&mut self, gone: Vec<Arc<str>>, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
+        self.retained.retain(|name, _| gone.binary_search(name).is_ok());
         for name in gone {
-            match self.kept.get(&name) {
+            match self.retained.get(&name) {
                 // The client does not have a rejected cluster, and would reject it again.
-                _ if types.get(&ResourceType::CLUSTER).is_none_or(|clusters| !clusters.holds(&name).exists()) => {
-                    self.kept.remove(&name);
+                _ if types
+                    .get(&ResourceType::CLUSTER)
+                    .is_none_or(|clusters| !clusters.state_at_client(&name).exists()) =>
+                {
+                    self.retained.remove(&name);
                 }
-                Some(Kept::InUse) => {}
-                Some(Kept::Until(time)) if *time > now => {}
-                _ if self.in_use(&name, types, newest) => drop(self.kept.insert(name, Kept::InUse)),
-                Some(_) => drop(self.kept.insert(name, Kept::Over)),
+                Some(Retention::InUse) => {}
+                Some(Retention::Until(time)) if *time > now => {}
+                _ if self.in_use(&name, types, newest) => drop(self.retained.insert(name, Retention::InUse)),
+                Some(_) => drop(self.retained.insert(name, Retention::Over)),
                 None => {
                     let routes = self.last_route_ack.map(|ack| ack + timing.removal_grace);
                     let grace = routes.max(self.draining.get(&name).copied()).filter(|time| *time > now);
-                    self.kept.extend(grace.map(|time| (name, Kept::Until(time))));
+                    self.retained.extend(grace.map(|time| (name, Retention::Until(time))));
                 }
             }
         }
     }
 
     /// Returns whether a removed cluster stays at the client for now.
-    pub fn keeps(&self, name: &str) -> bool {
-        self.kept.get(name).is_some_and(|kept| *kept != Kept::Over)
+    pub fn retains(&self, name: &str) -> bool {
+        self.retained.get(name).is_some_and(|retained| *retained != Retention::Over)
     }
 
     /// Returns whether no removed cluster stays at the client.
-    pub fn keeps_nothing(&self) -> bool {
-        self.kept.is_empty()
+    pub fn retains_nothing(&self) -> bool {
+        self.retained.is_empty()
     }
 
     /// Returns the time of the next removal or timeout.
     pub fn deadline(&self) -> Option<Instant> {
-        let removals = self.kept.values().filter_map(|kept| match kept {
-            Kept::Until(time) => Some(*time),
-            Kept::InUse | Kept::Over => None,
+        let removals = self.retained.values().filter_map(|retained| match retained {
+            Retention::Until(time) => Some(*time),
+            Retention::InUse | Retention::Over => None,
         });
         removals
             .chain(self.replaced.iter().map(|replaced| replaced.until))
-            .chain(self.introduces_itself_until)
-            .chain(self.asks_until)
-            .chain(self.warms_up_until)
+            .chain(self.reports_until)
+            .chain(self.subscribes_until)
+            .chain(self.warms_until)
             .min()
     }
 
     /// Ends the waits whose deadline has passed.
     pub fn on_time(&mut self, now: Instant) {
-        self.introduces_itself_until = self.introduces_itself_until.filter(|limit| *limit > now);
-        self.asks_until = self.asks_until.filter(|limit| *limit > now);
-        self.warms_up_until = self.warms_up_until.filter(|limit| *limit > now);
+        self.reports_until = self.reports_until.filter(|limit| *limit > now);
+        self.subscribes_until = self.subscribes_until.filter(|limit| *limit > now);
+        self.warms_until = self.warms_until.filter(|limit| *limit > now);
         self.replaced.retain(|replaced| replaced.until > now);
         self.draining.retain(|_, until| *until > now);
     }
@@ -228,7 +231,7 @@ impl Gates {
     /// Returns whether `resource` references a cluster that was sent but never accepted, and `sent`, the client's current
     /// version, does not. A listener also references the clusters of its new route configurations. A cluster that was
     /// removed after its rejection counts as never accepted. A cluster that was never served belongs to the client.
-    pub fn leads_nowhere(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
+    pub fn references_unaccepted_cluster(&self, resource: &Resource, sent: &ClientState, types: &Types) -> bool {
         let (view, sent) = (self.routes.as_ref(), sent.resource());
         let newly = |name: &&Arc<str>| !sent.is_some_and(|sent| names_routes(sent, name));
         let through = |name: &Arc<str>| view.and_then(|view| view.get(ResourceType::ROUTES, name));
@@ -238,11 +241,11 @@ impl Gates {
                 || routes.any(|routes| routes.references().names_cluster(cluster))
         };
         self.never_accepted.iter().any(|cluster| leads_to(cluster))
-            || types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.unaccepted(leads_to))
+            || types.get(&ResourceType::CLUSTER).is_some_and(|clusters| clusters.has_unaccepted(leads_to))
     }
 
     /// Returns whether `resource` references a cluster that the client does not have, and that isolation may still accept.
-    pub fn leads_to_suspects(&self, resource: &Resource, types: &Types) -> bool {
+    pub fn references_suspects(&self, resource: &Resource, types: &Types) -> bool {
         let Some(clusters) = types.get(&ResourceType::CLUSTER) else { return false };
         let is_suspect = |name: &Arc<str>| clusters.is_pending(name) && !clusters.known(name).accepted.exists();
         resource.references().clusters.iter().any(is_suspect)
@@ -258,7 +261,7 @@ impl Gates {
     }
 
     /// Returns whether a listener of the client references the route configuration `name` now, but not in `newest`.
-    pub fn hands_over(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
+    pub fn will_drop_routes(&self, types: &Types, newest: &Snapshot, name: &str) -> bool {
         let now = types.get(&ResourceType::LISTENER).into_iter().flat_map(at_client);
         let mut leaving = now.filter(|listener| {
             !newest.get(ResourceType::LISTENER, listener.name()).is_some_and(|next| names_routes(next, name))
@@ -275,12 +278,12 @@ impl Gates {
             ClientState::Unknown | ClientState::Absent => false,
         };
         let going = clusters.in_flight.iter().any(|response| !response.is_empty());
-        going || self.kept.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
+        going || self.retained.keys().any(|cluster| may_use(&clusters.known(cluster).sent))
     }
 
     /// Returns whether an accepted cluster that is being removed uses the endpoints `name`.
-    pub fn keeps_warm(&self, clusters: &Subscription, name: &str) -> bool {
-        self.kept.keys().map(|cluster| clusters.known(cluster)).any(|known| {
+    pub fn retains_user_of(&self, clusters: &Subscription, name: &str) -> bool {
+        self.retained.keys().map(|cluster| clusters.known(cluster)).any(|known| {
             let uses = |cluster: &Arc<Resource>| cluster.references().endpoints.iter().any(|used| **used == *name);
             known.accepted == known.sent && known.sent.resource().is_some_and(uses)
         })
@@ -306,18 +309,22 @@ impl Gates {
     }
 
     /// Starts the grace period of clusters that the client's routes no longer use.
-    pub fn settle(&mut self, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
+    pub fn start_grace_periods(&mut self, types: &Types, newest: &Snapshot, now: Instant, timing: Timing) {
         self.replaced.retain_mut(|replaced| {
             replaced.waits_for.retain(|name| !accepted(types, name));
             !replaced.waits_for.is_empty()
         });
-        let in_use: Vec<Arc<str>> =
-            self.kept.iter().filter(|(_, kept)| **kept == Kept::InUse).map(|(name, _)| name.clone()).collect();
+        let in_use: Vec<Arc<str>> = self
+            .retained
+            .iter()
+            .filter(|(_, retained)| **retained == Retention::InUse)
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in in_use {
             if !self.in_use(&name, types, newest) {
                 let grace = now + timing.removal_grace;
                 let until = self.draining.get(&name).map_or(grace, |drained| grace.max(*drained));
-                self.kept.insert(name, Kept::Until(until));
+                self.retained.insert(name, Retention::Until(until));
             }
         }
     }
@@ -348,7 +355,7 @@ impl Gates {
                 let reachable = |name: &str| {
                     kind != ResourceType::ROUTES || newest.get(kind, name).is_some() || self.uses_routes(types, name)
                 };
-                let mut apart = subscription.standing_apart();
+                let mut apart = subscription.tracked();
                 let mut settled = newest.leading_to(kind, cluster).filter(|r| subscription.has_settled(r.name()));
                 settled.any(|r| reachable(r.name()))
                     || apart.any(|(name, known)| (may_use(&known.sent) || may_use(&known.accepted)) && reachable(name))
@@ -364,7 +371,7 @@ impl Gates {
     /// Returns whether a returning Envoy has yet to report its listeners and routes. A listener without its routes is not
     /// in use: Envoy may still serve an older one, which it does not report.
     fn awaits_routes(&self, types: &Types) -> bool {
-        self.introduces_itself_until.is_some()
+        self.reports_until.is_some()
             && (!types.contains_key(&ResourceType::LISTENER) || !self.has_routes_of_its_listeners(types))
     }
 }

@@ -98,7 +98,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                 let small = if self.understood { SMALL } else { FIRST };
                 if length > small && self.permit.is_none() {
                     let since = *self.since.get_or_insert_with(Instant::now);
-                    let turn = self.turn.get_or_insert_with(|| Box::pin(turn(length, since + ARRIVAL_LIMIT)));
+                    let turn = self.turn.get_or_insert_with(|| Box::pin(acquire_budget(length, since + ARRIVAL_LIMIT)));
                     let permit = turn.await;
                     self.turn = None;
                     self.permit = Some(permit?);
@@ -112,7 +112,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
                     return request.map(Some);
                 }
             }
-            let Some(bytes) = self.frame().await? else {
+            let Some(bytes) = self.next_data().await? else {
                 return match self.arrived.remaining() {
                     0 if self.coming.is_none() => Ok(None),
                     _ => Err(Status::invalid_argument("the stream ends within a message")),
@@ -137,20 +137,22 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
     }
 
     /// Waits for the next frame of the body.
-    fn arriving(&mut self) -> impl Future<Output = Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn next_frame(&mut self) -> impl Future<Output = Option<Result<Frame<Bytes>, axum::Error>>> {
         let (body, rarely) = (&mut self.body, &mut self.rarely);
         std::future::poll_fn(move |cx| rarely.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx)))
     }
 
     /// Returns the next data of the body, or `None` at the end.
-    async fn frame(&mut self) -> Result<Option<Bytes>, Status> {
+    async fn next_data(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
             let frame = match self.since {
-                None => self.arriving().await,
-                Some(since) => tokio::time::timeout_at(since + ARRIVAL_LIMIT, self.arriving()).await.map_err(|_| {
-                    let seconds = ARRIVAL_LIMIT.as_secs();
-                    Status::deadline_exceeded(format!("the request did not arrive within {seconds} s"))
-                })?,
+                None => self.next_frame().await,
+                Some(since) => {
+                    tokio::time::timeout_at(since + ARRIVAL_LIMIT, self.next_frame()).await.map_err(|_| {
+                        let seconds = ARRIVAL_LIMIT.as_secs();
+                        Status::deadline_exceeded(format!("the request did not arrive within {seconds} s"))
+                    })?
+                }
             };
             match frame {
                 None => return Ok(None),
@@ -169,7 +171,7 @@ impl<R: Message + Default + Into<Request>> Requests<R> {
 }
 
 /// Waits until a large request of `length` bytes may arrive.
-async fn turn(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, Status> {
+async fn acquire_budget(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, Status> {
     let size = u32::try_from(length >> 10).unwrap_or(u32::MAX);
     let turn = tokio::time::timeout_at(deadline, LARGE_ONES.clone().acquire_many_owned(size)).await;
     let turn = turn.map_err(|_| Status::resource_exhausted("too many large requests arrive at a time"))?;
@@ -177,7 +179,7 @@ async fn turn(length: usize, deadline: Instant) -> Result<OwnedSemaphorePermit, 
 }
 
 /// Reads a body of at most `most` bytes until `deadline`. A large body uses its share of the budget.
-pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Bytes, Status> {
+pub(super) async fn read_body(mut body: Body, most: usize, deadline: Instant) -> Result<Bytes, Status> {
     let (mut arrived, mut permit) = (Vec::new(), None);
     loop {
         let frame = tokio::time::timeout_at(deadline, body.frame()).await;
@@ -190,7 +192,7 @@ pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Res
             return Err(Status::resource_exhausted(format!("the body has more than {most} bytes")));
         }
         if arrived.len() + data.len() > FIRST && permit.is_none() {
-            permit = Some(turn(most, deadline).await?);
+            permit = Some(acquire_budget(most, deadline).await?);
         }
         arrived.extend_from_slice(&data);
     }

@@ -150,7 +150,7 @@ impl Locators {
     }
 
     /// Returns the number of stored names and parameters.
-    pub fn kept(&self) -> usize {
+    pub fn stored_names(&self) -> usize {
         let asked = self.types.values().flat_map(|asked| &asked.locators);
         asked.map(|locator| 1 + locator.parameters.len()).sum()
     }

@@ -29,7 +29,13 @@ pub(super) struct Pace(BTreeMap<Paced, Instant>);
 impl Pace {
     /// Returns the paced parts of a changed response of type `kind` with `resources`. A part is paced if it has more than
     /// `large` bytes. With `full`, the response is the full state.
-    pub fn of(kind: ResourceType, push: &Push, resources: &[Arc<Resource>], full: bool, large: usize) -> Vec<Paced> {
+    pub fn paced_parts(
+        kind: ResourceType,
+        push: &Push,
+        resources: &[Arc<Resource>],
+        full: bool,
+        large: usize,
+    ) -> Vec<Paced> {
         let is_large = |resources: &[Arc<Resource>]| resources.iter().map(|one| one.size()).sum::<usize>() > large;
         if !KINDS.contains(&kind) {
             return Vec::new();
@@ -48,7 +54,7 @@ impl Pace {
     }
 
     /// Returns whether `name` has to wait.
-    pub fn holds(&self, name: &Arc<str>, now: Instant) -> bool {
+    pub fn delays(&self, name: &Arc<str>, now: Instant) -> bool {
         let until = |paced: &Paced| self.0.get(paced).is_some_and(|until| *until > now);
         !self.0.is_empty() && (until(&None) || until(&Some(name.clone())))
     }

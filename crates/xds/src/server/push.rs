@@ -135,7 +135,7 @@ impl Push {
 
     /// Delays virtual hosts that share a domain with a waiting one. If two virtual hosts exchange domains, Envoy accepts
     /// both or none. `view` is the snapshot of the response.
-    pub fn hold_with_those_that_wait(&mut self, subscription: &Subscription, view: &Snapshot) {
+    pub fn delay_conflicting_hosts(&mut self, subscription: &Subscription, view: &Snapshot) {
         let to_be = |name: &Arc<str>| view.get(subscription.kind, name).cloned();
         let mut held: Vec<Arc<str>> = self.waits.iter().filter(|name| to_be(name).is_some()).cloned().collect();
         let mut domains = HashSet::new();
@@ -187,7 +187,7 @@ impl Push {
     }
 
     /// Removes and returns the removals that `response` does not contain. A NACK of the response does not reject them.
-    pub fn take_silent(&mut self, response: &Response) -> Vec<(Arc<str>, ClientState)> {
+    pub fn remove_unreported(&mut self, response: &Response) -> Vec<(Arc<str>, ClientState)> {
         let set = self.set.iter().map(|resource| resource.name());
         let told: BTreeSet<&Arc<str>> = set.chain(&response.missing).collect();
         let content = std::mem::take(&mut self.content).into_iter();

@@ -62,7 +62,7 @@ async fn answer(
     let peer = request.extensions().get::<Peer>().cloned();
     let peer = Peer::discovering(peer, Some(kind)).map_err(|status| denied(&status))?;
     not_for_browsers(request.headers())?;
-    let deadline = Instant::now() + hold(request.headers());
+    let deadline = Instant::now() + response_delay(request.headers());
     let body = body(request, LARGEST_REQUEST).await?;
     let request = inbound::bounded(parse(&body).map_err(bad_request)?);
     let request = request.map_err(|status| bad_request(status.message()))?;
@@ -95,7 +95,7 @@ pub(super) fn not_for_browsers(headers: &HeaderMap) -> Result<(), Failure> {
 
 /// Returns the body of a request, which must have at most `most` bytes and arrive in time.
 pub(super) async fn body(request: http::Request<Body>, most: usize) -> Result<Bytes, Failure> {
-    inbound::whole(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
+    inbound::read_body(request.into_body(), most, Instant::now() + ARRIVAL_LIMIT).await.map_err(|status| {
         let code = match status.code() {
             Code::DeadlineExceeded => StatusCode::REQUEST_TIMEOUT,
             Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
@@ -153,7 +153,7 @@ async fn respond(
 }
 
 /// Returns the maximum delay of a response to a client with the newest version.
-pub(super) fn hold(headers: &HeaderMap) -> Duration {
+pub(super) fn response_delay(headers: &HeaderMap) -> Duration {
     let limit = headers.get(EXPECTED_TIMEOUT).and_then(|value| value.to_str().ok()?.parse().ok());
     let limit = limit.map(Duration::from_millis).filter(|limit| !limit.is_zero());
     limit.map_or(LONGEST_HOLD, |limit| limit.saturating_sub(MARGIN).min(LONGEST_HOLD))

@@ -153,7 +153,7 @@ impl Entrance {
                 self.refusals.count(address, Refused::Name, &stranger);
                 Status::permission_denied(format!("nothing is served to this client: {stranger}"))
             }
-            None => match self.places.take(address.ip(), &self.limits) {
+            None => match self.places.acquire(address.ip(), &self.limits) {
                 Ok(_place) => {
                     drop(slot);
                     return self.shared.serve(io, address, roles).await;
@@ -166,7 +166,7 @@ impl Entrance {
         };
         // A response instead of GOAWAY: gRPC retries requests that GOAWAY refuses at once, in a loop.
         tokio::select! {
-            () = self.shared.turn_away(io, address, status) => {}
+            () = self.shared.refuse(io, address, status) => {}
             () = slot.evicted() => {}
         }
     }

@@ -288,7 +288,7 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
             outputs
         });
         // Only requests can increase this number.
-        let kept = if names { stream.kept() } else { 0 };
+        let kept = if names { stream.stored_names() } else { 0 };
         match result {
             Ok(_) if kept > MOST_KEPT => {
                 let what = format!("{kept} names are asked for or not answered, more than the {MOST_KEPT} of a stream");

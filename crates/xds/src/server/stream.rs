@@ -120,17 +120,17 @@ impl Stream {
         let url = type_url(&request.type_url, implied)?;
         match ResourceType::of_url(&url) {
             Some(kind) if self.is_asked_otherwise(kind, &url) => {
-                self.begin_other();
+                self.create_other();
                 return self.with_other(|other| other.on_request(request, implied, now)).unwrap_or(Ok(Vec::new()));
             }
             Some(kind) => {
                 let by_name = self.types.contains_key(&kind);
                 if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
-                    self.known_type(kind, &url, &request, now);
-                    self.end_waiting(now);
+                    self.handle_known_type(kind, &url, &request, now);
+                    self.handle_waiting(now);
                 }
             }
-            None => self.unknown_type(&url, &request),
+            None => self.handle_unknown_type(&url, &request),
         }
         Ok(self.advance(now))
     }
@@ -167,7 +167,7 @@ impl Stream {
             }
         }
         self.gates.on_time(now);
-        self.end_waiting(now);
+        self.handle_waiting(now);
         let mut outputs = self.advance(now);
         outputs.extend(self.renew(now));
         outputs.extend(self.outputs_of_other(|other| other.on_time(now)));
@@ -184,17 +184,17 @@ impl Stream {
         unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).chain(trials).chain(other).min()
     }
 
-    fn known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
+    fn handle_known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
         let first = !self.types.contains_key(&kind);
         if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
-            self.gates.introduced(node, request, &self.types, now, self.timing);
+            self.gates.on_first_request(node, request, &self.types, now, self.timing);
         }
         if kind == ResourceType::CLUSTER && first && self.awaits_endpoint_names(request) {
             self.waiting = Some((url.to_owned(), request.clone()));
             return;
         }
         if kind == ResourceType::CLUSTER && first {
-            self.gates.asked_for_clusters(now, self.timing);
+            self.gates.on_first_cluster_request(now, self.timing);
         }
         let guessed = (kind == ResourceType::CLUSTER && first).then(|| self.clusters_by_version(request)).flatten();
         let guessed = guessed.map(|held| Request { held: Some(held), ..request.clone() });
@@ -223,7 +223,7 @@ impl Stream {
                     }
                 }
                 Some(message) => {
-                    if let Some(response) = subscription.take_rejected(&request.nonce) {
+                    if let Some(response) = subscription.remove_rejected(&request.nonce) {
                         subscription.pace.answered(&response.paced, response.sent_at, now);
                         subscription.reached = subscription.reached.max(response.generation);
                         let rejection = subscription.reject(response, message, now);
@@ -235,7 +235,7 @@ impl Stream {
         }
         if stale {
             // The request answers an outdated response, so its names do not count. The client will also answer the newer one.
-            subscription.let_go(request);
+            subscription.record_dropped(request);
         } else {
             subscription.request(self.variant, request, first);
         }
@@ -257,16 +257,16 @@ impl Stream {
     }
 
     /// Handles the waiting request for clusters, if its wait is over.
-    fn end_waiting(&mut self, now: Instant) {
+    fn handle_waiting(&mut self, now: Instant) {
         if self.waiting.as_ref().is_some_and(|(_, request)| !self.awaits_endpoint_names(request))
             && let Some((url, request)) = self.waiting.take()
         {
-            self.known_type(ResourceType::CLUSTER, &url, &request, now);
+            self.handle_known_type(ResourceType::CLUSTER, &url, &request, now);
         }
     }
 
     /// Handles a request for an unknown type. A delta client learns that the names do not exist; others get no response.
-    fn unknown_type(&mut self, url: &str, request: &Request) {
+    fn handle_unknown_type(&mut self, url: &str, request: &Request) {
         let removed: Vec<Arc<str>> =
             request.subscribe.iter().filter(|name| *name != "*").map(|name| Arc::from(&**name)).collect();
         if self.variant == Variant::Sotw || removed.is_empty() {
@@ -317,12 +317,12 @@ impl Stream {
     /// Sends everything that may be sent now, in the order of the push plan.
     fn advance(&mut self, now: Instant) -> Vec<Output> {
         if self.aggregated {
-            self.gates.settle(&self.types, &self.newest, now, self.timing);
+            self.gates.start_grace_periods(&self.types, &self.newest, now, self.timing);
             // Advanced twice: routes whose clusters were just accepted are sent even if newer clusters follow at once.
             // Otherwise, continuous changes could delay routes forever.
-            self.gates.raise_further(&self.types);
+            self.gates.advance_existing_routes(&self.types);
             self.push_clusters(now);
-            self.gates.raise(&self.types);
+            self.gates.advance_routes(&self.types);
         }
         for kind in order::flush(&self.types) {
             match kind {
@@ -341,14 +341,14 @@ impl Stream {
             }
         }
         if self.aggregated {
-            self.gates.settle(&self.types, &self.newest, now, self.timing);
+            self.gates.start_grace_periods(&self.types, &self.newest, now, self.timing);
         }
         self.locators.advance(&self.newest, now, &mut self.nonces, &mut self.outputs);
         let recovered = self.report_isolation();
         let before = self.types.iter_mut().filter(|(kind, _)| order::place(**kind).1 == Side::Before);
         let mut again = false;
         for (_, subscription) in before.filter(|_| !recovered.is_empty()) {
-            again |= recovered.iter().any(|cluster| subscription.retry_those_that_need(cluster));
+            again |= recovered.iter().any(|cluster| subscription.retry_references_to(cluster));
         }
         let mut outputs = std::mem::take(&mut self.outputs);
         if again {
@@ -386,24 +386,24 @@ impl Stream {
         let removed: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
             clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none()).cloned().collect()
         });
-        self.gates.forget_clusters(&removed, &self.types, &self.newest);
+        self.gates.retain_never_accepted(&removed, &self.types, &self.newest);
         let was_sent = |name: &Arc<str>| self.types.get(&kind).is_some_and(|types| types.known(name).sent.exists());
         let gone: Vec<Arc<str>> = removed.into_iter().filter(was_sent).collect();
-        self.gates.retire(gone.clone(), &self.types, &self.newest, now, self.timing);
+        self.gates.retain_used(gone.clone(), &self.types, &self.newest, now, self.timing);
         if let Some(clusters) = self.types.get_mut(&kind) {
-            gone.iter().filter(|name| self.gates.keeps(name)).for_each(|name| clusters.withdraw(name));
+            gone.iter().filter(|name| self.gates.retains(name)).for_each(|name| clusters.withdraw(name));
         }
         let before = self.nonces;
         self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
             Some(resource) => Look::Send(resource.clone()),
-            None if stream.gates.keeps(name) => match stream.rejected_while_in_use(name) {
+            None if stream.gates.retains(name) => match stream.rejected_while_in_use(name) {
                 Some(old) => Look::ForNow(old),
                 None => Look::Wait,
             },
             None => Look::Nothing,
         });
         let Some(clusters) = self.types.get(&kind) else { return };
-        if clusters.dirty.keys().all(|name| self.gates.keeps(name) || clusters.is_pending(name)) {
+        if clusters.dirty.keys().all(|name| self.gates.retains(name) || clusters.is_pending(name)) {
             self.gates.clusters_sent(&self.newest);
         }
         if self.nonces != before {
@@ -432,7 +432,7 @@ impl Stream {
     /// sends the resources that were rejected with the newer version.
     fn rejected_while_in_use(&self, name: &Arc<str>) -> Option<Arc<Resource>> {
         let clusters = self.types.get(&ResourceType::CLUSTER)?;
-        let holds = clusters.holds(name);
+        let holds = clusters.state_at_client(name);
         let holds = holds.resource()?;
         (clusters.known(name).sent != *holds).then(|| holds.clone())
     }
@@ -529,8 +529,8 @@ impl Stream {
     }
 
     /// Returns the number of names that the stream stores because the client requested or has not answered them.
-    pub(super) fn kept(&self) -> usize {
-        self.subscriptions().map(Subscription::kept).sum::<usize>() + self.locators.kept()
+    pub(super) fn stored_names(&self) -> usize {
+        self.subscriptions().map(Subscription::stored_names).sum::<usize>() + self.locators.stored_names()
     }
 
     /// Visits every requested or sent resource, in order.

@@ -45,8 +45,8 @@ pub(super) struct Subscription {
     /// Full state: whether the client has unknown resources of an earlier stream. It deletes those that a response leaves
     /// out.
     came_back: bool,
-    /// State of the world: whether a stale request has dropped the wildcard (see `let_go`).
-    let_go_all: bool,
+    /// State of the world: whether a stale request has dropped the wildcard (see `dropped`).
+    dropped_wildcard: bool,
     /// The newest snapshot.
     base: Arc<Snapshot>,
     /// The lookup of `names` in `base`, while nothing has changed since the first request.
@@ -84,7 +84,7 @@ pub(super) struct Subscription {
     globs: HashSet<Glob>,
     /// State of the world: names that a stale request has dropped. If the next request contains them, the client has
     /// dropped them and subscribed again.
-    let_go: HashSet<Arc<str>>,
+    dropped: HashSet<Arc<str>>,
     /// The message of the last NACK, until an ACK clears it and no culprit remains.
     pub rejection: Option<Arc<str>>,
 }
@@ -111,8 +111,8 @@ impl Subscription {
             names: OrdSet::new(),
             named_resources: None,
             aliases: HashMap::new(),
-            let_go: HashSet::new(),
-            let_go_all: false,
+            dropped: HashSet::new(),
+            dropped_wildcard: false,
             globs: HashSet::new(),
             last_names: None,
             interest_changed: true,
@@ -155,7 +155,7 @@ impl Subscription {
     }
 
     /// Returns whether the client subscribes by wildcard or glob.
-    fn lists(&self) -> bool {
+    fn subscribes_to_collections(&self) -> bool {
         self.wildcard || !self.globs.is_empty()
     }
 
@@ -214,7 +214,7 @@ impl Subscription {
         if !std::mem::take(&mut self.interest_changed) {
             return None;
         }
-        if self.lists() || self.names.len() > MOST_INDEXED {
+        if self.subscribes_to_collections() || self.names.len() > MOST_INDEXED {
             return Some(Interest::All);
         }
         let mut names: Vec<Arc<str>> = self.names.iter().chain(self.aliases.keys()).cloned().collect();
@@ -229,7 +229,7 @@ impl Subscription {
         self.base = newest.clone();
         for name in changed.clone() {
             if let Some(resource) = newest.get(self.kind, name) {
-                self.named_by(resource);
+                self.resolve_aliases(resource);
             }
         }
         if self.isolation.is_some() {
@@ -268,19 +268,19 @@ impl Subscription {
     }
 
     /// Subscribes to a new or changed resource if the client asked for one of its aliases.
-    fn named_by(&mut self, resource: &Resource) {
+    fn resolve_aliases(&mut self, resource: &Resource) {
         for alias in &resource.lease().aliases {
             if self.names.contains(alias) && alias != resource.name() {
                 self.forget(alias);
-                self.ask_by_alias(alias, resource.name());
+                self.subscribe_alias(alias, resource.name());
             }
         }
     }
 
-    fn ask_by_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
+    fn subscribe_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
         self.interest_changed = true;
         self.aliases.insert(alias.clone(), name.clone());
-        self.begin(name);
+        self.track(name);
         self.names.insert(name.clone());
         self.touch(name, Need::Asked);
     }
@@ -295,7 +295,7 @@ impl Subscription {
 
     /// Returns the subscribed resources of `snapshot`, sorted by name.
     pub fn wanted<'a>(&'a self, snapshot: &'a Snapshot) -> Vec<&'a Arc<Resource>> {
-        if self.lists() {
+        if self.subscribes_to_collections() {
             return snapshot.all(self.kind).filter(|resource| self.covers(resource.name())).collect();
         }
         let mut wanted: Vec<_> = self.names.iter().filter_map(|name| snapshot.get(self.kind, name)).collect();

@@ -53,7 +53,7 @@ impl Default for Limits {
 
 impl Limits {
     /// Returns the maximum number of connections of one address.
-    pub(super) fn of_one_address(&self) -> usize {
+    pub(super) fn max_per_address(&self) -> usize {
         self.connections.div_ceil(2)
     }
 

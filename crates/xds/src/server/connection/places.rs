@@ -30,14 +30,14 @@ impl Places {
     ///
     /// # Errors
     /// The exceeded limit.
-    pub fn take(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Place, &'static str> {
+    pub fn acquire(self: &Arc<Self>, address: IpAddr, limits: &Limits) -> Result<Place, &'static str> {
         let address = address.to_canonical();
         let mut taken = self.lock();
         if taken.all >= limits.connections {
             return Err("too many connections");
         }
         let own = taken.by_address.entry(address).or_default();
-        if *own >= limits.of_one_address() {
+        if *own >= limits.max_per_address() {
             return Err("too many connections from this address");
         }
         *own += 1;
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn one_address_gets_half_of_the_places() {
         let (places, limits) = (Arc::new(Places::default()), Limits { connections: 4, ..Limits::default() });
-        let take = |address: &str| places.take(address.parse().unwrap(), &limits);
+        let take = |address: &str| places.acquire(address.parse().unwrap(), &limits);
         let first = take("192.0.2.1").unwrap();
         let _second = take("::ffff:192.0.2.1").unwrap();
         assert_eq!(take("192.0.2.1").unwrap_err(), "too many connections from this address");

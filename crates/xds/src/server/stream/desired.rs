@@ -17,7 +17,7 @@ impl Stream {
             // response forever, and the client requests clusters only afterwards, so this wait is limited.
             let may_serve = self.variant == Variant::Sotw && self.newest.clusters_of(name).next().is_none();
             return match Look::at(&self.newest, kind, name) {
-                Look::Nothing if may_serve && self.gates.conceals_clusters(&self.types) => Look::Wait,
+                Look::Nothing if may_serve && self.gates.has_unreported_clusters(&self.types) => Look::Wait,
                 look => look,
             };
         };
@@ -37,7 +37,7 @@ impl Stream {
             Some(resource) => Look::ForNow(resource.clone()),
             None if sent.exists() => Look::Wait,
             // A cluster from an earlier stream is warm, and keeps its endpoints while there is no response.
-            None if self.variant == Variant::Sotw && going && self.gates.keeps_warm(clusters, name) => Look::Wait,
+            None if self.variant == Variant::Sotw && going && self.gates.retains_user_of(clusters, name) => Look::Wait,
             // The client has requested the endpoints, and a cluster may be warming until they arrive.
             None => Look::at(&self.newest, kind, name),
         }
@@ -53,13 +53,15 @@ impl Stream {
         match view.get(kind, name) {
             // A new listener that is already removed is not sent. Routes are, because a listener may reference them.
             Some(_) if gone && sent.is_none() && kind == ResourceType::LISTENER => Look::Nothing,
-            Some(resource) if sent.is_some_and(|sent| self.gates.leads_nowhere(resource, sent, &self.types)) => {
+            Some(resource)
+                if sent.is_some_and(|sent| self.gates.references_unaccepted_cluster(resource, sent, &self.types)) =>
+            {
                 Look::Wait
             }
             Some(resource)
                 if kind == ResourceType::VIRTUAL_HOST
                     && sent.is_none()
-                    && self.gates.leads_to_suspects(resource, &self.types) =>
+                    && self.gates.references_suspects(resource, &self.types) =>
             {
                 Look::Wait
             }
@@ -69,7 +71,7 @@ impl Stream {
             // A listener that is about to be removed, or to reference other routes, uses these until then.
             None if kind == ResourceType::ROUTES
                 && sent.is_some()
-                && self.gates.hands_over(&self.types, &self.newest, name) =>
+                && self.gates.will_drop_routes(&self.types, &self.newest, name) =>
             {
                 Look::Wait
             }

@@ -33,7 +33,7 @@ impl Stream {
     }
 
     /// Creates the second state if it does not exist.
-    pub(super) fn begin_other(&mut self) {
+    pub(super) fn create_other(&mut self) {
         if self.other.is_none() {
             let mut other = Self::new(self.variant, self.aggregated, self.timing, self.newest.clone());
             other.node.clone_from(&self.node);

@@ -24,13 +24,13 @@ struct Pushed {
 impl Stream {
     /// Answers the first request for a type with a shared response, if no resource has to wait. The stream then stores no
     /// state for each name. Returns whether it has answered.
-    fn push_whole(&mut self, kind: ResourceType, now: Instant) -> bool {
-        let whole = self.may_answer_as_a_whole(kind);
+    fn push_shared(&mut self, kind: ResourceType, now: Instant) -> bool {
+        let whole = self.may_share_answer(kind);
         let Some(subscription) = self.types.get_mut(&kind) else { return true };
-        let whole = whole && !subscription.tells_of_others() && subscription.is_above_suspicion();
+        let whole = whole && !subscription.reports_unnamed_absences() && subscription.is_above_suspicion();
         let bodies = if whole { subscription.bodies(self.variant) } else { Vec::new() };
         if !whole || bodies.iter().any(|body| body.is_leased()) {
-            subscription.one_by_one();
+            subscription.mark_all_dirty();
             return false;
         }
         let (owed, full) = (subscription.answer_owed, self.variant == Variant::Sotw && kind.full_state());
@@ -81,23 +81,23 @@ impl Stream {
             sent.push(in_flight);
         }
         if let Some(subscription) = self.types.get_mut(&kind) {
-            subscription.answered_as_a_whole(&version, sent);
+            subscription.record_shared_answer(&version, sent);
         }
         true
     }
 
     /// Returns whether all resources of a type may be sent from the newest snapshot.
-    fn may_answer_as_a_whole(&self, kind: ResourceType) -> bool {
+    fn may_share_answer(&self, kind: ResourceType) -> bool {
         let (_, side) = order::place(kind);
         match side {
             _ if !self.aggregated => true,
             Side::Behind if kind == ResourceType::ENDPOINTS => {
                 let clusters = self.types.get(&ResourceType::CLUSTER);
                 let settled = clusters.is_none_or(Subscription::was_sent_all);
-                self.gates.keeps_nothing() && settled && !self.gates.conceals_clusters(&self.types)
+                self.gates.retains_nothing() && settled && !self.gates.has_unreported_clusters(&self.types)
             }
             Side::Before => self.gates.routes_view().is_some_and(|view| view.serial() == self.newest.serial()),
-            Side::Behind | Side::Apart => self.gates.keeps_nothing(),
+            Side::Behind | Side::Apart => self.gates.retains_nothing(),
         }
     }
 
@@ -108,14 +108,14 @@ impl Stream {
 
     /// Sends one batch. Returns whether there is now more to send.
     fn push_once(&mut self, kind: ResourceType, now: Instant, look: &impl Fn(&Self, &Arc<str>) -> Look) -> bool {
-        if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_whole(kind, now) {
+        if self.types.get(&kind).is_some_and(|subscription| subscription.fresh) && self.push_shared(kind, now) {
             return false;
         }
         let Some(subscription) = self.types.get_mut(&kind) else { return false };
         if subscription.dirty.is_empty() && !subscription.answer_owed {
             return false;
         }
-        subscription.admit();
+        subscription.schedule_trials();
         if !subscription.isolates() {
             return self.push_batch(kind, now, look, Batch::Changes).more;
         }
@@ -149,7 +149,7 @@ impl Stream {
         // A domain moves between virtual hosts in one response. Otherwise both hosts would have it, or none.
         let together = kind == ResourceType::VIRTUAL_HOST;
         let everything = !under_way || ((full || together) && answer);
-        let later = together && self.is_at_large_listeners();
+        let later = together && self.is_applying_large_listeners();
         let mut push = Push { left_out: subscription.left_out(tried.as_ref()), ..Push::default() };
         // The names of a trial were in one response.
         let may_be_split = subscription.may_be_split() && batch == Batch::Changes;
@@ -169,7 +169,7 @@ impl Stream {
                 // A full state is delayed as a whole: a smaller one costs the client the same.
                 Look::Nothing if !full => Look::Nothing,
                 Look::Send(_) | Look::ForNow(_) | Look::Nothing
-                    if *need == Need::Changed && !(full && answer) && subscription.pace.holds(name, now) =>
+                    if *need == Need::Changed && !(full && answer) && subscription.pace.delays(name, now) =>
                 {
                     Look::Wait
                 }
@@ -188,7 +188,7 @@ impl Stream {
         };
         let Some(view) = view.cloned() else { return Pushed::default() };
         if together {
-            push.hold_with_those_that_wait(subscription, &view);
+            push.delay_conflicting_hosts(subscription, &view);
         }
         let changes = push.changes(self.variant, full, subscription, self.node.as_ref());
         let (set, version) = match full && (changes || owed) {
@@ -206,7 +206,9 @@ impl Stream {
             missing: std::mem::take(&mut push.missing),
         });
         let paced = match &response {
-            Some(response) if !(full && answer) => Pace::of(kind, &push, &response.resources, full, self.timing.large),
+            Some(response) if !(full && answer) => {
+                Pace::paced_parts(kind, &push, &response.resources, full, self.timing.large)
+            }
             _ => Vec::new(),
         };
         // Checked only for large resources, because nearly all responses have none.
@@ -233,7 +235,7 @@ impl Stream {
         let unsaid = match (response, nonce) {
             (Some(mut response), Some(nonce)) => {
                 let partial = self.variant == Variant::Sotw && !full;
-                let silent = if partial { push.take_silent(&response) } else { Vec::new() };
+                let silent = if partial { push.remove_unreported(&response) } else { Vec::new() };
                 response.nonce.clone_from(&nonce);
                 let all = full.then(|| response.resources.clone());
                 response.resources = subscription.worded(response.resources);
@@ -251,7 +253,7 @@ impl Stream {
             }
             _ => push.content,
         };
-        let more = subscription.has(unsaid) || split;
+        let more = subscription.record_known(unsaid) || split;
         push.done.iter().for_each(|name| subscription.settle(name));
         Pushed { something, more }
     }
@@ -263,7 +265,7 @@ impl Stream {
 
     /// Returns whether the client is processing large listeners. It answers when it has processed everything that it has
     /// received, so virtual hosts directly after listeners would add to their measured cost.
-    fn is_at_large_listeners(&self) -> bool {
+    fn is_applying_large_listeners(&self) -> bool {
         let listeners = self.types.get(&ResourceType::LISTENER);
         listeners.is_some_and(|listeners| listeners.in_flight.iter().any(|response| !response.paced.is_empty()))
     }
@@ -276,9 +278,9 @@ impl Stream {
         if level && subscription.is_all() && push.set.iter().all(in_view) {
             // Resources that were rejected in an earlier response are sent again with this one, and count as changes.
             let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
-            for (name, known) in subscription.standing_apart() {
+            for (name, known) in subscription.tracked() {
                 let Some(resource) = view.get(kind, name).filter(|resource| known.sent == **resource) else { continue };
-                if !changed.contains(name) && subscription.holds(name) != *resource {
+                if !changed.contains(name) && subscription.state_at_client(name) != *resource {
                     push.content.push((name.clone(), ClientState::Resource(resource.clone())));
                 }
             }
@@ -298,7 +300,7 @@ impl Stream {
         }
         // Waiting names keep their state at the client; new names are left out.
         for name in push.waits.union(&push.left_out) {
-            let stays = subscription.holds(name);
+            let stays = subscription.state_at_client(name);
             push.instead.push((name.clone(), stays.clone()));
             let instead = match stays.resource() {
                 Some(old) => all.insert(name.clone(), old.clone()),
@@ -318,7 +320,7 @@ impl Stream {
         let changed: BTreeSet<Arc<str>> = push.content.iter().map(|(name, _)| name.clone()).collect();
         let again = all.iter().filter(|(name, resource)| {
             let sent = at_client(name) == **resource;
-            let has_it = sent && subscription.holds(name) == **resource;
+            let has_it = sent && subscription.state_at_client(name) == **resource;
             let stays = push.waits.contains(*name) || push.left_out.contains(*name);
             !has_it && !stays && !changed.contains(*name)
         });

@@ -18,17 +18,19 @@ impl Subscription {
     pub fn request(&mut self, variant: Variant, request: &Request, first: bool) {
         self.named_resources = None;
         match variant {
-            _ if self.takes_list(variant, request) => {}
+            _ if self.apply_list(variant, request) => {}
             Variant::Sotw => self.sotw_names(request, first),
             Variant::Delta => self.delta_names(request, first),
         }
         // A client without resources gets a shared response.
-        self.fresh |= self.has_nothing() && (self.answer_owed || self.lists() || !self.names.is_empty());
+        self.fresh |=
+            self.has_nothing() && (self.answer_owed || self.subscribes_to_collections() || !self.names.is_empty());
     }
 
     /// Applies a first request with a long list of plain names. Most clients send the same list.
-    fn takes_list(&mut self, variant: Variant, request: &Request) -> bool {
-        let nothing = self.has_nothing() && !self.lists() && self.names.is_empty() && self.let_go.is_empty();
+    fn apply_list(&mut self, variant: Variant, request: &Request) -> bool {
+        let nothing =
+            self.has_nothing() && !self.subscribes_to_collections() && self.names.is_empty() && self.dropped.is_empty();
         let plain = |name: &String| !name.is_empty() && matches!(Selector::parse(name), Selector::Name(_));
         if !nothing
             || request.subscribe.len() < LONG_LIST
@@ -54,7 +56,7 @@ impl Subscription {
 
     fn sotw_names(&mut self, request: &Request, first: bool) {
         let hash = hash(&request.subscribe);
-        if self.let_go.is_empty() && !self.let_go_all && self.last_names == Some(hash) {
+        if self.dropped.is_empty() && !self.dropped_wildcard && self.last_names == Some(hash) {
             return;
         }
         self.last_names = Some(hash);
@@ -71,19 +73,19 @@ impl Subscription {
             }
         }
         let all = all && self.kind.may_be_listed();
-        let all_anew = std::mem::take(&mut self.let_go_all) || !self.wildcard;
+        let all_anew = std::mem::take(&mut self.dropped_wildcard) || !self.wildcard;
         let widened = (all && all_anew) || globs.iter().any(|glob| !self.globs.contains(glob));
         let gone: Vec<Arc<str>> = self.names.iter().filter(|name| !names.contains(&***name)).cloned().collect();
         let narrowed =
             (self.wildcard && !all) || !gone.is_empty() || self.globs.iter().any(|glob| !globs.contains(glob));
-        let let_go = std::mem::take(&mut self.let_go);
-        let new = names.iter().filter(|name| !self.names.contains(**name) || let_go.contains(**name));
-        let added: Vec<Arc<str>> = new.map(|name| self.own(name)).collect();
-        added.iter().for_each(|name| self.begin(name));
+        let dropped = std::mem::take(&mut self.dropped);
+        let new = names.iter().filter(|name| !self.names.contains(**name) || dropped.contains(**name));
+        let added: Vec<Arc<str>> = new.map(|name| self.shared_name(name)).collect();
+        added.iter().for_each(|name| self.track(name));
         if widened && !matches!(self.level, Level::Nothing) {
             let covers = |name: &str| all || globs.iter().any(|glob| glob.covers(name));
             let all = base.all(self.kind).map(|resource| resource.name());
-            all.filter(|name| covers(name)).for_each(|name| self.begin(name));
+            all.filter(|name| covers(name)).for_each(|name| self.track(name));
         }
         (self.wildcard, self.globs) = (all, globs);
         gone.iter().for_each(|name| drop(self.names.remove(name)));
@@ -96,7 +98,7 @@ impl Subscription {
             && all
             && let Some(held) = &request.held
         {
-            self.take_held(held);
+            self.record_held(held);
         }
 
         if narrowed {
@@ -110,7 +112,7 @@ impl Subscription {
             return;
         }
         if self.kind.full_state() {
-            let asks = self.lists() || !self.names.is_empty();
+            let asks = self.subscribes_to_collections() || !self.names.is_empty();
             self.answer_owed |= asks && (first || widened || narrowed || !added.is_empty());
         } else {
             self.answer_owed |= first && self.wildcard;
@@ -126,16 +128,16 @@ impl Subscription {
     }
 
     /// Returns `name`, shared with its resource.
-    fn own(&self, name: &str) -> Arc<str> {
+    fn shared_name(&self, name: &str) -> Arc<str> {
         self.base.get(self.kind, name).map_or_else(|| name.into(), |resource| resource.name().clone())
     }
 
     /// Records the names that a stale request has dropped.
-    pub fn let_go(&mut self, stale: &Request) {
+    pub fn record_dropped(&mut self, stale: &Request) {
         self.ever_named |= !stale.subscribe.is_empty();
         let named: HashSet<&str> = stale.subscribe.iter().map(String::as_str).collect();
-        self.let_go.extend(self.names.iter().filter(|name| !named.contains(&***name)).cloned());
-        self.let_go_all |= self.wildcard && self.ever_named && !named.contains("*");
+        self.dropped.extend(self.names.iter().filter(|name| !named.contains(&***name)).cloned());
+        self.dropped_wildcard |= self.wildcard && self.ever_named && !named.contains("*");
     }
 
     fn delta_names(&mut self, request: &Request, first: bool) {
@@ -143,7 +145,7 @@ impl Subscription {
         let comes_back = first && !request.initial_versions.is_empty();
         self.interest_changed |= first || !request.subscribe.is_empty() || !request.unsubscribe.is_empty();
         if comes_back {
-            self.take_initial_versions(&request.initial_versions);
+            self.record_initial_versions(&request.initial_versions);
         }
         if first && request.subscribe.is_empty() && request.unsubscribe.is_empty() && self.kind.wildcard_by_default() {
             self.subscribe_all(!comes_back);
@@ -157,7 +159,7 @@ impl Subscription {
                     let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
                     let under_way = self.under_way().filter(|name| glob.covers(name));
                     let names: Vec<Arc<str>> = all.chain(under_way).cloned().collect();
-                    names.iter().for_each(|name| self.begin(name));
+                    names.iter().for_each(|name| self.track(name));
                     let came_with_it = |name: &Arc<str>| comes_back && request.initial_versions.contains_key(&**name);
                     let new = names.iter().filter(|name| !came_with_it(name));
                     new.for_each(|name| self.touch(name, Need::Asked));
@@ -168,12 +170,12 @@ impl Subscription {
                     self.globs.insert(glob);
                 }
                 Selector::Name(name) => {
-                    let name = self.own(name);
+                    let name = self.shared_name(name);
                     if let Some(stands_for) = base.name_of_alias(self.kind, &name) {
-                        self.ask_by_alias(&name, stands_for);
+                        self.subscribe_alias(&name, stands_for);
                         continue;
                     }
-                    self.begin(&name);
+                    self.track(&name);
                     let came_with_it = comes_back && request.initial_versions.contains_key(&*name);
                     if !self.has_nothing() && !came_with_it {
                         self.touch(&name, Need::Asked);
@@ -199,7 +201,7 @@ impl Subscription {
         }
         if !request.unsubscribe.is_empty() || comes_back {
             self.forget_uncovered();
-            self.answer_owed &= self.lists();
+            self.answer_owed &= self.subscribes_to_collections();
         }
     }
 
@@ -213,7 +215,7 @@ impl Subscription {
             let base = self.base.clone();
             for resource in base.all(self.kind) {
                 let name = resource.name();
-                self.begin(name);
+                self.track(name);
                 if answer {
                     self.touch(name, Need::Asked);
                 } else if self.known(name).sent != *resource {
@@ -226,7 +228,7 @@ impl Subscription {
 
     /// Records the resources of a state-of-the-world client from an earlier stream that no longer exist. Their removal
     /// must wait for the client's routes.
-    fn take_held(&mut self, held: &[Arc<Resource>]) {
+    fn record_held(&mut self, held: &[Arc<Resource>]) {
         let base = self.base.clone();
         let all_there = held.iter().all(|resource| base.get(self.kind, resource.name()).is_some());
         if all_there && base.suspects().is_empty() {
@@ -251,12 +253,12 @@ impl Subscription {
 
     /// Records the versions that the client has from an earlier stream. Versions are hashes of the content, so they are
     /// comparable across replicas.
-    fn take_initial_versions(&mut self, versions: &BTreeMap<String, String>) {
+    fn record_initial_versions(&mut self, versions: &BTreeMap<String, String>) {
         self.level = Level::Accepted;
         for (name, version) in versions {
             // A version in another format is from another server, so the content differs.
             let version = Version::parse(version).unwrap_or_default();
-            let name = self.own(name);
+            let name = self.shared_name(name);
             let state = match self.base.get(self.kind, &name) {
                 Some(resource) if resource.version() == version => ClientState::Resource(resource.clone()),
                 _ => ClientState::Version(version),

@@ -197,7 +197,7 @@ impl Subscription {
     }
 
     /// Records that the client has no resource for a newly subscribed name.
-    pub(super) fn begin(&mut self, name: &Arc<str>) {
+    pub(super) fn track(&mut self, name: &Arc<str>) {
         if !matches!(self.level, Level::Nothing) && !self.covers(name) {
             self.apart.entry(name.clone()).or_default();
         }
@@ -247,13 +247,13 @@ impl Subscription {
     }
 
     /// Returns the individually stored states, which can differ from the newest snapshot.
-    pub fn standing_apart(&self) -> impl Iterator<Item = (&Arc<str>, &Known)> {
+    pub fn tracked(&self) -> impl Iterator<Item = (&Arc<str>, &Known)> {
         self.apart.iter()
     }
 
     /// Returns the subscribed resources without an individually stored state.
     pub(super) fn settled(&self) -> Box<dyn Iterator<Item = &Arc<Resource>> + '_> {
-        let wanted: Box<dyn Iterator<Item = &Arc<Resource>>> = if self.lists() {
+        let wanted: Box<dyn Iterator<Item = &Arc<Resource>>> = if self.subscribes_to_collections() {
             Box::new(self.base.all(self.kind).filter(|resource| self.covers(resource.name())))
         } else {
             Box::new(self.names.iter().filter_map(|name| self.base.get(self.kind, name)))
@@ -305,12 +305,12 @@ impl Subscription {
     }
 
     /// Returns whether the absence of a name must be reported that the client has not subscribed to by name.
-    pub fn tells_of_others(&self) -> bool {
+    pub fn reports_unnamed_absences(&self) -> bool {
         self.dirty.keys().any(|name| !self.named(name) && self.base.get(self.kind, name).is_none())
     }
 
     /// Marks each subscribed name as dirty, because the first request cannot be answered with a shared response.
-    pub fn one_by_one(&mut self) {
+    pub fn mark_all_dirty(&mut self) {
         self.fresh = false;
         self.level = Level::Accepted;
         let names: Vec<Arc<str>> = self.settled().map(|resource| resource.name().clone()).collect();
@@ -321,12 +321,12 @@ impl Subscription {
     }
 
     /// Records that the first request was answered with the shared responses `sent`.
-    pub fn answered_as_a_whole(&mut self, version: &str, sent: Vec<InFlight>) {
+    pub fn record_shared_answer(&mut self, version: &str, sent: Vec<InFlight>) {
         self.fresh = false;
         self.named_resources = None;
         self.dirty.clear();
         self.answer_owed = false;
-        let asks = self.lists() || !self.names.is_empty();
+        let asks = self.subscribes_to_collections() || !self.names.is_empty();
         self.level = match sent.is_empty() {
             true if asks => Level::Accepted,
             true => Level::Nothing,
@@ -361,7 +361,7 @@ impl Subscription {
     }
 
     /// Records that the client already has `content`. Returns whether there is now more to send.
-    pub fn has(&mut self, content: Vec<(Arc<str>, ClientState)>) -> bool {
+    pub fn record_known(&mut self, content: Vec<(Arc<str>, ClientState)>) -> bool {
         let dirty = self.dirty.len();
         for (name, state) in &content {
             self.apart(name).sent = state.clone();
@@ -382,7 +382,7 @@ impl Subscription {
         let mut renewed = Vec::new();
         for name in due {
             self.renewals.remove(&name);
-            let held = self.holds(&name);
+            let held = self.state_at_client(&name);
             let Some(resource) = held.resource() else { continue };
             if let Some(ttl) = resource.lease().ttl {
                 renewed.push(resource.clone());
@@ -486,7 +486,7 @@ impl Subscription {
     }
 
     /// Stores the names of a first response individually, because the client has rejected a part of it.
-    pub(super) fn take_first_apart(&mut self) {
+    pub(super) fn track_first_response(&mut self) {
         let Level::Sent(accepted) = std::mem::replace(&mut self.level, Level::Accepted) else { return };
         let settled: Vec<Arc<Resource>> = self.settled().cloned().collect();
         let mut has: HashMap<Arc<str>, Arc<Resource>> = HashMap::new();
@@ -524,7 +524,7 @@ impl Subscription {
 
     /// Records that the rejected version of `name` is no longer desired. The client has the previous version.
     pub fn withdraw(&mut self, name: &Arc<str>) {
-        if self.holds(name) == self.known(name).sent {
+        if self.state_at_client(name) == self.known(name).sent {
             return; // Something newer is on its way.
         }
         let known = self.apart(name);
@@ -533,7 +533,7 @@ impl Subscription {
     }
 
     /// Returns the state of `name` at the client: in flight, or accepted last.
-    pub fn holds(&self, name: &str) -> ClientState {
+    pub fn state_at_client(&self, name: &str) -> ClientState {
         let on_its_way = || self.in_flight.iter().any(|response| response.is_about(name));
         let known = self.known(name);
         if known.sent == known.accepted || on_its_way() { known.sent } else { known.accepted }
@@ -551,7 +551,7 @@ impl Subscription {
 
     /// Returns whether a name that matches was sent, but no version of it was ever accepted. Such names exist only while a
     /// response is in flight, or after a NACK.
-    pub fn unaccepted(&self, matching: impl Fn(&str) -> bool) -> bool {
+    pub fn has_unaccepted(&self, matching: impl Fn(&str) -> bool) -> bool {
         let mut apart = self.apart.iter().filter(|(_, known)| known.sent.exists() && !known.accepted.exists());
         apart.any(|(name, _)| matching(name))
             || self.never_accepted().any(|name| matching(name))

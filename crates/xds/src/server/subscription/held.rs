@@ -36,7 +36,7 @@ pub(in crate::server) enum Standing<'a> {
 
 impl Subscription {
     /// Returns the number of names that are stored because the client requested or has not answered them.
-    pub fn kept(&self) -> usize {
+    pub fn stored_names(&self) -> usize {
         let late = self.late.iter().map(|late| &late.response);
         let unanswered: usize = self.in_flight.iter().chain(late).map(|response| response.content.len()).sum();
         self.names.len() + self.aliases.len() + self.globs.len() + unanswered

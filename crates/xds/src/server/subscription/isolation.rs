@@ -175,7 +175,7 @@ impl Subscription {
     }
 
     /// Schedules new trials for the culprits that reference this cluster, because its absence may have been the cause.
-    pub fn retry_those_that_need(&mut self, cluster: &str) -> bool {
+    pub fn retry_references_to(&mut self, cluster: &str) -> bool {
         let culprits = self.isolation.iter().flat_map(|isolation| isolation.culprits.values());
         let need = culprits.filter(|culprit| culprit.resource.references().names_cluster(cluster));
         let names: Vec<Arc<str>> = need.map(|culprit| culprit.resource.name().clone()).collect();
@@ -371,7 +371,7 @@ impl Subscription {
 
     /// Finds culprits of a full state that follow from the accepted resources, without another trial.
     pub(super) fn conclude(&mut self) {
-        while let Some((trial, rejection)) = self.take_proven() {
+        while let Some((trial, rejection)) = self.remove_proven() {
             let Some(isolation) = &mut self.isolation else { return };
             if trial.hinted {
                 isolation.hints = Hints::Trusted;
@@ -390,7 +390,7 @@ impl Subscription {
 
     /// Removes and returns a trial whose other suspects the client has all accepted. The trial would be the rejected response
     /// again.
-    fn take_proven(&mut self) -> Option<(Trial, RejectedState)> {
+    fn remove_proven(&mut self) -> Option<(Trial, RejectedState)> {
         let accepted = |resource: &Arc<Resource>| self.known(resource.name()).accepted == *resource;
         let current = |resource: &Arc<Resource>| {
             self.base.get(self.kind, resource.name()).is_some_and(|own| own.version() == resource.version())
@@ -412,7 +412,7 @@ impl Subscription {
     /// Records that the client rejected `response` for the reason `message`.
     pub fn reject(&mut self, response: InFlight, message: &str, now: Instant) -> Rejection {
         if !response.first.is_empty() {
-            self.take_first_apart();
+            self.track_first_response();
         }
         let full = response.full.is_some();
         let is_news = |resource: &Arc<Resource>| self.known(resource.name()).accepted != *resource;

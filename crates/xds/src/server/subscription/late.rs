@@ -47,7 +47,7 @@ impl Subscription {
 
     /// Removes and returns the rejected response `nonce`. If it is a full state, it also contains the late resources before
     /// it, which may be the cause.
-    pub fn take_rejected(&mut self, nonce: &str) -> Option<InFlight> {
+    pub fn remove_rejected(&mut self, nonce: &str) -> Option<InFlight> {
         let (in_time, is_it) = (self.remove_response(nonce), |late: &InFlight| late.nonce == nonce);
         let full = match &in_time {
             Some(response) => response.full.is_some(),
@@ -59,7 +59,7 @@ impl Subscription {
         let mut late = Vec::new();
         while let Some(Late { response, before }) = self.late.pop() {
             if !response.first.is_empty() {
-                self.take_first_apart();
+                self.track_first_response();
             }
             for (name, state) in before {
                 if self.covers(&name) || self.apart.contains_key(&name) {

@@ -10,7 +10,7 @@ use super::fetch::world;
 use super::grpc::lab::*;
 use super::harness::*;
 use crate::server::Access;
-use crate::server::rest::hold;
+use crate::server::rest::response_delay;
 use crate::snapshot::{Store, Update};
 
 /// Path, type and a name for each type.
@@ -103,7 +103,7 @@ async fn r2_an_equal_version_is_not_modified() {
 async fn r3_an_answer_is_held_for_less_than_the_clients_time_limit() {
     let hold = |limit: Option<&'static str>| {
         let limit = limit.map(|limit| ("x-envoy-expected-rq-timeout-ms".parse().unwrap(), limit.parse().unwrap()));
-        hold(&limit.into_iter().collect::<HeaderMap>())
+        response_delay(&limit.into_iter().collect::<HeaderMap>())
     };
     assert_eq!(hold(None), ms(800));
     assert_eq!(hold(Some("1000")), ms(800));

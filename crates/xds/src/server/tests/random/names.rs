@@ -421,7 +421,7 @@ impl World {
             self.fault(&format!("the client has {has:#?} and should have {wanted:#?}"));
         }
         let Some(subscription) = self.bench.stream.types.get(&self.kind) else { return };
-        let apart: Vec<_> = subscription.standing_apart().map(|(name, _)| name).collect();
+        let apart: Vec<_> = subscription.tracked().map(|(name, _)| name).collect();
         if !apart.is_empty() {
             self.fault(&format!("remembered for nothing: {apart:?}"));
         }

@@ -247,7 +247,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
         let sent = client.bench.catch_up();
         client.run(sent);
         client.assert_has(&store.newest().unwrap(), &BTreeMap::new());
-        let apart: Vec<_> = client.bench.stream.types[&kind].standing_apart().collect();
+        let apart: Vec<_> = client.bench.stream.types[&kind].tracked().collect();
         assert!(apart.is_empty(), "remembered for nothing: {apart:?} in {:#?}", client.log);
         let open = client.bench.notices.iter().fold(0i64, |open, notice| match notice {
             Notice::Rejected(one) if matches!(one.scope, RejectionScope::Resource { .. }) => open + 1,
