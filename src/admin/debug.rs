@@ -1,4 +1,4 @@
-//! The pages under `/debug/`: what the process knows now, as JSON.
+//! The pages under `/debug/`: the current state of the process as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use super::AdminState;
 
 const INDEX: &str = "\
-/debug/objects                       the objects known, by kind
-/debug/problems                      what is wrong with them
-/debug/resources                     types of resources, how many, their version
-/debug/resources?type=Cluster        one type: names, versions, and the objects that each was made from
-/debug/resources?type=Cluster&name=  one resource, whole; private keys are left out
-/debug/resources?view=whole          the same for Envoys by state of the world; with type= and name= too
+/debug/objects                       the known objects, by kind
+/debug/problems                      the current problems of the objects
+/debug/resources                     the types of resources, with their number and version
+/debug/resources?type=Cluster        one type: names, versions, and the objects of each resource
+/debug/resources?type=Cluster&name=  one complete resource, without private keys
+/debug/resources?view=whole          the same for Envoys with state of the world; also with type= and name=
 /debug/resources?view=grpc           the same for gRPC clients without a proxy
-/debug/settings                      the settings that hold, where each comes from, what waits, what is wrong with the file
-/debug/xds                           the open streams: who, what was sent, accepted, rejected
-/debug/log                           GET: what is logged; PUT: log something else (info,lockgate_xds=debug)
+/debug/settings                      the current settings and their origin, pending changes, and faults of the file
+/debug/xds                           the open streams: clients, and sent, accepted, and rejected resources
+/debug/log                           GET: the log filter; PUT: change it (info,lockgate_xds=debug)
 ";
 
 pub(super) fn router() -> Router<Arc<AdminState>> {

@@ -48,13 +48,13 @@ impl Refused {
 
     fn text(self) -> &'static str {
         match self {
-            Self::Timeout => "the client did not say who it is in time",
-            Self::Evicted => "the client did not say who it is, and others wait",
+            Self::Timeout => "the client did not identify itself in time",
+            Self::Evicted => "the client did not identify itself, and a newer connection evicted it",
             Self::NoCertificate => "the TLS handshake failed: the client showed no certificate",
             Self::Handshake => "the TLS handshake failed",
             Self::Name => "the client is not accepted",
             Self::PlainText => "no TLS",
-            Self::Connections => "no place is free",
+            Self::Connections => "a connection limit is reached",
         }
     }
 }
