@@ -11,6 +11,7 @@ mod builder;
 pub mod chains;
 pub mod cluster;
 pub mod compression;
+mod cors;
 pub mod downstream_tls;
 pub mod endpoint;
 pub mod hcm;

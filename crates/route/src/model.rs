@@ -4,21 +4,32 @@
 //! become equal bytes.
 
 mod cluster;
+mod filter;
+mod header;
 mod ids;
 mod listener;
+mod matches;
+mod route;
 mod touched;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
+pub use filter::{
+    ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
+};
+pub use header::{HeaderChange, HeaderName, HeaderValue};
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, ServicePortId};
 pub use listener::{Bind, Connections, Datagrams, Listener, ListenerId, PlainHosts, RouteDiscovery, TlsHosts, Traffic};
+pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+pub use route::{
+    Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
+};
 pub use touched::Touched;
 
 /// Everything that is to be served at one moment.
@@ -93,13 +104,6 @@ impl fmt::Display for Host {
     }
 }
 
-/// The routes of one host, in the order in which they are tried.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct VirtualHost {
-    /// Routes, first match wins; final order, nothing downstream sorts again.
-    pub routes: Vec<Route>,
-}
-
 /// A server name behind TLS: its key pair, its TLS settings, its routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsHost {
@@ -122,90 +126,6 @@ pub enum TlsVersion {
     V1_2,
     /// TLS 1.3.
     V1_3,
-}
-
-/// One route: what it takes and what it does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Route {
-    /// The path that it takes.
-    pub path: PathMatch,
-    /// Also taken only if `:authority` is one label before the virtual host's wildcard suffix. Set on all routes of a
-    /// wildcard virtual host except the default backend's, which also takes names of several labels.
-    pub one_label_host: bool,
-    /// What happens to a request.
-    pub action: Action,
-    /// The object and the field that asked for it.
-    pub origin: ObjectRef,
-}
-
-/// How a path is matched. The order of routes is decided by `translate`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PathMatch {
-    /// The whole path, byte for byte.
-    Exact(String),
-    /// RE2, matched against the whole path.
-    Regex(String),
-    /// Whole path elements; no trailing slash, never empty, never `/` (that is `Prefix("/")`).
-    SeparatedPrefix(String),
-    /// A string prefix.
-    Prefix(String),
-}
-
-/// What happens to a request that a route took.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Sent to a cluster, chosen by weight.
-    Forward(Forward),
-    /// Answered with a redirect to the same URL on `https`.
-    RedirectToHttps {
-        /// 301, 302, 303, 307 or 308.
-        status: u16,
-        /// The port in the new location if it is not 443.
-        port: Option<u16>,
-    },
-    /// Answered 403 by Envoy itself: access is restricted in a way that is not enforced.
-    Deny {
-        /// The body.
-        reason: Arc<str>,
-    },
-    /// Answered by Envoy itself: 404 where nothing is configured, 503 for a route whose backend cannot be built.
-    Respond {
-        /// HTTP status.
-        status: u16,
-    },
-}
-
-/// How a request is forwarded.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Forward {
-    /// Where to, at least one; the weights need not add up to anything.
-    pub clusters: Vec<WeightedCluster>,
-    /// The whole response must be there in this time; `None` means no limit.
-    pub timeout: Option<Duration>,
-    /// When a request is tried again.
-    pub retry: Option<Box<Retry>>,
-    /// Whether `Upgrade: websocket` is passed on.
-    pub websocket: bool,
-}
-
-/// A cluster and its share of the requests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WeightedCluster {
-    /// By identity in [`Model::clusters`].
-    pub cluster: ClusterId,
-    /// Share relative to the other weights; all 0 is never built.
-    pub weight: u32,
-}
-
-/// A retry policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retry {
-    /// Envoy's retry conditions, e.g. `5xx,connect-failure`.
-    pub on: String,
-    /// How often at the most, beyond the first try.
-    pub retries: u32,
-    /// Limit of each try; `None` means the route's timeout.
-    pub per_try_timeout: Option<Duration>,
 }
 
 /// The endpoints of one Service port, grouped by zone.

@@ -5,3 +5,4 @@
 pub mod envoy;
 pub mod model;
 pub mod objects;
+pub mod shared_host;

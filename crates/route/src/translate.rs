@@ -13,6 +13,7 @@ mod graph;
 pub mod host;
 mod ingress;
 pub(crate) mod listeners;
+mod merge;
 mod path;
 pub mod problem;
 mod regexes;

@@ -11,6 +11,7 @@
 //! - A host that reads as `service.namespace` of a served namespace has no name unless all its routes are of that namespace.
 //! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
 //!   route takes fails with UNAVAILABLE, at once.
+//! - gRPC has no filters that change requests. A route with one fails its calls, since the filter may restrict access.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use prost::Message;
 
 use super::{cluster, hcm, names, route, wire};
 use crate::model::{
-    Action, Cluster, ClusterId, Discovery, Forward, Host, Listener, ListenerId, Model, ObjectKey, PathMatch, Retry,
-    Route, Traffic, VirtualHost, WeightedCluster,
+    Action, Cluster, ClusterFilter, ClusterId, Discovery, Forward, ForwardFilter, Host, Listener, ListenerId, Match,
+    Model, ObjectKey, PathMatch, QueryMatch, Retry, Route, Traffic, VirtualHost, WeightedCluster,
 };
 use crate::settings::Settings;
 
@@ -232,8 +233,8 @@ fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::Ro
 
 /// The route that sends everything to `cluster`.
 fn all_to(cluster: &ClusterId) -> route_v3::Route {
-    let all = vec![WeightedCluster { cluster: cluster.clone(), weight: 1 }];
-    let action = route_action(&Forward { clusters: all, timeout: None, retry: None, websocket: true });
+    let all = vec![WeightedCluster::new(cluster.clone(), 1)];
+    let action = route_action(&Forward { clusters: all, ..Forward::default() });
     route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() }
 }
 
@@ -250,9 +251,8 @@ fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
     let action = match &route.action {
         Action::Forward(forward) => forward_within(forward, model),
         // gRPC knows neither; what it does with such a route is to fail the call.
-        Action::RedirectToHttps { .. } => answer(503),
-        Action::Deny { .. } => answer(403),
-        Action::Respond { status } => answer(*status),
+        Action::Redirect(_) => answer(503),
+        Action::Respond { status, .. } => answer(*status),
     };
     let with = |matched| route_v3::Route {
         name: names::route(&route.origin),
@@ -260,11 +260,24 @@ fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
         action: Some(action.clone()),
         ..Default::default()
     };
-    route_matches(&route.path).into_iter().map(with).collect()
+    route_matches(&route.matches).into_iter().map(with).collect()
+}
+
+/// Builds the matches of calls, which are POST requests without a query; none if no call matches.
+fn route_matches(matches: &Match) -> Vec<route_v3::RouteMatch> {
+    let mut built = path_matches(&matches.path);
+    if let Some(conditions) = matches.conditions() {
+        let present = |query: &QueryMatch| query.value.is_some();
+        if conditions.method.as_deref().is_some_and(|method| method != "POST") || conditions.query.iter().any(present) {
+            return vec![];
+        }
+        built.iter_mut().for_each(|one| one.headers.extend(route::header_matchers(&conditions.headers)));
+    }
+    built
 }
 
 /// gRPC has no match of whole elements, and rejects the message that has one.
-fn route_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
+fn path_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
     use route_v3::route_match::PathSpecifier;
     let exact = |path: &str| route_v3::RouteMatch {
         path_specifier: Some(PathSpecifier::Path(path.to_owned())),
@@ -275,7 +288,7 @@ fn route_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
         PathMatch::Prefix(text) => vec![prefix(text)],
         PathMatch::SeparatedPrefix(text) => vec![exact(text), prefix(&format!("{text}/"))],
         PathMatch::Regex(pattern) => vec![route_v3::RouteMatch {
-            path_specifier: Some(PathSpecifier::SafeRegex(route::regex(pattern.clone()))),
+            path_specifier: Some(PathSpecifier::SafeRegex(route::regex(pattern.to_string()))),
             ..Default::default()
         }],
     }
@@ -295,13 +308,28 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
     if forward.clusters.iter().any(|one| one.weight > 0 && !usable(&one.cluster)) {
         return answer(503);
     }
-    let clusters = forward.clusters.iter().filter(|one| one.weight > 0).cloned().collect();
+    if changes_requests(forward) {
+        return answer(503);
+    }
+    let clusters = forward.clusters.iter().filter(|one| one.weight > 0);
+    let clusters = clusters.map(|one| WeightedCluster::new(one.cluster.clone(), one.weight)).collect();
     let retry = forward.retry.as_deref().and_then(retry_within).map(Box::new);
-    route_action(&Forward { clusters, retry, ..*forward })
+    route_action(&Forward { clusters, retry, ..Forward::default() })
+}
+
+/// Whether a filter changes requests. Mirrors, time limits, and CORS, which is for browsers, do not.
+fn changes_requests(forward: &Forward) -> bool {
+    let by_route = |filter: &ForwardFilter| match filter {
+        ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,
+        ForwardFilter::Mirror(_) | ForwardFilter::Cors(_) | ForwardFilter::IdleTimeout(_) => false,
+    };
+    let by_cluster = |filter: &ClusterFilter| matches!(filter, ClusterFilter::RequestHeaders(_));
+    let mut of_clusters = forward.clusters.iter().flat_map(|cluster| cluster.filters.iter());
+    forward.filters.iter().any(by_route) || of_clusters.any(by_cluster)
 }
 
 fn route_action(forward: &Forward) -> route_v3::route::Action {
-    let made = route::route_action(forward);
+    let made = route::route_action(forward, &PathMatch::root());
     let retry_policy = made.retry_policy.map(|retry| route_v3::RetryPolicy {
         retry_on: retry.retry_on,
         num_retries: retry.num_retries,
@@ -316,7 +344,7 @@ fn route_action(forward: &Forward) -> route_v3::route::Action {
 fn retry_within(retry: &Retry) -> Option<Retry> {
     let known: Vec<&str> = retry.on.split(',').map(str::trim).filter(|one| RETRY_ON.contains(one)).collect();
     let on = known.join(",");
-    (!on.is_empty() && retry.retries > 0).then_some(Retry { on, retries: retry.retries, per_try_timeout: None })
+    (!on.is_empty() && retry.retries > 0).then_some(Retry { on, retries: retry.retries, ..Retry::default() })
 }
 
 fn answer(status: u16) -> route_v3::route::Action {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::chains::{Chains, TlsListener};
+use super::cors;
+use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
 use super::{cluster, endpoint, listener, runtime, secret, services, stream};
 use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
@@ -38,13 +40,50 @@ pub struct Built {
 /// Makes the resources of a model that changes. They depend on the model alone, not on earlier versions of it.
 #[derive(Debug, Default)]
 pub struct Builder {
-    listeners: BTreeMap<ListenerId, State>,
+    listeners: BTreeMap<ListenerId, ListenerState>,
     /// The listeners that the model does not have: for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
     started: bool,
 }
 
 /// The state of a listener of the model.
+#[derive(Debug)]
+struct ListenerState {
+    routes: State,
+    needs: Needs,
+}
+
+/// The HTTP filters that the routes of a listener need.
+#[derive(Debug, Default)]
+struct Needs {
+    /// The hosts with a route that needs the CORS filter.
+    cors: BTreeSet<Host>,
+}
+
+impl Needs {
+    /// Reads the hosts that are touched. Returns whether the listener needs other filters than before.
+    fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
+        let before = self.filters();
+        for host in touched {
+            let virtual_host = match traffic {
+                Traffic::Http(plain) => plain.hosts.get(host),
+                Traffic::Https(tls) => tls.hosts.get(host).map(|tls| &tls.virtual_host),
+                Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => None,
+            };
+            match virtual_host.is_some_and(cors::is_used) {
+                true => drop(self.cors.insert(host.clone())),
+                false => drop(self.cors.remove(host)),
+            }
+        }
+        self.filters() != before
+    }
+
+    fn filters(&self) -> RouteFilters {
+        RouteFilters { cors: !self.cors.is_empty() }
+    }
+}
+
+/// What is kept of the routes of a listener.
 #[derive(Debug)]
 enum State {
     /// Plain HTTP with a resource for each virtual host, or one for all.
@@ -107,8 +146,16 @@ impl Builder {
         self.remove_listeners(model, wanted, &mut built);
         for (id, listener) in &model.listeners {
             let first = !self.listeners.contains_key(id);
-            let state = self.listeners.entry(id.clone()).or_insert_with(|| State::new(id, &listener.traffic, wanted));
-            state.update(id, (model, touched), settings, everything || first, wanted, &mut built);
+            let state = self.listeners.entry(id.clone()).or_insert_with(|| ListenerState {
+                routes: State::new(id, &listener.traffic, wanted),
+                needs: Needs::default(),
+            });
+            let new_filters = state.needs.update(&listener.traffic, touched.hosts_of(id.as_str()));
+            let filters = state.needs.filters();
+            let everything = everything || first;
+            let listener_changed = everything || new_filters || touched.listeners.contains(id.as_str());
+            let change = Change { touched, filters, settings, everything, listener_changed, wanted };
+            state.routes.update(id, model, &change, &mut built);
         }
         if everything || touched.stats_tls {
             self.update_operators(model, settings, &mut built.shared);
@@ -121,10 +168,10 @@ impl Builder {
         let stays = |id: &ListenerId, state: &State| {
             model.listeners.get(id.as_str()).is_some_and(|listener| state.is_for(&listener.traffic, wanted))
         };
-        let gone = self.listeners.iter().filter(|(id, state)| !stays(id, state)).map(|(id, _)| id.clone());
+        let gone = self.listeners.iter().filter(|(id, state)| !stays(id, &state.routes)).map(|(id, _)| id.clone());
         for id in gone.collect::<Vec<_>>() {
             if let Some(state) = self.listeners.remove(id.as_str()) {
-                state.remove(&id, model, built);
+                state.routes.remove(&id, model, built);
             }
         }
     }
@@ -185,37 +232,27 @@ impl State {
     }
 
     /// Adds the changes of the listener `id` to `built`.
-    fn update(
-        &mut self,
-        id: &ListenerId,
-        (model, touched): (&Model, &Touched),
-        settings: &Settings,
-        everything: bool,
-        wanted: Forms,
-        built: &mut Built,
-    ) {
-        let listener_changed = everything || touched.listeners.contains(id.as_str());
-        let Some(listener) = model.listeners.get(id.as_str()) else { return };
-        let Listener { bind, traffic } = listener;
+    fn update(&mut self, id: &ListenerId, model: &Model, change: &Change, built: &mut Built) {
+        let Change { touched, filters, settings, everything, listener_changed, wanted } = *change;
+        let Some(Listener { bind, traffic }) = model.listeners.get(id.as_str()) else { return };
+        let plain_listener = |discovery| {
+            let message = listener::http(id, bind, discovery, filters, settings);
+            Arc::new(Resource::new(id.as_str(), &message, vec![]))
+        };
         match (self, traffic) {
             (Self::Hosts(hosts), Traffic::Http(plain)) => {
-                if listener_changed {
-                    let message = listener::http(id, bind, RouteDiscovery::ByHost, settings);
-                    built.shared.set.push(Arc::new(Resource::new(id.as_str(), &message, vec![])));
-                }
+                built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::ByHost)));
                 hosts.update(plain, touched, settings, everything, wanted, built);
             }
             (Self::Buckets(buckets), Traffic::Http(plain)) => {
-                if listener_changed {
-                    let message = listener::http(id, bind, RouteDiscovery::Buckets, settings);
-                    built.shared.set.push(Arc::new(Resource::new(id.as_str(), &message, vec![])));
-                }
+                built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::Buckets)));
                 let changed = buckets.update(&plain.hosts, touched.hosts_of(id.as_str()), settings, everything);
                 built.shared.set.extend(changed.set);
             }
             (Self::Tls(chains), Traffic::Https(_)) => {
                 let Some(listener) = TlsListener::of(model, id.as_str()) else { return };
-                let changed = chains.update(listener, touched, settings, listener_changed);
+                let everything = everything || touched.listeners.contains(id.as_str());
+                let changed = chains.update(listener, touched, filters, settings, everything);
                 built.shared.set.extend(changed.set);
                 built.shared.remove.extend(changed.remove);
             }
@@ -225,6 +262,20 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// A change of the model, as one listener sees it.
+#[derive(Clone, Copy)]
+struct Change<'a> {
+    touched: &'a Touched,
+    /// The HTTP filters that the routes of the listener need.
+    filters: RouteFilters,
+    settings: &'a Settings,
+    /// Whether everything is made again.
+    everything: bool,
+    /// Whether the listener itself is made again.
+    listener_changed: bool,
+    wanted: Forms,
 }
 
 impl Hosts {

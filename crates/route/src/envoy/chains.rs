@@ -18,6 +18,7 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
+use super::hcm::RouteFilters;
 use super::{downstream_tls, headers, listener, names, route};
 use crate::model::{
     Action, Bind, Host, Listener, ListenerId, Model, SecretId, TlsHost, TlsHosts, TlsVersion, Touched, Traffic,
@@ -79,6 +80,8 @@ pub struct Chains {
     excluded: BTreeMap<Host, u16>,
     /// The Envoy listeners that exist: over TCP, and over QUIC.
     listeners: BTreeSet<ListenerId>,
+    /// The HTTP filters that the listeners have for the sake of routes.
+    filters: RouteFilters,
 }
 
 impl Chains {
@@ -90,6 +93,7 @@ impl Chains {
         &mut self,
         listener: TlsListener,
         touched: &Touched,
+        filters: RouteFilters,
         settings: &Settings,
         everything: bool,
     ) -> Update<Arc<Resource>> {
@@ -103,7 +107,7 @@ impl Chains {
         if self.update_excluded(&listener, touched, everything) {
             stale.insert(&Host::Any);
         }
-        let mut listeners = everything;
+        let mut listeners = everything | (std::mem::replace(&mut self.filters, filters) != filters);
         let mut above = BTreeSet::new();
         for host in &stale {
             let shape = shape(host, &listener);
@@ -164,7 +168,7 @@ impl Chains {
     }
 
     fn update_listeners(&mut self, listener: &TlsListener, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let made = listener::tls_listeners(listener, settings);
+        let made = listener::tls_listeners(listener, self.filters, settings);
         let names = made.iter().map(|(id, _)| id.clone()).collect();
         let gone = std::mem::replace(&mut self.listeners, names);
         let gone = gone.difference(&self.listeners).map(|id| (ResourceType::LISTENER, id.name().clone()));
@@ -187,7 +191,7 @@ fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
 
 /// Whether clients without a known server name are served anything but 404.
 fn serves_unnamed(listener: &TlsListener) -> bool {
-    let nothing = Action::Respond { status: 404 };
+    let nothing = Action::respond(404);
     let routes = listener.tls.hosts.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
     routes.is_some_and(|routes| routes.iter().any(|route| route.action != nothing))
 }

@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_muta
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::route::buckets;
-use super::{authorization, body_limit, compression, headers, names, rate_limit, tracing, wire};
+use super::{authorization, body_limit, compression, cors, headers, names, rate_limit, tracing, wire};
 use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
@@ -25,6 +25,13 @@ pub enum Routes {
     ByBucket(ListenerId),
     /// In the message itself.
     Inline(Box<route_v3::RouteConfiguration>),
+}
+
+/// The HTTP filters that some route needs, beyond those of the settings. A filter is absent while no route needs it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RouteFilters {
+    /// The filter for cross-origin requests.
+    pub cors: bool,
 }
 
 /// Over what HTTP is spoken.
@@ -59,6 +66,7 @@ pub fn http_connection_manager(
     routes: Routes,
     codec: Codec,
     access_log: Vec<accesslog_v3::AccessLog>,
+    filters: RouteFilters,
     settings: &Settings,
 ) -> listener_v3::Filter {
     use hcm_v3::http_connection_manager::{RouteSpecifier, UpgradeConfig};
@@ -85,7 +93,7 @@ pub fn http_connection_manager(
         codec_type: codec_type(codec, &http.versions) as i32,
         route_specifier: Some(route_specifier),
         early_header_mutation_extensions: early_headers(untrusted.chain(scope_key).collect()),
-        http_filters: http_filters(settings),
+        http_filters: http_filters(filters, settings),
         common_http_protocol_options: Some(common_options(settings)),
         http_protocol_options: Some(core_v3::Http1ProtocolOptions {
             accept_http_10: true,
@@ -253,13 +261,15 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
     }
 }
 
-/// The HTTP filters. What may not pass is not counted, and no body is read of it.
-fn http_filters(settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
+/// The HTTP filters. What may not pass is not counted, and no body is read of it. A preflight request has no credentials, so
+/// it is answered before anybody is asked.
+fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
+    let cors = filters.cors.then(cors::filter).into_iter();
     let authorization = authorization::filter(&settings.external_authorization);
     let rate_limit = rate_limit::filter(&settings.rate_limit);
     let compression = compression::filters(&settings.compression).into_iter();
     let body_limit = settings.http.max_request_body_bytes.map(body_limit::filter);
-    compression.chain(authorization).chain(rate_limit).chain(body_limit).chain([router()]).collect()
+    cors.chain(compression).chain(authorization).chain(rate_limit).chain(body_limit).chain([router()]).collect()
 }
 
 /// The last HTTP filter, always there: gRPC clients and Envoy refuse a connection manager without it.

@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as
 use lockgate_xds::snapshot::Resource;
 
 use super::chains::{Choice, Presented, TlsListener};
-use super::hcm::{self, Codec, Routes};
+use super::hcm::{self, Codec, RouteFilters, Routes};
 use super::{access_log, downstream_tls, names, stats, wire};
 use crate::model::{Bind, Host, ListenerId, Model, RouteDiscovery};
 use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
@@ -32,7 +32,11 @@ pub fn of_operators(model: &Model, settings: &Settings) -> Vec<Resource> {
 }
 
 /// The Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. There are none without a host.
-pub fn tls_listeners(listener: &TlsListener, settings: &Settings) -> Vec<(ListenerId, Resource)> {
+pub fn tls_listeners(
+    listener: &TlsListener,
+    filters: RouteFilters,
+    settings: &Settings,
+) -> Vec<(ListenerId, Resource)> {
     let hosts = &listener.tls.hosts;
     if hosts.is_empty() {
         return vec![];
@@ -40,19 +44,25 @@ pub fn tls_listeners(listener: &TlsListener, settings: &Settings) -> Vec<(Listen
     // Of no generation: an edit that leaves the listener as it is must not ask for another one.
     let origins = hosts.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
     let origins: Vec<_> = origins.collect();
-    let tcp = [(listener.id.clone(), https(listener, settings))];
-    let all = tcp.into_iter().chain(http3(listener, settings));
+    let tcp = [(listener.id.clone(), https(listener, filters, settings))];
+    let all = tcp.into_iter().chain(http3(listener, filters, settings));
     all.map(|(id, message)| (id.clone(), Resource::new(id.as_str(), &message, origins.clone()))).collect()
 }
 
 /// A listener for plain HTTP: one chain; the routes are found as `discovery` says.
-pub fn http(id: &ListenerId, bind: &Bind, discovery: RouteDiscovery, settings: &Settings) -> listener_v3::Listener {
+pub fn http(
+    id: &ListenerId,
+    bind: &Bind,
+    discovery: RouteDiscovery,
+    filters: RouteFilters,
+    settings: &Settings,
+) -> listener_v3::Listener {
     let routes = match discovery {
         RouteDiscovery::ByHost => Routes::Rds(id.to_string()),
         RouteDiscovery::Buckets => Routes::ByBucket(id.clone()),
     };
     let log = access_log::access_log(&settings.access_log, &settings.access_log.http_file);
-    let manager = hcm::http_connection_manager(&names::stat_prefix(id), routes, Codec::Tcp, log, settings);
+    let manager = hcm::http_connection_manager(&names::stat_prefix(id), routes, Codec::Tcp, log, filters, settings);
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),
         filter_chains: vec![listener_v3::FilterChain { filters: vec![manager], ..Default::default() }],
@@ -63,14 +73,19 @@ pub fn http(id: &ListenerId, bind: &Bind, discovery: RouteDiscovery, settings: &
 /// A listener for HTTP over TLS: chains as [`chains`](super::chains) says.
 ///
 /// Clients without a known server name get the chain of [`Host::Any`]; if there is none their connection is closed.
-pub fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
-    let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
-    let listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(at.id, at.bind, settings) };
-    with_chains(listener, at, Codec::Tcp, settings)
+pub fn https(at: &TlsListener, filters: RouteFilters, settings: &Settings) -> listener_v3::Listener {
+    let listener_filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
+    let listener =
+        listener_v3::Listener { listener_filters: listener_filters.collect(), ..over_tcp(at.id, at.bind, settings) };
+    with_chains(listener, at, Codec::Tcp, filters, settings)
 }
 
 /// The listener for HTTP/3, if there is one and a host for it: the chains of the listener `at` over QUIC.
-pub fn http3(at: &TlsListener, settings: &Settings) -> Option<(ListenerId, listener_v3::Listener)> {
+pub fn http3(
+    at: &TlsListener,
+    filters: RouteFilters,
+    settings: &Settings,
+) -> Option<(ListenerId, listener_v3::Listener)> {
     let id = at.tls.http3.clone()?;
     at.tls.hosts.values().find(|tls| downstream_tls::is_over_quic(tls))?;
     let mut listener = listener(&id, at.bind, core_v3::socket_address::Protocol::Udp, settings);
@@ -78,7 +93,7 @@ pub fn http3(at: &TlsListener, settings: &Settings) -> Option<(ListenerId, liste
         quic_options: Some(listener_v3::QuicProtocolOptions::default()),
         ..Default::default()
     });
-    Some((id, with_chains(listener, at, Codec::Http3, settings)))
+    Some((id, with_chains(listener, at, Codec::Http3, filters, settings)))
 }
 
 /// `listener` with the chains of the hosts of `at`, and the matcher that chooses among them.
@@ -86,6 +101,7 @@ fn with_chains(
     mut listener: listener_v3::Listener,
     at: &TlsListener,
     codec: Codec,
+    filters: RouteFilters,
     settings: &Settings,
 ) -> listener_v3::Listener {
     let mut choice = Choice::default();
@@ -96,7 +112,7 @@ fn with_chains(
         let presented = Presented::from(tls);
         let own_chain = || {
             let name = names::tls_routes(at.id, host);
-            let manager = manager(at.id, Routes::Rds(name.clone()), codec, settings);
+            let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
             chain(name, manager, &presented, codec, settings)
         };
         match host {
@@ -119,7 +135,7 @@ fn with_chains(
         }
     }
     // All shared chains have the same connection manager.
-    let manager = manager(at.id, Routes::ByServerName(at.id.clone()), codec, settings);
+    let manager = manager(at.id, Routes::ByServerName(at.id.clone()), codec, filters, settings);
     let shared = shared.into_iter().map(|(presented, name)| chain(name, manager.clone(), &presented, codec, settings));
     listener.filter_chains = shared.chain(own).collect();
     listener.filter_chain_matcher = choice.matcher();
@@ -213,9 +229,15 @@ pub(super) fn proxy_protocol(settings: &Settings) -> Option<listener_v3::Listene
     Some(wire::listener_filter("envoy.filters.listener.proxy_protocol", &config))
 }
 
-fn manager(id: &ListenerId, routes: Routes, codec: Codec, settings: &Settings) -> listener_v3::Filter {
+fn manager(
+    id: &ListenerId,
+    routes: Routes,
+    codec: Codec,
+    filters: RouteFilters,
+    settings: &Settings,
+) -> listener_v3::Filter {
     let log = access_log::access_log(&settings.access_log, &settings.access_log.https_file);
-    hcm::http_connection_manager(&names::stat_prefix(id), routes, codec, log, settings)
+    hcm::http_connection_manager(&names::stat_prefix(id), routes, codec, log, filters, settings)
 }
 
 fn chain(

@@ -1,28 +1,33 @@
 //! Route configurations, and what they consist of. Those behind TLS are put together by [`super::chains`].
 
+mod action;
 pub(super) mod buckets;
+mod encoded;
 mod groups;
+mod header_changes;
 mod hosts;
+mod matches;
+mod redirect;
+mod rewrite;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
-use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
-use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
-use super::{authorization, headers, names, wire};
-use crate::model::{Action, Forward, Host, ListenerId, PathMatch, Retry, Route, VirtualHost};
+use super::{authorization, cors, headers, names, wire};
+use crate::model::{Action, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
+pub(super) use action::{direct_response, route_action};
 pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
+pub(super) use matches::{header_matchers, regex, string_matcher};
 
 /// The route configuration of a listener for plain HTTP with all virtual hosts in it: every host, and 404 for those that
 /// nobody named.
@@ -124,7 +129,7 @@ fn answering(status: u16, marks: &Marks) -> route_v3::Route {
 }
 
 /// What routes bear for the sake of settings.
-#[derive(Debug)]
+#[derive(Debug, Default, PartialEq)]
 struct Marks {
     /// Whether the object behind a route is in its metadata.
     named: bool,
@@ -146,16 +151,16 @@ impl Marks {
 /// thousands, so the time would be that of thousands of regular expressions on a host of up to 60 KiB.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Route> {
     let any_host = content.routes.iter().flat_map(|one| route(one, &[], marks));
-    let (Host::Wildcard(suffix), true) = (host, content.routes.iter().any(|one| one.one_label_host)) else {
+    let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
         return any_host.collect();
     };
-    let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..one_label_before(suffix) }];
-    let for_all = content.routes.iter().filter(|one| !one.one_label_host);
+    let several_labels = [route_v3::HeaderMatcher { invert_match: true, ..matches::one_label_before(suffix) }];
+    let for_all = content.for_several_labels().iter();
     let mut nothing = answering(404, marks);
     if let Some(matched) = &mut nothing.r#match {
         matched.headers.extend_from_slice(&several_labels);
     }
-    let reached = for_all.clone().all(|one| one.path != PathMatch::Prefix("/".to_owned()));
+    let reached = for_all.clone().all(|one| !one.matches.is_everything());
     let for_several_labels = for_all.flat_map(|one| route(one, &several_labels, marks));
     for_several_labels.chain(Some(nothing).filter(|_| reached)).chain(any_host).collect()
 }
@@ -176,181 +181,38 @@ fn names_objects(settings: &Settings) -> bool {
         }
 }
 
-/// What `route` is to Envoy, for requests with these headers. It may take two: see [`redirects_to_https`].
+/// Builds `route` for requests with these headers. A redirect may take two routes of Envoy: see [`redirect::redirects`].
 fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> Vec<route_v3::Route> {
-    let action = match &route.action {
-        Action::Forward(forward) => route_v3::route::Action::Route(route_action(forward)),
-        Action::RedirectToHttps { status, port } => {
-            return redirects_to_https(&route_match(route, headers), *status, *port, marks);
+    let Route { matches, filters, action, origin } = route;
+    let (built, forward) = match action {
+        Action::Forward(forward) => {
+            (Some(route_v3::route::Action::Route(route_action(forward, &matches.path))), Some(&**forward))
         }
-        Action::Deny { reason } => route_v3::route::Action::DirectResponse(response(403, reason)),
-        Action::Respond { status } => route_v3::route::Action::DirectResponse(direct_response(*status)),
+        Action::Redirect(_) => (None, None),
+        Action::Respond { status, body } => {
+            let answer = match body {
+                Some(text) => action::response(*status, text),
+                None => direct_response(*status),
+            };
+            (Some(route_v3::route::Action::DirectResponse(answer)), None)
+        }
     };
-    vec![route_v3::Route {
+    let mut route = route_v3::Route {
         // The object behind it.
-        name: names::route(&route.origin),
-        r#match: Some(route_match(route, headers)),
-        metadata: marks.named.then(|| metadata(&route.origin)),
-        action: Some(action),
-        ..Default::default()
-    }]
-}
-
-/// Envoy's match. `SeparatedPrefix` takes whole elements, so `/foo` takes `/foo/bar` and not `/foobar`.
-fn route_match(route: &Route, headers: &[route_v3::HeaderMatcher]) -> route_v3::RouteMatch {
-    use route_v3::route_match::PathSpecifier;
-    let path = match &route.path {
-        PathMatch::Exact(path) => PathSpecifier::Path(path.clone()),
-        PathMatch::Regex(pattern) => PathSpecifier::SafeRegex(regex(pattern.clone())),
-        PathMatch::SeparatedPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.clone()),
-        PathMatch::Prefix(prefix) => PathSpecifier::Prefix(prefix.clone()),
-    };
-    route_v3::RouteMatch { path_specifier: Some(path), headers: headers.to_vec(), ..Default::default() }
-}
-
-/// Takes `:authority` only if it is one label before `.suffix`.
-///
-/// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
-fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
-    let pattern = format!(r"(?i)[^.:]+\.{}(:[0-9]+)?", suffix.replace('.', r"\."));
-    authority(matcher_v3::string_matcher::MatchPattern::SafeRegex(regex(pattern)))
-}
-
-/// A match of `:authority`.
-fn authority(pattern: matcher_v3::string_matcher::MatchPattern) -> route_v3::HeaderMatcher {
-    route_v3::HeaderMatcher {
-        name: ":authority".to_owned(),
-        header_match_specifier: Some(route_v3::header_matcher::HeaderMatchSpecifier::StringMatch(
-            matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() },
-        )),
-        ..Default::default()
-    }
-}
-
-/// A full match of an RE2 pattern.
-pub(super) fn regex(pattern: String) -> matcher_v3::RegexMatcher {
-    matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
-}
-
-/// Forwarding. An absent timeout is written as 0, for Envoy takes 15 s where nothing is said.
-pub(super) fn route_action(forward: &Forward) -> route_v3::RouteAction {
-    use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
-    let Forward { clusters, timeout, retry, websocket } = forward;
-    let cluster = match clusters.as_slice() {
-        [only] => ClusterSpecifier::Cluster(only.cluster.to_string()),
-        several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
-            clusters: several
-                .iter()
-                .map(|one| route_v3::weighted_cluster::ClusterWeight {
-                    name: one.cluster.to_string(),
-                    weight: Some(wire::uint32(one.weight)),
-                    ..Default::default()
-                })
-                .collect(),
-            ..Default::default()
-        }),
-    };
-    // The connection manager lets websockets through, so a route speaks only to forbid them.
-    let refused = UpgradeConfig {
-        upgrade_type: "websocket".to_owned(),
-        enabled: Some(wire::boolean(false)),
+        name: names::route(origin),
+        r#match: Some(matches::route_match(matches, headers)),
+        metadata: marks.named.then(|| metadata(origin)),
+        action: built,
+        typed_per_filter_config: forward.map(|forward| cors::per_route(&forward.filters)).unwrap_or_default(),
         ..Default::default()
     };
-    route_v3::RouteAction {
-        cluster_specifier: Some(cluster),
-        timeout: Some(wire::duration(timeout.unwrap_or(Duration::ZERO))),
-        retry_policy: retry.as_deref().map(retry_policy),
-        upgrade_configs: if *websocket { vec![] } else { vec![refused] },
-        ..Default::default()
-    }
-}
-
-/// A retry goes to another endpoint if there is one.
-fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
-    use route_v3::retry_policy::{RetryHostPredicate, retry_host_predicate::ConfigType};
-    let Retry { on, retries, per_try_timeout } = retry;
-    route_v3::RetryPolicy {
-        retry_on: on.clone(),
-        num_retries: Some(wire::uint32(*retries)),
-        per_try_timeout: per_try_timeout.map(wire::duration),
-        retry_host_predicate: vec![RetryHostPredicate {
-            name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
-            config_type: Some(ConfigType::TypedConfig(wire::any(&previous_hosts_v3::PreviousHostsPredicate {}))),
-        }],
-        host_selection_retry_max_attempts: 3,
-        ..Default::default()
-    }
-}
-
-/// Redirects to the same URL on https.
-///
-/// A port in the request's `Host` is that of the plain-text listener and leads nowhere on https. Envoy keeps it unless it
-/// is told one to put in its place, and then writes that one always; so requests that bring a port have a route of their
-/// own, which makes it 443.
-///
-/// Nothing in them tells hosts apart, neither the host nor the object behind it: all hosts with nothing but redirects are
-/// one virtual host, and redirects are most of what a site with TLS has here. Nobody is asked whether one may be sent.
-fn redirects_to_https(
-    matched: &route_v3::RouteMatch,
-    status: u16,
-    port: Option<u16>,
-    marks: &Marks,
-) -> Vec<route_v3::Route> {
-    let redirect = |matched: route_v3::RouteMatch, port: u16| route_v3::Route {
-        name: names::REDIRECT.to_owned(),
-        r#match: Some(matched),
-        action: Some(route_v3::route::Action::Redirect(redirect_to_https(status, port))),
-        typed_per_filter_config: marks.unasked.clone(),
-        ..Default::default()
-    };
-    if let Some(port) = port.filter(|port| *port != 443) {
-        return vec![redirect(matched.clone(), port)];
-    }
-    let has_port = authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned()));
-    let (mut with_port, mut without) = (matched.clone(), matched.clone());
-    // Envoy looks at headers first, and shall not try the same regular expression twice.
-    if let Some(route_v3::route_match::PathSpecifier::SafeRegex(_)) = matched.path_specifier {
-        without.headers.push(route_v3::HeaderMatcher { invert_match: true, ..has_port.clone() });
-    }
-    with_port.headers.push(has_port);
-    vec![redirect(with_port, 443), redirect(without, 0)]
-}
-
-/// The redirect; a port of 0 leaves it as it is.
-fn redirect_to_https(status: u16, port: u16) -> route_v3::RedirectAction {
-    use route_v3::redirect_action::{RedirectResponseCode, SchemeRewriteSpecifier};
-    let response_code = match status {
-        302 => RedirectResponseCode::Found,
-        303 => RedirectResponseCode::SeeOther,
-        307 => RedirectResponseCode::TemporaryRedirect,
-        308 => RedirectResponseCode::PermanentRedirect,
-        _ => RedirectResponseCode::MovedPermanently,
-    };
-    route_v3::RedirectAction {
-        port_redirect: port.into(),
-        response_code: response_code as i32,
-        scheme_rewrite_specifier: Some(SchemeRewriteSpecifier::HttpsRedirect(true)),
-        ..Default::default()
-    }
-}
-
-/// An answer by Envoy itself. The text tells it from the same status out of a backend.
-pub(super) fn direct_response(status: u16) -> route_v3::DirectResponseAction {
-    let text = match status {
-        404 => "no route for this host and path\n",
-        421 => "this connection was opened for another host\n",
-        503 => "the backend of this route is not available\n",
-        _ => "",
-    };
-    response(status, text)
-}
-
-/// An answer with this text.
-fn response(status: u16, text: &str) -> route_v3::DirectResponseAction {
-    route_v3::DirectResponseAction {
-        status: status.into(),
-        body: (!text.is_empty()).then(|| wire::inline_string(text)),
-        ..Default::default()
+    action::add_header_changes(&mut route, filters, forward);
+    match action {
+        Action::Redirect(redirect) if redirect::is_to_https(redirect) => {
+            redirect::redirects(redirect::marked(route, marks), &matches.path, redirect)
+        }
+        Action::Redirect(redirect) => redirect::redirects(route, &matches.path, redirect),
+        Action::Forward(_) | Action::Respond { .. } => vec![route],
     }
 }
 

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 
 use super::cluster::CONNECTION_BUFFER_BYTES;
-use super::hcm::{Codec, Routes, http_connection_manager};
+use super::hcm::{Codec, RouteFilters, Routes, http_connection_manager};
 use super::listener::address;
 use super::{downstream_tls, names, route, wire};
 use crate::model::{Bind, StatsTls};
@@ -82,7 +82,8 @@ fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> liste
         ..route::route_configuration(name, vec![virtual_host])
     };
     let routes = Routes::Inline(Box::new(routes));
-    let manager = http_connection_manager(name, routes, Codec::Tcp, vec![], &Settings::default());
+    let manager =
+        http_connection_manager(name, routes, Codec::Tcp, vec![], RouteFilters::default(), &Settings::default());
     listener_v3::Listener {
         name: name.to_owned(),
         address: Some(address(at, core_v3::socket_address::Protocol::Tcp, settings)),

@@ -134,8 +134,7 @@ mod tests {
 
     fn to(weights: &[u32]) -> Connections {
         let clusters = ["shop/cart/http", "shop/tls/443", "shop/ip/h2c"].iter().zip(weights);
-        let weighted =
-            |(name, weight): (&&str, &u32)| WeightedCluster { cluster: model::cluster_id(name), weight: *weight };
+        let weighted = |(name, weight): (&&str, &u32)| WeightedCluster::new(model::cluster_id(name), *weight);
         Connections { clusters: clusters.map(weighted).collect(), origin: ObjectRef::new("TCPRoute", "shop", "cart") }
     }
 

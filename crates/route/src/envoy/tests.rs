@@ -1,6 +1,7 @@
 //! Everything that the builders can make, judged by a real Envoy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod routes;
 mod settings;
 
 use lockgate_xds::snapshot::ResourceType;

@@ -93,7 +93,9 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
     for (port, routes) in (2..).zip(routes) {
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
-        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], settings);
+        // Any route may be among them.
+        let filters = hcm::RouteFilters { cors: true };
+        let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], filters, settings);
         parts.listeners.push(listener_v3::Listener {
             name,
             address: Some(wire::socket_address("127.0.0.1", port)),

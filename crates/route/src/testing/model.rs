@@ -28,48 +28,50 @@ fn origin() -> ObjectRef {
 }
 
 pub fn route(path: PathMatch, action: Action) -> Route {
-    Route { path, one_label_host: false, action, origin: origin() }
+    Route::new(path, action, origin())
 }
 
 /// Forwards to one cluster with nothing special.
 pub fn forward(cluster: &str) -> Action {
-    let clusters = vec![WeightedCluster { cluster: cluster_id(cluster), weight: 1 }];
-    Action::Forward(Forward { clusters, timeout: Some(Duration::from_secs(15)), retry: None, websocket: true })
+    let clusters = vec![WeightedCluster::new(cluster_id(cluster), 1)];
+    let timeout = Some(Duration::from_secs(15));
+    Action::Forward(Arc::new(Forward { clusters, timeout, websocket: true, ..Forward::default() }))
 }
 
 fn special() -> Action {
-    let weighted = |name, weight| WeightedCluster { cluster: cluster_id(name), weight };
-    Action::Forward(Forward {
+    let weighted = |name, weight| WeightedCluster::new(cluster_id(name), weight);
+    Action::Forward(Arc::new(Forward {
         clusters: vec![weighted("shop/cart/http", 90), weighted("shop/api/https", 10), weighted("shop/ip/h2c", 0)],
         timeout: None,
         retry: Some(Box::new(Retry {
             on: "5xx".into(),
             retries: 2,
             per_try_timeout: Some(Duration::from_millis(250)),
+            ..Retry::default()
         })),
-        websocket: false,
-    })
+        ..Forward::default()
+    }))
 }
 
 fn hosts() -> BTreeMap<Host, VirtualHost> {
-    let one_label = |route: Route| Route { one_label_host: true, ..route };
     let shop = vec![
         route(PathMatch::Exact("/cart".into()), special()),
         route(PathMatch::Regex("/items/[0-9]+".into()), forward("shop/tls/443")),
-        route(PathMatch::SeparatedPrefix("/api".into()), Action::Respond { status: 503 }),
+        route(PathMatch::SeparatedPrefix("/api".into()), Action::respond(503)),
         route(PathMatch::Prefix("/".into()), forward("shop/cart/http")),
     ];
     let wildcard = vec![
-        one_label(route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))),
-        route(PathMatch::Prefix("/".into()), Action::Respond { status: 404 }),
+        route(PathMatch::Prefix("/".into()), forward("shop/cart/http")),
+        route(PathMatch::Prefix("/".into()), Action::respond(404)),
     ];
-    let redirects = [301, 302, 303, 307, 308].map(|status| {
-        route(PathMatch::Exact(format!("/{status}")), Action::RedirectToHttps { status, port: Some(8443) })
+    let redirects = RedirectStatus::ALL.map(|status| {
+        let redirect = Redirect { port: Some(8443), ..Redirect::to_https(status) };
+        route(PathMatch::Exact(format!("/{}", status.code()).into()), Action::Redirect(redirect))
     });
     BTreeMap::from([
-        (Host::Exact("shop.example.com".into()), VirtualHost { routes: shop }),
-        (Host::Wildcard("example.com".into()), VirtualHost { routes: wildcard }),
-        (Host::Exact("old.example.com".into()), VirtualHost { routes: redirects.to_vec() }),
+        (Host::Exact("shop.example.com".into()), VirtualHost::new(shop)),
+        (Host::Wildcard("example.com".into()), VirtualHost { one_label: 1, ..VirtualHost::new(wildcard) }),
+        (Host::Exact("old.example.com".into()), VirtualHost::new(redirects)),
         (Host::Exact("empty.example.com".into()), VirtualHost::default()),
     ])
 }
@@ -192,7 +194,7 @@ pub fn model() -> Model {
     };
     let shop = hosts()[&Host::Exact("shop.example.com".into())].clone();
     let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
-    let rest = VirtualHost { routes: vec![route(PathMatch::Prefix("/".into()), forward("shop/cart/http"))] };
+    let rest = VirtualHost::new([route(PathMatch::root(), forward("shop/cart/http"))]);
     let https = BTreeMap::from([
         (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),
         (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),

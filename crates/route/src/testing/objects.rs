@@ -377,11 +377,12 @@ fn host_of(text: &str) -> Host {
 
 /// `= /exact a`, `~ /regex a`, `/separated/ a`, `/string* 503`: a route a line, `1:` before those for one label.
 pub fn routes(host: &VirtualHost) -> Vec<String> {
-    host.routes.iter().map(route).collect()
+    let one_label = |at| if at < host.one_label { "1: " } else { "" };
+    host.routes.iter().enumerate().map(|(at, one)| format!("{}{}", one_label(at), route(one))).collect()
 }
 
 fn route(route: &Route) -> String {
-    let path = match &route.path {
+    let path = match &route.matches.path {
         PathMatch::Exact(path) => format!("= {path}"),
         PathMatch::Regex(path) => format!("~ {path}"),
         PathMatch::SeparatedPrefix(path) => format!("{path}/"),
@@ -391,9 +392,8 @@ fn route(route: &Route) -> String {
         Action::Forward(forward) => {
             forward.clusters.iter().map(|c| c.cluster.to_string()).collect::<Vec<_>>().join("+")
         }
-        Action::RedirectToHttps { status, .. } => format!("{status}"),
-        Action::Deny { .. } => "403".to_owned(),
-        Action::Respond { status } => format!("{status}"),
+        Action::Redirect(redirect) => redirect.status.code().to_string(),
+        Action::Respond { status, .. } => status.to_string(),
     };
-    format!("{}{path} {action}", if route.one_label_host { "1: " } else { "" })
+    format!("{path} {action}")
 }

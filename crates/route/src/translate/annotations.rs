@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::duration::{self, Limit};
-use crate::model::{Retry, TlsVersion};
+use crate::model::{RedirectStatus, Retry, TlsVersion};
 use crate::objects::{Ingress, Kind, Meta};
 use crate::settings::{RETRY_CONDITIONS, Retries, Settings, is_label};
 
@@ -65,9 +65,9 @@ pub enum PlainText {
     /// Served as behind TLS.
     Serve,
     /// Answered with a redirect to `https` of this status.
-    Redirect(u16),
+    Redirect(RedirectStatus),
     /// The same for hosts that are served behind TLS; served for others.
-    RedirectBehindTls(u16),
+    RedirectBehindTls(RedirectStatus),
     /// Not served.
     Closed,
 }
@@ -104,11 +104,12 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     let (tls_minimum, tls_maximum) = tls_versions(&mut reader, settings);
     let foreign = foreign::of(&ingress.meta, Kind::INGRESS, settings);
     reader.problems.extend(foreign.problems);
+    let status = RedirectStatus::from_code(settings.tls.redirect_status).unwrap_or(RedirectStatus::MovedPermanently);
     let annotations = Annotations {
         plain_text: match (redirect, allowed) {
-            (Some(true), _) => PlainText::Redirect(settings.tls.redirect_status),
+            (Some(true), _) => PlainText::Redirect(status),
             (_, false) => PlainText::Closed,
-            (None, true) if settings.tls.redirect => PlainText::RedirectBehindTls(settings.tls.redirect_status),
+            (None, true) if settings.tls.redirect => PlainText::RedirectBehindTls(status),
             (_, true) => PlainText::Serve,
         },
         timeout: match timeout.or(old_timeout) {
@@ -199,7 +200,7 @@ fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
     if conditions.is_empty() {
         return None;
     }
-    Some(Retry { on: conditions.join(","), retries: retries?, per_try_timeout })
+    Some(Retry { on: conditions.join(","), retries: retries?, per_try_timeout, ..Retry::default() })
 }
 
 /// The TLS versions: the object's within the settings' bounds; the settings' if the object's contradict each other.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::networking::v1::{HTTPIngressPath, IngressBackend};
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterId, Forward, Host, PathMatch, SecretId, WeightedCluster};
+use crate::model::{Action, ClusterId, Forward, Host, Match, PathMatch, Route, SecretId, WeightedCluster};
 use crate::objects::{Ingress, Kind, ObjectKey, Precedence, Revision};
 use crate::re2::Cost;
 
@@ -120,15 +120,35 @@ impl Rule {
 pub struct PathRule {
     /// The rule's index, and the path's; a rule without `http` has one path without an index.
     pub at: (usize, Option<usize>),
-    /// What it matches.
-    pub path: PathMatch,
     /// What comparing a request with it costs, if it is a regular expression.
     pub cost: Cost,
-    /// Where its requests go.
-    pub target: Target,
+    /// Its route behind TLS, which all hosts and revisions of the model share.
+    pub route: Arc<Route>,
+    /// What happens to its requests in plain text.
+    pub plain_text: PlainText,
 }
 
 impl PathRule {
+    fn new(at: (usize, Option<usize>), path: PathMatch, cost: Cost, target: Target) -> Self {
+        let Target { action, plain_text, origin } = target;
+        Self { at, cost, route: Arc::new(Route::new(path, action, origin)), plain_text }
+    }
+
+    /// Returns the requests that it matches.
+    pub fn matches(&self) -> &Match {
+        &self.route.matches
+    }
+
+    /// Returns the path that it matches.
+    pub fn path(&self) -> &PathMatch {
+        &self.route.matches.path
+    }
+
+    /// Whether both do the same to the same requests.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.route == other.route && self.plain_text == other.plain_text
+    }
+
     /// `spec.rules[0].http.paths[2]`
     pub fn field(&self) -> String {
         field(self.at)
@@ -198,8 +218,7 @@ pub fn parse(ingress: &Ingress, reading: Reading) -> Parsed {
                 let paths = match (&rule.http, default_backend.as_deref()) {
                     // A rule without `http` is a catch-all. Source: Ingress v1 `IngressRuleValue`.
                     (None, Some(target)) => {
-                        let path = PathMatch::Prefix("/".to_owned());
-                        [PathRule { at: (i, None), path, cost: Cost::default(), target: target.clone() }].into()
+                        [PathRule::new((i, None), PathMatch::root(), Cost::default(), Target::clone(target))].into()
                     }
                     (http, _) => {
                         let paths = http.iter().flat_map(|http| &http.paths).enumerate();
@@ -259,6 +278,11 @@ fn hosts(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
     hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
 }
 
+/// The answer to requests whose access is restricted in a way that is not enforced.
+fn deny(reason: Arc<str>) -> Action {
+    Action::Respond { status: 403, body: Some(reason) }
+}
+
 struct Reader<'r> {
     ingress: &'r Ingress,
     origin: &'r ObjectRef,
@@ -280,7 +304,7 @@ impl Reader<'_> {
                     let message = format!("path {text:?} {doubt}");
                     self.problem(format!("{}.path", field(at)), Reason::Ambiguous, message, "taken as a string prefix");
                 }
-                Some(PathRule { at, path: parsed.path, cost: parsed.cost, target })
+                Some(PathRule::new(at, parsed.path, parsed.cost, target))
             }
             Err(fault) => {
                 let message = format!("path {text:?} {}", fault.message);
@@ -293,21 +317,22 @@ impl Reader<'_> {
     /// Where a backend leads. One that cannot be built answers 503: its requests must not fall to a shorter path.
     fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
         let action = match self.cluster(backend) {
-            Ok((_, Some(reason))) => Action::Deny { reason },
-            Ok((cluster, None)) => Action::Forward(Forward {
-                clusters: vec![WeightedCluster { cluster, weight: 1 }],
+            Ok((_, Some(reason))) => deny(reason),
+            Ok((cluster, None)) => Action::Forward(Arc::new(Forward {
+                clusters: vec![WeightedCluster::new(cluster, 1)],
                 timeout: self.annotations.timeout,
                 retry: self.annotations.retry.clone(),
                 websocket: true,
-            }),
+                ..Forward::default()
+            })),
             Err(fault) => {
                 let consequence = if self.annotations.denied.is_some() { "answered 403" } else { "answered 503" };
                 self.problem(format!("{field}{}", fault.field), fault.reason, fault.message, consequence);
-                Action::Respond { status: 503 }
+                Action::respond(503)
             }
         };
         let action = match &self.annotations.denied {
-            Some(reason) => Action::Deny { reason: reason.clone() },
+            Some(reason) => deny(reason.clone()),
             None => action,
         };
         Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }

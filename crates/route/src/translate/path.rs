@@ -55,7 +55,7 @@ pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fa
 /// `Exact`: byte for byte.
 fn exact(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
-    Ok(certain(PathMatch::Exact(path.to_owned())))
+    Ok(certain(PathMatch::Exact(path.into())))
 }
 
 /// `Prefix`: whole elements, so `/foo` and `/foo/` take `/foo` and `/foo/bar` and not `/foobar`.
@@ -63,8 +63,8 @@ fn exact(path: &str) -> Result<Parsed, String> {
 fn prefix(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
     Ok(certain(match path.trim_end_matches('/') {
-        "" => PathMatch::Prefix("/".to_owned()),
-        elements => PathMatch::SeparatedPrefix(elements.to_owned()),
+        "" => PathMatch::root(),
+        elements => PathMatch::SeparatedPrefix(elements.into()),
     }))
 }
 
@@ -80,12 +80,12 @@ fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault
                 Fault { reason: Reason::RegexTooExpensive, message }
             }
         })?;
-        return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.to_owned())) });
+        return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.into())) });
     }
     // A point alone says nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
     let looks_like_regex = path.contains(['(', ')', '?', '$', '|', '#']);
     Ok(Parsed {
-        path: PathMatch::Prefix(path.to_owned()),
+        path: PathMatch::Prefix(path.into()),
         cost: Cost::default(),
         doubt: looks_like_regex.then_some("is no regular expression without one of \"^+*[]%\""),
     })

@@ -2,14 +2,13 @@
 //!
 //! A worker of Envoy compares a request with the paths of its host one after the other, and serves nobody else meanwhile.
 
-use std::collections::BTreeMap;
-
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{Host, PathMatch};
 use crate::settings::Regexes;
 
 use super::ingress::PathRule;
+use super::merge::Merged;
 use super::problem::{Problem, Reason};
 
 /// Removes the regular expressions from `paths` that exceed the budget of `host`, and reports each on its object.
@@ -20,7 +19,7 @@ pub fn within_budget<'a, R>(
     host: &Host,
     owner: &str,
     mut candidates: Vec<(&'a ObjectRef, &'a PathRule)>,
-    paths: &mut BTreeMap<&'a PathMatch, R>,
+    paths: &mut Merged<'a, R>,
     limits: &Regexes,
     problems: &mut Vec<Problem>,
 ) {
@@ -43,7 +42,7 @@ pub fn within_budget<'a, R>(
         match exceeded {
             None => (count, size, steps) = after,
             Some(limit) => {
-                paths.remove(&rule.path);
+                paths.remove(rule.matches());
                 problems.push(too_expensive(origin, host, rule, &limit));
             }
         }
@@ -51,8 +50,8 @@ pub fn within_budget<'a, R>(
 }
 
 fn too_expensive(origin: &ObjectRef, host: &Host, rule: &PathRule, limit: &str) -> Problem {
-    let text = match &rule.path {
-        PathMatch::Regex(text) => text.as_str(),
+    let text = match rule.path() {
+        PathMatch::Regex(text) => &**text,
         _ => "",
     };
     Problem {

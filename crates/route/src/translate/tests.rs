@@ -9,6 +9,7 @@ mod incremental;
 mod ownership;
 mod rules;
 mod services;
+mod shared_host;
 mod terminating;
 mod tls;
 mod verdicts;

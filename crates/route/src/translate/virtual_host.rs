@@ -1,25 +1,34 @@
-//! Rules of many Ingresses to the virtual hosts that they share: merging, conflicts, order.
+//! The rules of many Ingresses for the virtual hosts that they share: conflicts, namespaces, order.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, Host, PathMatch, Route, VirtualHost};
+use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, VirtualHost};
 use crate::settings::Regexes;
 
 use super::annotations::PlainText;
 use super::ingress::{Parsed, PathRule, Target};
+use super::merge::Merged;
 use super::problem::{Problem, Reason};
 use super::{path, regexes};
 
 /// The rules of all Ingresses for one host, conflicts decided.
 #[derive(Debug, Default)]
 pub struct HostRules<'a> {
-    /// The rule that each path comes from, and whether it is foreign: of another namespace than the first.
-    paths: BTreeMap<&'a PathMatch, (&'a PathRule, bool)>,
+    /// The rule of each path.
+    paths: Merged<'a, Rule<'a>>,
     /// The Ingresses with a rule for the host, those of the first namespace first.
     ingresses: Vec<&'a ObjectRef>,
+}
+
+/// A rule that is served.
+#[derive(Debug)]
+pub struct Rule<'a> {
+    path: &'a PathRule,
+    /// Whether its namespace is another one than the first of the host.
+    foreign: bool,
 }
 
 /// The rules of a host, and those that apply where it has none.
@@ -61,28 +70,24 @@ impl<'a> HostRules<'a> {
             let foreign = Some(&parsed.origin.namespace) != first;
             merged.ingresses.push(&parsed.origin);
             for rule in parsed.rules_for(host).flat_map(|rule| &rule.paths) {
-                let winner = if foreign { taken(&rule.path, &prefixes) } else { None };
+                let winner = if foreign { taken(rule.path(), &prefixes) } else { None };
                 if let Some(winner) = winner {
                     problems.push(conflict(parsed, host, rule, winner));
                     continue;
                 }
-                match merged.paths.entry(&rule.path) {
-                    Entry::Vacant(entry) => {
-                        if matches!(rule.path, PathMatch::Regex(_)) {
-                            regexes.push((&parsed.origin, rule));
-                        }
-                        entry.insert((rule, foreign));
+                if let Err(winner) = merged.paths.offer(rule.matches(), Rule { path: rule, foreign }) {
+                    // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
+                    if !winner.path.is_same(rule) {
+                        problems.push(conflict(parsed, host, rule, winner.path));
                     }
-                    Entry::Occupied(entry) => {
-                        // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
-                        if entry.get().0.target != rule.target {
-                            problems.push(conflict(parsed, host, rule, entry.get().0));
-                        }
-                        continue;
-                    }
+                    continue;
                 }
-                if let (false, PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text)) = (foreign, &rule.path) {
-                    prefixes.entry(text.trim_end_matches('/')).or_insert(rule);
+                match rule.path() {
+                    PathMatch::Regex(_) => regexes.push((&parsed.origin, rule)),
+                    PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) if !foreign => {
+                        prefixes.entry(text.trim_end_matches('/')).or_insert(rule);
+                    }
+                    PathMatch::SeparatedPrefix(_) | PathMatch::Prefix(_) | PathMatch::Exact(_) => {}
                 }
             }
         }
@@ -98,15 +103,11 @@ impl<'a> HostRules<'a> {
     }
 
     /// The routes, in the order in which they are tried.
-    fn routes(&self, side: Side, one_label_host: bool) -> Vec<Route> {
-        let mut paths: Vec<_> = self.paths.iter().collect();
+    fn routes(&self, side: Side) -> Vec<Arc<Route>> {
         // Foreign paths come behind those of the first namespace, if it has any.
-        let behind = self.paths.values().any(|(_, foreign)| !foreign);
-        paths.sort_by(|(a, (_, a_foreign)), (b, (_, b_foreign))| {
-            path::rank(a, behind && *a_foreign).cmp(&path::rank(b, behind && *b_foreign))
-        });
-        let routes = paths.into_iter();
-        routes.map(|(path, (rule, _))| route((*path).clone(), one_label_host, &rule.target, side)).collect()
+        let behind = self.paths.winners().any(|rule| !rule.foreign);
+        let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
+        rules.into_iter().map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
     }
 }
 
@@ -127,12 +128,12 @@ impl Around<'_> {
     /// and the default backend. `origin` is the origin of a virtual host without routes.
     pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
         let Self { own, parent, nameless, catch_all } = self;
-        let all = || PathMatch::Prefix("/".to_owned());
         let named = [Some(own), parent.as_ref()].into_iter().flatten().find(|rules| rules.named());
         let wildcard = matches!(host, Host::Wildcard(_));
-        let mut routes = named.map(|rules| rules.routes(side, wildcard)).unwrap_or_default();
+        let mut routes = named.map(|rules| rules.routes(side)).unwrap_or_default();
+        let mut one_label = if wildcard { routes.len() } else { 0 };
         // Envoy's domain `*.example.com` also takes names of several labels. No rule names these.
-        let (unnamed, one_label) = match (named.is_some(), *host == Host::Any, side) {
+        let (unnamed, all_one_label) = match (named.is_some(), *host == Host::Any, side) {
             (false, ..) => (true, wildcard && side == Side::Tls),
             (true, true, _) => (true, false),
             (true, false, side) => (wildcard && matches!(side, Side::PlainText { .. }), false),
@@ -141,50 +142,50 @@ impl Around<'_> {
             // These routes are for names that have no certificate.
             let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
-            let mut rest = rules.map(|rules| rules.routes(side, one_label)).unwrap_or_default();
-            let reached = |routes: &[Route]| routes.last().is_none_or(|last| last.path != all());
+            let mut rest = rules.map(|rules| rules.routes(side)).unwrap_or_default();
+            let reached = |routes: &[Arc<Route>]| routes.last().is_none_or(|last| !last.matches.is_everything());
             let before = if named.is_some() && *host == Host::Any { &routes } else { &rest };
             if let Some(target) = catch_all.filter(|_| reached(before)) {
-                rest.push(route(all(), one_label, target, side));
+                let route = Route::new(PathMatch::root(), target.action.clone(), target.origin.clone());
+                rest.push(on_side(&Arc::new(route), target.plain_text, side));
             }
             // The names that the wildcard stands for are named, so what no path takes is answered 404.
             if named.is_some() && wildcard && !rest.is_empty() && reached(&routes) {
                 let origin = own.ingresses.first().copied().unwrap_or(origin).clone();
-                routes.push(Route { path: all(), one_label_host: true, action: NOTHING, origin });
+                routes.push(Arc::new(Route::new(PathMatch::root(), NOTHING, origin)));
+                one_label += 1;
             }
+            one_label += if all_one_label { rest.len() } else { 0 };
             routes.extend(rest);
         }
         if routes.iter().all(|route| route.action == NOTHING) {
             let rules = named.or(nameless.as_ref());
             let origin = rules.and_then(|rules| rules.ingresses.first().copied()).unwrap_or(origin).clone();
-            routes = vec![Route { path: all(), one_label_host: false, action: NOTHING, origin }];
+            return VirtualHost::new([Route::new(PathMatch::root(), NOTHING, origin)]);
         }
         routes.shrink_to_fit();
-        VirtualHost { routes }
+        VirtualHost { routes, one_label }
     }
 }
 
 /// The answer where nothing is configured.
-const NOTHING: Action = Action::Respond { status: 404 };
+const NOTHING: Action = Action::respond(404);
 
-/// The route of `path` to `target`.
-fn route(path: PathMatch, one_label_host: bool, target: &Target, side: Side) -> Route {
-    let action = action(&path, target, side);
-    Route { path, one_label_host, action, origin: target.origin.clone() }
-}
-
-/// What happens to a request for `target` on one of the ports.
-fn action(path: &PathMatch, target: &Target, side: Side) -> Action {
-    let Side::PlainText { behind_tls } = side else { return target.action.clone() };
-    match target.plain_text {
-        PlainText::Redirect(status) => Action::RedirectToHttps { status, port: None },
-        PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(path) => {
-            Action::RedirectToHttps { status, port: None }
-        }
-        PlainText::Serve | PlainText::RedirectBehindTls(_) => target.action.clone(),
+/// Returns `route`, which is as behind TLS, as it is on one of the ports.
+fn on_side(route: &Arc<Route>, plain_text: PlainText, side: Side) -> Arc<Route> {
+    let Side::PlainText { behind_tls } = side else { return route.clone() };
+    let action = match plain_text {
+        PlainText::Redirect(status) => redirect(status),
+        PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(&route.matches.path) => redirect(status),
+        PlainText::Serve | PlainText::RedirectBehindTls(_) => return route.clone(),
         // Kept in its place: the path must not fall to a shorter one, perhaps somebody else's, in clear text.
         PlainText::Closed => NOTHING,
-    }
+    };
+    Arc::new(Route { action, ..Route::clone(route) })
+}
+
+fn redirect(status: RedirectStatus) -> Action {
+    Action::Redirect(Redirect::to_https(status))
 }
 
 /// Whether a path is one by which an ACME authority checks a host before it issues a certificate. Source: RFC 8555 section 8.3.
@@ -199,16 +200,16 @@ fn is_challenge(path: &PathMatch) -> bool {
 }
 
 fn conflict(loser: &Parsed, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
-    let (kind, text) = match &rule.path {
+    let (kind, text) = match rule.path() {
         PathMatch::Exact(text) => ("exact path", text),
         PathMatch::Regex(text) => ("regular expression", text),
         PathMatch::SeparatedPrefix(text) => ("prefix", text),
-        PathMatch::Prefix(text) if text == "/" => ("prefix", text),
+        PathMatch::Prefix(text) if **text == *"/" => ("prefix", text),
         PathMatch::Prefix(text) => ("string prefix", text),
     };
-    let whose = match winner.target.origin == loser.origin {
+    let whose = match winner.route.origin == loser.origin {
         true => "this Ingress".to_owned(),
-        false => winner.target.origin.to_string(),
+        false => winner.route.origin.to_string(),
     };
     Problem {
         object: loser.origin.clone(),

@@ -7,9 +7,8 @@ use lockgate_xds::snapshot::Store;
 use route_v3::route_match::PathSpecifier;
 
 use super::*;
-use crate::model::TlsHost;
-use crate::testing::model::Shared as _;
-use crate::testing::model::{cluster_id, forward, model, route as model_route};
+use crate::model::{Redirect, RedirectStatus, TlsHost};
+use crate::testing::model::{Shared as _, cluster_id, forward, model, route as model_route};
 
 fn made(model: &Model) -> Vec<Resource> {
     resources(model, &Snapshot::default()).iter().map(|resource| (**resource).clone()).collect()
@@ -78,15 +77,14 @@ fn led_to(route: &route_v3::Route) -> String {
 
 /// A model with one host of these routes and the clusters of the fixture.
 fn one_host(routes: Vec<Route>) -> Model {
-    let host = (Host::Exact("shop.test".into()), VirtualHost { routes });
+    let host = (Host::Exact("shop.test".into()), VirtualHost::new(routes));
     let listeners = crate::testing::model::with_hosts([host].into(), [].into()).listeners;
     Model { listeners, ..model() }
 }
 
 fn weighted(shares: &[(&str, u32)], retry: Option<Retry>) -> Action {
-    let clusters =
-        shares.iter().map(|(name, weight)| WeightedCluster { cluster: cluster_id(name), weight: *weight }).collect();
-    Action::Forward(Forward { clusters, timeout: None, retry: retry.map(Box::new), websocket: true })
+    let clusters = shares.iter().map(|(name, weight)| WeightedCluster::new(cluster_id(name), *weight)).collect();
+    Action::Forward(Arc::new(Forward { clusters, retry: retry.map(Box::new), ..Forward::default() }))
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn p10_the_port_chooses_between_plain_text_and_tls() {
 
 #[test]
 fn p10_a_service_wins_over_a_host_of_its_name() {
-    let mut model = one_host(vec![model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })]);
+    let mut model = one_host(vec![model_route(PathMatch::Prefix("/".into()), Action::respond(503))]);
     let host = model.http().values().next().unwrap().clone();
     for name in ["cart.shop", "cart.shop.svc", "other.shop.svc", "other.shop.svc.cluster.local"] {
         model.http_mut().insert(Host::Exact(name.into()), host.clone());
@@ -143,10 +141,10 @@ fn p10_a_service_wins_over_a_host_of_its_name() {
 #[test]
 fn a_host_of_another_namespace_is_not_called_like_a_service() {
     let mut model = one_host(vec![]);
-    let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let mut foreign = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     foreign.origin = ObjectRef::new("Ingress", "evil", "evil");
     for name in ["cart.shop", "unrouted.shop", "example.com", "a.cart.shop"] {
-        model.http_mut().insert(Host::Exact(name.into()), VirtualHost { routes: vec![foreign.clone()] });
+        model.http_mut().insert(Host::Exact(name.into()), VirtualHost::new([foreign.clone()]));
     }
     let made = made(&model);
     let targets = targets(&made);
@@ -202,7 +200,7 @@ fn paths_are_in_the_form_that_grpc_takes() {
 #[test]
 fn what_is_not_forwarded_fails_the_call() {
     let route = |action| model_route(PathMatch::Prefix("/".into()), action);
-    for action in [Action::Respond { status: 503 }, Action::RedirectToHttps { status: 308, port: None }] {
+    for action in [Action::respond(503), Action::Redirect(Redirect::to_https(RedirectStatus::Found))] {
         let made = made(&one_host(vec![route(action)]));
         assert_eq!(led_to(&routes(&made, "shop.test")[0]), "503");
     }
@@ -226,7 +224,8 @@ fn weights_are_kept_and_a_share_that_grpc_cannot_reach_fails_the_route() {
 #[test]
 fn retries_are_those_that_grpc_has() {
     let of = |on: &str, retries| {
-        let retry = Retry { on: on.into(), retries, per_try_timeout: Some(std::time::Duration::from_secs(1)) };
+        let per_try_timeout = Some(std::time::Duration::from_secs(1));
+        let retry = Retry { on: on.into(), retries, per_try_timeout, ..Retry::default() };
         let action = weighted(&[("shop/cart/http", 1)], Some(retry));
         let made = made(&one_host(vec![model_route(PathMatch::Prefix("/".into()), action)]));
         let Some(route_v3::route::Action::Route(action)) = routes(&made, "shop.test")[0].action.clone() else {
@@ -356,7 +355,7 @@ fn what_has_not_changed_is_not_made_again() {
     assert_eq!(kept + 4, changed.len());
     // Nor is what only looks the same: an Ingress that takes over the name, with the same routes.
     let host = model.http_mut().get_mut(&Host::Exact("shop.example.com".into())).unwrap();
-    host.routes[0].origin = ObjectRef::new("Ingress", "shop", "other");
+    Arc::make_mut(&mut host.routes[0]).origin = ObjectRef::new("Ingress", "shop", "other");
     let others = resources(&model, &store.newest().unwrap());
     let versions = |all: &[Arc<Resource>]| all.iter().map(|one| one.version()).collect::<Vec<_>>();
     assert_eq!(versions(&others), versions(&resources(&model, &Snapshot::default())));
@@ -384,9 +383,8 @@ fn a_cluster_with_a_policy_is_for_routes_and_not_for_the_targets_of_its_service(
     };
     let (eds, address) = (with_policy("shop/cart/http", &model), with_policy("shop/ip/h2c", &model));
     let route = |id: &ClusterId| {
-        let clusters = vec![WeightedCluster { cluster: id.clone(), weight: 1 }];
-        let forward = Forward { clusters, timeout: None, retry: None, websocket: true };
-        model_route(PathMatch::Prefix("/".into()), Action::Forward(forward))
+        let forward = Forward { clusters: vec![WeightedCluster::new(id.clone(), 1)], ..Forward::default() };
+        Arc::new(model_route(PathMatch::root(), Action::Forward(forward.into())))
     };
     let routes_to = vec![route(&eds.0), route(&address.0)];
     model.clusters.extend([eds.clone(), address.clone()]);

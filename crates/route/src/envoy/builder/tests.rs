@@ -11,7 +11,7 @@ use prost::Message;
 use super::*;
 use crate::envoy::build;
 use crate::envoy::names;
-use crate::model::{Action, Endpoints, PathMatch, Route, TlsHost, VirtualHost};
+use crate::model::{Action, Endpoints, PathMatch, Redirect, RedirectStatus, Route, TlsHost, VirtualHost};
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
@@ -58,13 +58,14 @@ fn host(dice: &mut Dice) -> Host {
 
 fn routes(dice: &mut Dice) -> VirtualHost {
     let action = match dice.below(4) {
-        0 => Action::RedirectToHttps { status: 301, port: None },
-        1 => Action::Respond { status: 503 },
+        0 => Action::Redirect(Redirect::to_https(RedirectStatus::Found)),
+        1 => Action::respond(503),
         kind => forward(["shop/cart/http", "shop/tls/443"][kind - 2]),
     };
     let origin = ObjectRef::new("Ingress", "shop", ["cart", "cart", "pay"][dice.below(3)]).at(dice.below(2) as i64);
-    let one = Route { path: PathMatch::Prefix("/".into()), one_label_host: dice.below(2) == 0, action, origin };
-    VirtualHost { routes: vec![one; [0, 0, 0, 1, 2][dice.below(5)]] }
+    let one = Route::new(PathMatch::root(), action, origin);
+    let routes = [0, 0, 0, 1, 2][dice.below(5)];
+    VirtualHost { one_label: routes * dice.below(2), ..VirtualHost::new(vec![one; routes]) }
 }
 
 /// Changes some of `model`, and says what.
@@ -216,12 +217,12 @@ fn both_forms_have_the_same_virtual_hosts() {
 fn a_change_is_as_large_as_what_it_changes() {
     let mut model = empty();
     let forms = Forms { vhds: true, ..Forms::default() };
-    let redirect = Action::RedirectToHttps { status: 301, port: None };
+    let redirect = Action::Redirect(Redirect::to_https(RedirectStatus::Found));
     for number in 0..3000 {
         let origin = ObjectRef::new("Ingress", "shop", &format!("ingress-{number}"));
         let action = if number % 2 == 0 { redirect.clone() } else { forward("shop/cart/http") };
-        let one = Route { path: PathMatch::Prefix("/".into()), one_label_host: false, action, origin };
-        model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost { routes: vec![one] });
+        let one = Route::new(PathMatch::root(), action, origin);
+        model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost::new([one]));
     }
     let mut builder = Builder::default();
     builder.update(&model, &Touched::default(), &Settings::default(), false, forms);

@@ -42,6 +42,17 @@ fn https(model: &Model) -> TlsListener<'_> {
     TlsListener::of(model, ListenerId::HTTPS).unwrap()
 }
 
+/// Updates the listener when no route needs an HTTP filter.
+fn apply_change(
+    chains: &mut Chains,
+    listener: TlsListener,
+    touched: &Touched,
+    settings: &Settings,
+    everything: bool,
+) -> Update<Arc<Resource>> {
+    chains.update(listener, touched, RouteFilters::default(), settings, everything)
+}
+
 fn scope_of(resource: &Resource) -> route_v3::ScopedRouteConfiguration {
     assert_eq!(resource.kind(), ResourceType::SCOPED_ROUTES);
     route_v3::ScopedRouteConfiguration::decode(resource.message()).unwrap()
@@ -101,7 +112,9 @@ fn a_wildcard_host_refuses_the_names_below_it_that_are_served_otherwise() {
         wildcard("deep.example.com"),
         Host::Any,
     ];
-    let made = Chains::default().update(https(&model(&hosts)), &Touched::default(), &Settings::default(), true).set;
+    let made =
+        apply_change(&mut Chains::default(), https(&model(&hosts)), &Touched::default(), &Settings::default(), true)
+            .set;
     let of = |name: &str| domains(named(&made, name));
     assert_eq!(of("https/*.example.com"), ["*.example.com", "*", "shop.example.com", "*.deep.example.com"]);
     assert_eq!(of("https/*.deep.example.com"), ["*.deep.example.com", "*", "a.deep.example.com"]);
@@ -113,17 +126,19 @@ fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
     let hosts = [exact("a.test"), exact("b.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(https(&model), &touching(&hosts), &settings, true);
+    apply_change(&mut chains, https(&model), &touching(&hosts), &settings, true);
     for generation in 1..4 {
         model.https_mut().get_mut(&hosts[0]).unwrap().origins =
             vec![ObjectRef::new("Ingress", "shop", "cart").at(generation)];
-        let update = chains.update(https(&model), &touching(&hosts[..1]), &settings, false);
+        let update = apply_change(&mut chains, https(&model), &touching(&hosts[..1]), &settings, false);
         assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
         assert_eq!(update.set[0].origins()[0].generation, generation);
     }
     // Another object behind the host is another origin of the listener.
     model.https_mut().get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
-    assert!(said(&chains.update(https(&model), &touching(&hosts[..1]), &settings, false)).0.contains(&"https"));
+    assert!(
+        said(&apply_change(&mut chains, https(&model), &touching(&hosts[..1]), &settings, false)).0.contains(&"https")
+    );
 }
 
 #[test]
@@ -131,14 +146,17 @@ fn new_routes_of_a_host_are_its_scope_alone() {
     let hosts = [exact("a.test"), exact("b.test"), wildcard("test"), Host::Any];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(https(&model), &touching(&hosts), &settings, false);
-    let route = model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    apply_change(&mut chains, https(&model), &touching(&hosts), &settings, false);
+    let route = model::route(PathMatch::root(), Action::respond(503));
     for (host, name) in hosts.iter().zip(["https/a.test", "https/b.test", "https/*.test", "https/*"]) {
-        model.https_mut().get_mut(host).unwrap().virtual_host.routes.push(route.clone());
-        let update = chains.update(https(&model), &touching([host]), &settings, false);
+        model.https_mut().get_mut(host).unwrap().virtual_host.routes.push(route.clone().into());
+        let update = apply_change(&mut chains, https(&model), &touching([host]), &settings, false);
         assert_eq!(said(&update), (vec![name], vec![]));
     }
-    assert_eq!(said(&chains.update(https(&model), &Touched::default(), &settings, false)), (vec![], vec![]));
+    assert_eq!(
+        said(&apply_change(&mut chains, https(&model), &Touched::default(), &settings, false)),
+        (vec![], vec![])
+    );
 }
 
 #[test]
@@ -146,16 +164,16 @@ fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
     let hosts = [wildcard("test"), wildcard("deep.test")];
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
-    chains.update(https(&model), &touching(&hosts), &settings, false);
+    apply_change(&mut chains, https(&model), &touching(&hosts), &settings, false);
     let host = exact("a.deep.test");
     model.https_mut().insert(host.clone(), tls("other"));
-    let update = chains.update(https(&model), &touching([&host]), &settings, false);
+    let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
     model.https_mut().get_mut(&host).unwrap().secret = pair_id("cert");
-    let update = chains.update(https(&model), &touching([&host]), &settings, false);
+    let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
     model.https_mut().remove(&host);
-    let update = chains.update(https(&model), &touching([&host]), &settings, false);
+    let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update), (vec!["https/*.deep.test", "https"], vec!["https/a.deep.test"]));
 }
 
@@ -166,13 +184,13 @@ fn the_listeners_go_with_the_last_host_and_with_the_setting() {
     let host = exact("a.test");
     let mut model = model(std::slice::from_ref(&host));
     with_http3(&mut model, true);
-    let update = chains.update(https(&model), &touching([&host]), &settings, false);
+    let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.test", "https", "http3"]);
     settings.http.http3.enabled = false;
     with_http3(&mut model, false);
-    assert_eq!(said(&chains.update(https(&model), &Touched::default(), &settings, true)).1, ["http3"]);
+    assert_eq!(said(&apply_change(&mut chains, https(&model), &Touched::default(), &settings, true)).1, ["http3"]);
     model.https_mut().clear();
-    let update = chains.update(https(&model), &touching([&host]), &settings, false);
+    let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update), (vec![], vec!["https/a.test", "https"]));
     let kinds: Vec<_> = update.remove.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER]);
@@ -190,7 +208,7 @@ fn the_same_host_on_two_listeners_has_a_scope_on_each() {
     let other = ListenerId::new("other");
     let second = TlsListener { id: &other, ..https(&model) };
     let [one, two] = [https(&model), second].map(|listener| {
-        let update = Chains::default().update(listener, &Touched::default(), &Settings::default(), true);
+        let update = apply_change(&mut Chains::default(), listener, &Touched::default(), &Settings::default(), true);
         let scope = scope_of(named(&update.set, &format!("{}/shop.example.com", listener.id)));
         assert!(update.set.iter().any(|one| **one.name() == *listener.id.as_str()), "the listener");
         (scope.name, scope.key.unwrap().fragments)
@@ -249,7 +267,7 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
                     4 => presented.origins.clear(),
                     _ => {
                         presented.virtual_host.routes =
-                            vec![model::route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 })]
+                            vec![model::route(PathMatch::root(), Action::respond(503)).into()]
                     }
                 }
                 if model.https().contains_key(&host) || numbers.below(2) == 0 {
@@ -262,9 +280,9 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
                 settings.http.http3.enabled = !settings.http.http3.enabled;
                 with_http3(&mut model, settings.http.http3.enabled);
             }
-            apply(&mut world, chains.update(https(&model), &touched, &settings, everything));
+            apply(&mut world, apply_change(&mut chains, https(&model), &touched, &settings, everything));
             let mut anew = World::new();
-            apply(&mut anew, Chains::default().update(https(&model), &Touched::default(), &settings, true));
+            apply(&mut anew, apply_change(&mut Chains::default(), https(&model), &Touched::default(), &settings, true));
             assert_eq!(world, anew, "seed {seed}");
         }
     }

@@ -29,7 +29,12 @@ fn at(model: &Model) -> TlsListener<'_> {
 }
 
 fn plain(settings: &Settings) -> listener_v3::Listener {
-    http(&ListenerId::new(ListenerId::HTTP), &settings.listeners.http, RouteDiscovery::ByHost, settings)
+    let id = ListenerId::new(ListenerId::HTTP);
+    http(&id, &settings.listeners.http, RouteDiscovery::ByHost, RouteFilters::default(), settings)
+}
+
+fn https(at: &TlsListener, settings: &Settings) -> listener_v3::Listener {
+    super::https(at, RouteFilters::default(), settings)
 }
 
 fn context(chain: &listener_v3::FilterChain) -> tls_v3::CommonTlsContext {
@@ -61,7 +66,7 @@ fn one_socket_takes_both_families_unless_told_otherwise() {
 #[test]
 fn there_is_a_tls_listener_only_with_a_tls_host() {
     let names = |hosts: &[Host]| {
-        tls_listeners(&at(&model(hosts)), &Settings::default())
+        tls_listeners(&at(&model(hosts)), RouteFilters::default(), &Settings::default())
             .into_iter()
             .map(|(id, _)| id.to_string())
             .collect::<Vec<_>>()
@@ -160,7 +165,7 @@ fn a_host_without_tls_1_3_is_not_served_over_quic() {
     let mut hosts = model(&[Host::Exact("a.test".into()), Host::Exact("b.test".into())]);
     hosts.https_mut().get_mut(&Host::Exact("b.test".into())).unwrap().maximum = TlsVersion::V1_2;
     hosts.tls_mut(ListenerId::HTTPS).unwrap().http3 = Some(ListenerId::new(ListenerId::HTTP3));
-    let (_, listener) = http3(&at(&hosts), &settings).unwrap();
+    let (_, listener) = http3(&at(&hosts), RouteFilters::default(), &settings).unwrap();
     assert_eq!(chain_names(&listener), ["https/shop/cert"]);
     assert_eq!(choices(&listener.filter_chain_matcher.unwrap()).len(), 1);
     assert_eq!(chain_names(&https(&at(&hosts), &settings)).len(), 2);

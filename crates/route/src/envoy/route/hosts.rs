@@ -3,15 +3,17 @@
 //! Envoy's cost of a change is by virtual host and route, hardly by domain.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
-use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use prost::Message;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::Marks;
+use super::encoded::{self, LargeHost};
 use super::groups::{Group, Renamed};
 use crate::envoy::names;
 use crate::model::{Host, ListenerId, VirtualHost};
@@ -19,22 +21,31 @@ use crate::parallel;
 use crate::settings::Settings;
 
 /// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Table(Bytes);
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Table {
+    hash: u64,
+    bytes: Bytes,
+}
 
 impl Table {
-    fn new(routes: Vec<route_v3::Route>) -> Self {
-        let alone = route_v3::VirtualHost { routes, ..Default::default() };
-        Self(protobuf::canonical(ResourceType::VIRTUAL_HOST.full_name(), &alone.encode_to_vec()).into())
+    fn new(bytes: Vec<u8>) -> Self {
+        Self { hash: xxh3_64(&bytes), bytes: bytes.into() }
     }
 
     /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
     fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> Option<Self> {
         match (host, content) {
-            (_, Some(content)) => Some(Self::new(super::routes(host, content, marks))),
-            (Host::Any, None) => Some(Self::new(vec![super::answering(404, marks)])),
+            (_, Some(content)) => Some(Self::new(encoded::encode(super::routes(host, content, marks)))),
+            (Host::Any, None) => Some(Self::new(encoded::encode(vec![super::answering(404, marks)]))),
             (_, None) => None,
         }
+    }
+}
+
+/// A table of a thousand routes is large, and is looked up several times.
+impl Hash for Table {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
     }
 }
 
@@ -47,12 +58,23 @@ pub struct VirtualHosts {
     groups: HashMap<Table, Group>,
     /// By the first of their domains, after which they are called.
     made: BTreeMap<Host, Arc<Resource>>,
+    /// The hosts whose tables are composed of what has been encoded before.
+    large: BTreeMap<Host, LargeHost>,
+    /// What the tables were encoded with.
+    marks: Marks,
 }
 
 impl VirtualHosts {
     /// No virtual hosts of a listener yet.
     pub fn new(listener: &ListenerId) -> Self {
-        Self { listener: listener.clone(), tables: BTreeMap::new(), groups: HashMap::new(), made: BTreeMap::new() }
+        Self {
+            listener: listener.clone(),
+            tables: BTreeMap::new(),
+            groups: HashMap::new(),
+            made: BTreeMap::new(),
+            large: Default::default(),
+            marks: Default::default(),
+        }
     }
 
     /// Takes in what `hosts` now says of the `touched` ones. Which virtual hosts have changed by that, and which went.
@@ -68,10 +90,18 @@ impl VirtualHosts {
         let mut renamed = Renamed::default();
         let touched: Vec<&Host> = touched.into_iter().collect();
         let marks = Marks::of(settings);
-        let tables = parallel::map(&touched, |host| Table::of(host, hosts.get(*host), &marks));
-        for (host, table) in touched.into_iter().zip(tables) {
+        if self.marks != marks {
+            self.large.clear();
+        }
+        let tables = parallel::map(&touched, |host| self.table(host, hosts.get(*host), &marks));
+        for (host, (table, large)) in touched.into_iter().zip(tables) {
+            match large {
+                Some(large) => drop(self.large.insert(host.clone(), large)),
+                None => drop(self.large.remove(host)),
+            }
             self.touch(host, table, &mut renamed);
         }
+        self.marks = marks;
         let mut parts = BTreeMap::new();
         for (table, members) in renamed.after.iter().filter_map(|host| self.members(host)) {
             if let Some(first) = members.first() {
@@ -101,6 +131,19 @@ impl VirtualHosts {
     /// What it takes to have none of them any more.
     pub fn removal(&self) -> impl Iterator<Item = Key> {
         self.made.values().map(|one| (one.kind(), one.name().clone()))
+    }
+
+    /// Encodes the routes of a host. If there are many, those that it had before are not encoded again.
+    fn table(&self, host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> (Option<Table>, Option<LargeHost>) {
+        match content.filter(|content| LargeHost::is_large(host, content)) {
+            None => (Table::of(host, content, marks), None),
+            Some(content) => {
+                let before = self.large.get(host).zip(self.tables.get(host));
+                let before = before.map(|(large, table)| (large, &*table.bytes));
+                let (large, bytes) = LargeHost::encode(&content.routes, before, marks);
+                (Some(Table::new(bytes)), Some(large))
+            }
+        }
     }
 
     fn touch(&mut self, host: &Host, table: Option<Table>, renamed: &mut Renamed) {
@@ -147,7 +190,7 @@ fn virtual_host(
     let domains = members.iter().map(Host::to_string).collect();
     let head = route_v3::VirtualHost { name: name.clone(), domains, ..Default::default() };
     let mut message = head.encode_to_vec();
-    message.extend_from_slice(&table.0);
+    message.extend_from_slice(&table.bytes);
     let origins = members.iter().filter_map(|host| hosts.get(host)).flat_map(super::origins).collect();
     Resource::from_encoded(ResourceType::VIRTUAL_HOST, &name, &message, origins)
 }

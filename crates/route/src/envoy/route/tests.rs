@@ -1,11 +1,16 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::time::Duration;
+
 use prost::Message;
 use route_v3::route_action::ClusterSpecifier;
 use route_v3::route_match::PathSpecifier;
 
+use super::action::retry_policy;
+use super::matches::one_label_before;
 use super::*;
-use crate::model::WeightedCluster;
+use crate::envoy::wire;
+use crate::model::{Forward, PathMatch, Redirect, RedirectStatus, Retry, WeightedCluster};
 use crate::testing::model::cluster_id;
 
 fn exact(name: &str) -> Host {
@@ -17,15 +22,16 @@ fn wildcard() -> Host {
 }
 
 fn model_route(path: PathMatch, action: Action) -> Route {
-    Route { path, one_label_host: false, action, origin: ObjectRef::new("Ingress", "shop", "cart") }
+    Route::new(path, action, ObjectRef::new("Ingress", "shop", "cart"))
 }
 
 fn forward(weights: &[(&str, u32)]) -> Forward {
-    let weighted = |(name, weight): &(&str, u32)| WeightedCluster {
-        cluster: cluster_id(&format!("shop/{name}/80")),
-        weight: *weight,
-    };
-    Forward { clusters: weights.iter().map(weighted).collect(), timeout: None, retry: None, websocket: true }
+    let weighted = |(name, weight): &(&str, u32)| WeightedCluster::new(cluster_id(&format!("shop/{name}/80")), *weight);
+    Forward { clusters: weights.iter().map(weighted).collect(), websocket: true, ..Forward::default() }
+}
+
+fn action_of(forward: &Forward) -> route_v3::RouteAction {
+    route_action(forward, &PathMatch::root())
 }
 
 fn marks() -> Marks {
@@ -33,14 +39,17 @@ fn marks() -> Marks {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&model_route(path, Action::Respond { status: 404 }), &[], &marks()).remove(0);
+    let built = route(&model_route(path, Action::respond(404)), &[], &marks()).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
+fn to_https(port: Option<u16>) -> Action {
+    Action::Redirect(Redirect { port, ..Redirect::to_https(RedirectStatus::PermanentRedirect) })
+}
+
 /// Of each route the redirect, and whether it is for requests with a port.
-fn redirects(status: u16, port: Option<u16>) -> Vec<(route_v3::RedirectAction, bool)> {
-    let path = PathMatch::Prefix("/".into());
-    let built = route(&model_route(path, Action::RedirectToHttps { status, port }), &[], &marks());
+fn redirects(action: Action) -> Vec<(route_v3::RedirectAction, bool)> {
+    let built = route(&model_route(PathMatch::root(), action), &[], &marks());
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -66,20 +75,20 @@ fn each_path_match_has_its_form() {
 
 #[test]
 fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_wildcard() {
-    let plain = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
-    let one_label = |path: &str| Route {
-        one_label_host: true,
-        ..model_route(PathMatch::Exact(path.into()), Action::Respond { status: 404 })
-    };
-    let headers = |host: &Host, all: &[Route]| -> Vec<usize> {
-        let made = routes(host, &VirtualHost { routes: all.to_vec() }, &marks());
+    let plain = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
+    let answering = |path: &str| model_route(PathMatch::Exact(path.into()), Action::respond(404));
+    let headers = |host: &Host, all: &[Route], one_label: usize| -> Vec<usize> {
+        let content = VirtualHost { one_label, ..VirtualHost::new(all.to_vec()) };
+        let made = routes(host, &content, &marks());
         made.into_iter().map(|one| one.r#match.unwrap().headers.len()).collect()
     };
-    assert_eq!(headers(&wildcard(), std::slice::from_ref(&plain)), [0]);
-    assert_eq!(headers(&exact("shop.example.com"), &[one_label("/a"), one_label("/b")]), [0, 0]);
-    assert_eq!(headers(&wildcard(), &[one_label("/a"), one_label("/b")]), [1, 0, 0]);
-    assert_eq!(headers(&wildcard(), &[one_label("/a"), one_label("/b"), plain.clone()]), [1, 0, 0, 0]);
-    let made = routes(&wildcard(), &VirtualHost { routes: vec![one_label("/a"), plain] }, &marks()).remove(0);
+    let (a, b) = (answering("/a"), answering("/b"));
+    assert_eq!(headers(&wildcard(), std::slice::from_ref(&plain), 0), [0]);
+    assert_eq!(headers(&exact("shop.example.com"), &[a.clone(), b.clone()], 2), [0, 0]);
+    assert_eq!(headers(&wildcard(), &[a.clone(), b.clone()], 2), [1, 0, 0]);
+    assert_eq!(headers(&wildcard(), &[a.clone(), b, plain.clone()], 2), [1, 0, 0, 0]);
+    let content = VirtualHost { one_label: 1, ..VirtualHost::new([a, plain]) };
+    let made = routes(&wildcard(), &content, &marks()).remove(0);
     let (matched, action) = (made.r#match.unwrap(), made.action.unwrap());
     assert_eq!(
         action,
@@ -96,16 +105,16 @@ fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_w
 #[test]
 fn no_timeout_is_written_as_zero() {
     let limited = Forward { timeout: Some(Duration::from_millis(1500)), ..forward(&[("a", 1)]) };
-    assert_eq!(route_action(&forward(&[("a", 1)])).timeout, Some(wire::duration(Duration::ZERO)));
-    assert_eq!(route_action(&limited).timeout, Some(wire::duration(Duration::from_millis(1500))));
+    assert_eq!(action_of(&forward(&[("a", 1)])).timeout, Some(wire::duration(Duration::ZERO)));
+    assert_eq!(action_of(&limited).timeout, Some(wire::duration(Duration::from_millis(1500))));
 }
 
 #[test]
 fn one_cluster_needs_no_weights() {
-    let single = route_action(&forward(&[("a", 7)])).cluster_specifier.unwrap();
+    let single = action_of(&forward(&[("a", 7)])).cluster_specifier.unwrap();
     assert_eq!(single, ClusterSpecifier::Cluster("shop/a/80".into()));
     let Some(ClusterSpecifier::WeightedClusters(weighted)) =
-        route_action(&forward(&[("a", 90), ("b", 0)])).cluster_specifier
+        action_of(&forward(&[("a", 90), ("b", 0)])).cluster_specifier
     else {
         panic!("no weights")
     };
@@ -115,14 +124,14 @@ fn one_cluster_needs_no_weights() {
 
 #[test]
 fn websockets_are_refused_only_on_request() {
-    assert!(route_action(&forward(&[("a", 1)])).upgrade_configs.is_empty());
-    let refused = route_action(&Forward { websocket: false, ..forward(&[("a", 1)]) }).upgrade_configs.remove(0);
+    assert!(action_of(&forward(&[("a", 1)])).upgrade_configs.is_empty());
+    let refused = action_of(&Forward { websocket: false, ..forward(&[("a", 1)]) }).upgrade_configs.remove(0);
     assert_eq!((refused.upgrade_type.as_str(), refused.enabled.unwrap().value), ("websocket", false));
 }
 
 #[test]
 fn a_retry_goes_to_another_endpoint() {
-    let policy = retry_policy(&Retry { on: "5xx".into(), retries: 2, per_try_timeout: None });
+    let policy = retry_policy(&Retry { on: "5xx".into(), retries: 2, ..Retry::default() });
     assert_eq!((policy.retry_on.as_str(), policy.num_retries.unwrap().value), ("5xx", 2));
     assert_eq!(policy.retry_host_predicate[0].name, "envoy.retry_host_predicates.previous_hosts");
 }
@@ -130,13 +139,13 @@ fn a_retry_goes_to_another_endpoint() {
 #[test]
 fn a_redirect_leaves_the_plain_text_port_behind() {
     let ports = |port| {
-        let all = redirects(308, port);
+        let all = redirects(to_https(port));
         all.into_iter().map(|(redirect, with_port)| (redirect.port_redirect, with_port)).collect::<Vec<_>>()
     };
     assert_eq!(ports(None), [(443, true), (0, false)]);
     assert_eq!(ports(Some(443)), [(443, true), (0, false)]);
     assert_eq!(ports(Some(8443)), [(8443, false)]);
-    let (redirect, _) = redirects(308, None).remove(1);
+    let (redirect, _) = redirects(to_https(None)).remove(1);
     assert_eq!(redirect.response_code, route_v3::redirect_action::RedirectResponseCode::PermanentRedirect as i32);
 }
 
@@ -144,9 +153,9 @@ fn a_redirect_leaves_the_plain_text_port_behind() {
 fn redirects_of_all_hosts_are_the_same() {
     let redirect = |name: &str| Route {
         origin: ObjectRef::new("Ingress", "shop", name),
-        ..model_route(PathMatch::Prefix("/".into()), Action::RedirectToHttps { status: 301, port: None })
+        ..model_route(PathMatch::Prefix("/".into()), to_https(None))
     };
-    let of = |name| VirtualHost { routes: vec![redirect(name)] };
+    let of = |name| VirtualHost::new([redirect(name)]);
     let hosts = [(exact("a.example.com"), of("a")), (exact("b.example.com"), of("b"))];
     let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.into(), &Settings::default());
     let first = configuration(&resource).virtual_hosts.remove(0);
@@ -156,7 +165,7 @@ fn redirects_of_all_hosts_are_the_same() {
 
 #[test]
 fn a_route_names_its_object() {
-    let one = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let one = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let built = |settings: &Settings| route(&one, &[], &Marks::of(settings)).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
@@ -172,10 +181,10 @@ fn a_route_names_its_object() {
 
 #[test]
 fn plain_text_has_every_host_and_404_for_the_rest() {
-    let failing = model_route(PathMatch::Prefix("/".into()), Action::Respond { status: 503 });
+    let failing = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
     let hosts = [
         (exact("shop.example.com"), VirtualHost::default()),
-        (wildcard(), VirtualHost { routes: vec![failing.clone(), failing] }),
+        (wildcard(), VirtualHost::new([failing.clone(), failing])),
     ];
     let resource = http_routes(&ListenerId::new(ListenerId::HTTP), &hosts.clone().into(), &Settings::default());
     assert_eq!(&**resource.name(), "http");

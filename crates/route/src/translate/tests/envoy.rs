@@ -109,13 +109,8 @@ fn accepted(count: usize) -> Vec<PathMatch> {
 #[test]
 fn a_real_envoy_takes_what_the_checks_take() {
     let paths = accepted(3000);
-    let route = |path: PathMatch| Route {
-        path,
-        one_label_host: false,
-        action: Action::Respond { status: 404 },
-        origin: ObjectRef::new("Ingress", "shop", "i"),
-    };
-    let host = VirtualHost { routes: paths.into_iter().map(route).collect() };
+    let route = |path| Route::new(path, Action::respond(404), ObjectRef::new("Ingress", "shop", "i"));
+    let host = VirtualHost::new(paths.into_iter().map(route));
     let routes = crate::envoy::route::http_routes(
         &ListenerId::new(ListenerId::HTTP),
         &BTreeMap::from([(Host::Any, host)]),

@@ -141,8 +141,10 @@ fn check(model: &Model) {
         assert!(!host.routes.is_empty());
         // Routes of several namespaces have an order of their own.
         let sorted = host.routes.iter().all(|route| route.origin.namespace == host.routes[0].origin.namespace);
-        for pair in host.routes.windows(2).filter(|_| sorted) {
-            let [a, b] = [&pair[0], &pair[1]].map(|route| (path::rank(&route.path, false), route.one_label_host));
+        assert!(host.one_label <= host.routes.len());
+        for (at, pair) in host.routes.windows(2).enumerate().filter(|_| sorted) {
+            let [a, b] = [(&pair[0], at), (&pair[1], at + 1)]
+                .map(|(route, at)| (path::rank(&route.matches.path, false), at < host.one_label));
             assert!((a.1 && !b.1) || (a.1 == b.1 && a.0 < b.0), "{:?}", host.routes);
         }
         for route in &host.routes {

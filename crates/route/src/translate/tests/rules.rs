@@ -243,12 +243,13 @@ fn annotations_set_timeouts_and_retries() {
         world.settings.timeouts.response = Some(Duration::from_secs(15));
         let model = world.model();
         match &model.http().values().next().unwrap().routes[0].action {
-            Action::Forward(forward) => forward.clone(),
+            Action::Forward(forward) => Forward::clone(forward),
             other => panic!("{other:?}"),
         }
     };
-    let retry =
-        |on: &str, retries, per_try_timeout| Some(Box::new(Retry { on: on.to_owned(), retries, per_try_timeout }));
+    let retry = |on: &str, retries, per_try_timeout| {
+        Some(Box::new(Retry { on: on.to_owned(), retries, per_try_timeout, ..Retry::default() }))
+    };
     let second = Duration::from_secs(1);
     let plain = forward(&[]);
     assert_eq!((plain.timeout, plain.retry.clone(), plain.websocket), (Some(15 * second), None, true));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::{Translator, set};
-use crate::model::{Action, Cluster, ClusterId, Discovery, ServicePortId, Touched, VirtualHost};
+use crate::model::{Cluster, ClusterId, Discovery, Route, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::translate::backend::{Context, Fault, Located, Made};
@@ -19,7 +19,7 @@ pub struct Clusters {
     made: BTreeMap<ClusterId, Made>,
     /// How many Ingresses look at each.
     readers: BTreeMap<ClusterId, usize>,
-    /// How many virtual hosts lead to each.
+    /// How many routes lead to each.
     uses: BTreeMap<ClusterId, usize>,
     /// Those that may not be as the model has them.
     changed: BTreeSet<ClusterId>,
@@ -93,16 +93,16 @@ impl Clusters {
         read.map(|(id, _)| id.port.service().clone())
     }
 
-    /// A virtual host that led to `before` now leads to `now`.
-    pub fn lead(&mut self, before: &BTreeSet<ClusterId>, now: &BTreeSet<ClusterId>) {
-        for id in now.difference(before) {
+    /// Replaces the routes `before` by `now`.
+    pub fn lead(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
+        for id in led_to(now) {
             let uses = self.uses.entry(id.clone()).or_default();
             *uses += 1;
             if *uses == 1 {
                 self.changed.insert(id.clone());
             }
         }
-        for id in before.difference(now) {
+        for id in led_to(before) {
             if released(&mut self.uses, id) {
                 self.changed.insert(id.clone());
             }
@@ -146,14 +146,9 @@ fn has_endpoints(port: &ServicePortId, clusters: &BTreeMap<ClusterId, Arc<Cluste
     from.take_while(|(id, _)| id.port == *port).any(|(_, cluster)| cluster.discovery == Discovery::Eds)
 }
 
-/// The clusters that a virtual host leads to.
-pub fn led_to(host: Option<&VirtualHost>) -> BTreeSet<ClusterId> {
-    let actions = host.into_iter().flat_map(|host| &host.routes).map(|route| &route.action);
-    let forwards = actions.filter_map(|action| match action {
-        Action::Forward(forward) => Some(forward),
-        Action::RedirectToHttps { .. } | Action::Deny { .. } | Action::Respond { .. } => None,
-    });
-    forwards.flat_map(|forward| forward.clusters.iter().map(|weighted| weighted.cluster.clone())).collect()
+/// Returns the clusters that `routes` lead to, with repetitions.
+fn led_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
+    routes.iter().flat_map(|route| route.action.clusters())
 }
 
 impl Translator {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::clusters::led_to;
 use super::ownership::{Claim, Standing};
 use super::{Translator, set};
 use crate::model::{Host, ListenerId, TlsHost, Touched, VirtualHost};
@@ -65,8 +64,9 @@ impl Translator {
         if before == now.as_ref() {
             return;
         }
-        self.clusters.lead(&led_to(before), &led_to(now.as_ref()));
-        self.served.replace(before, now.as_ref());
+        let (old, new) = VirtualHost::differing(before, now.as_ref());
+        self.clusters.lead(old, new);
+        self.served.replace(old, new);
         if let Some(plain) = self.model.plain_mut(ListenerId::HTTP) {
             set(&mut plain.hosts, host, now);
         }
@@ -88,8 +88,9 @@ impl Translator {
             return;
         }
         let routes = [before, now.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
-        self.clusters.lead(&led_to(routes[0]), &led_to(routes[1]));
-        self.served.replace(routes[0], routes[1]);
+        let (old, new) = VirtualHost::differing(routes[0], routes[1]);
+        self.clusters.lead(old, new);
+        self.served.replace(old, new);
         let secrets = (before.map(|tls| tls.secret.clone()), now.as_ref().map(|tls| tls.secret.clone()));
         set(&mut tls.hosts, host, now);
         touched.insert_host(ListenerId::HTTPS, host.clone());

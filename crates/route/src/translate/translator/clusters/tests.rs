@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 
 use super::*;
 use crate::envoy;
-use crate::model::{TrafficPolicy, UpstreamProtocol};
+use crate::model::{Action, Forward, PathMatch, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::settings::Settings;
 use crate::testing::objects::{backend, objects, service, slice};
 use crate::translate::backend::locate;
@@ -44,7 +45,7 @@ impl World {
         let sorted = |ids: &BTreeSet<ClusterId>| ids.iter().cloned().collect::<Vec<_>>();
         translator.clusters.read(&sorted(&before), &sorted(used));
         translator.clusters.forget_unread(&mut translator.ledger);
-        translator.clusters.lead(&before, used);
+        translator.clusters.lead(&leading_to(&before), &leading_to(used));
         (ids, self.update(&ChangedInputs::default()))
     }
 
@@ -63,6 +64,16 @@ impl World {
         let all = envoy::build(self.translator.model(), &self.settings);
         all.into_iter().filter(|resource| resource.kind() == kind).collect()
     }
+}
+
+/// A route to each of these clusters.
+fn leading_to(clusters: &BTreeSet<ClusterId>) -> Vec<Arc<Route>> {
+    let route = |cluster: &ClusterId| {
+        let forward = Forward { clusters: vec![WeightedCluster::new(cluster.clone(), 1)], ..Forward::default() };
+        let origin = ObjectRef::new("Ingress", "shop", "cart");
+        Arc::new(Route::new(PathMatch::root(), Action::Forward(forward.into()), origin))
+    };
+    clusters.iter().map(route).collect()
 }
 
 fn policy(protocol: UpstreamProtocol) -> TrafficPolicy {

@@ -1,0 +1,65 @@
+//! Cross-origin requests (CORS).
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3 as cors_v3;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use envoy_types::pb::google::protobuf as google;
+
+use super::route::{regex, string_matcher};
+use super::wire;
+use crate::model::{Action, Cors, ForwardFilter, HeaderValue, OriginMatch, VirtualHost};
+
+/// The filter's name, by which routes configure it.
+const FILTER: &str = "envoy.filters.http.cors";
+
+/// Builds the HTTP filter. Only routes with a policy enable it, so that other routes do not pay for it.
+pub fn filter() -> hcm_v3::HttpFilter {
+    hcm_v3::HttpFilter {
+        name: FILTER.to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&cors_v3::Cors {}))),
+        disabled: true,
+        ..Default::default()
+    }
+}
+
+/// Whether a route of `host` needs the HTTP filter.
+pub fn is_used(host: &VirtualHost) -> bool {
+    host.routes.iter().any(|route| match &route.action {
+        Action::Forward(forward) => policy_of(&forward.filters).is_some(),
+        Action::Redirect(_) | Action::Respond { .. } => false,
+    })
+}
+
+/// Returns the configuration of a route with `filters`; nothing without a policy.
+pub fn per_route(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
+    policy_of(filters).map(|cors| (FILTER.to_owned(), wire::any(&policy(cors)))).into_iter().collect()
+}
+
+/// Returns the policy that counts.
+fn policy_of(filters: &[ForwardFilter]) -> Option<&Cors> {
+    filters.iter().rev().find_map(|filter| match filter {
+        ForwardFilter::Cors(cors) => Some(&**cors),
+        _ => None,
+    })
+}
+
+fn policy(cors: &Cors) -> cors_v3::CorsPolicy {
+    let Cors { allow_origins, allow_methods, allow_headers, expose_headers, max_age, allow_credentials } = cors;
+    let origin = |origin: &OriginMatch| match origin {
+        OriginMatch::Any => MatchPattern::SafeRegex(regex(".*".to_owned())),
+        OriginMatch::Exact(text) => MatchPattern::Exact(text.to_string()),
+        OriginMatch::Regex(text) => MatchPattern::SafeRegex(regex(text.to_string())),
+    };
+    let text = |value: &Option<HeaderValue>| value.as_ref().map(|value| value.as_str().to_owned()).unwrap_or_default();
+    cors_v3::CorsPolicy {
+        allow_origin_string_match: allow_origins.iter().map(|one| string_matcher(origin(one))).collect(),
+        allow_methods: text(allow_methods),
+        allow_headers: text(allow_headers),
+        expose_headers: expose_headers.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
+        max_age: max_age.map(|age| age.as_secs().to_string()).unwrap_or_default(),
+        allow_credentials: Some(wire::boolean(*allow_credentials)),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,198 @@
+//! Forwarding to clusters, and answers by Envoy itself.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
+use envoy_types::pb::envoy::r#type::v3 as type_v3;
+use route_v3::weighted_cluster::ClusterWeight;
+
+use super::header_changes::Changes;
+use super::rewrite::Rewritten;
+use crate::envoy::wire;
+use crate::model::{
+    ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, Share, WeightedCluster,
+};
+
+/// Builds the action that forwards requests whose path is matched by `path`. An absent timeout is written as 0, for Envoy
+/// takes 15 s where nothing is said.
+pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteAction {
+    use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
+    let Forward { clusters, timeout, retry, websocket, filters } = forward;
+    let cluster = match clusters.as_slice() {
+        [only] if only.filters.is_empty() => ClusterSpecifier::Cluster(only.cluster.to_string()),
+        several => ClusterSpecifier::WeightedClusters(route_v3::WeightedCluster {
+            clusters: several.iter().map(cluster_weight).collect(),
+            ..Default::default()
+        }),
+    };
+    // The connection manager lets websockets through, so a route speaks only to forbid them.
+    let refused = UpgradeConfig {
+        upgrade_type: "websocket".to_owned(),
+        enabled: Some(wire::boolean(false)),
+        ..Default::default()
+    };
+    let mut action = route_v3::RouteAction {
+        cluster_specifier: Some(cluster),
+        timeout: Some(wire::duration(timeout.unwrap_or(Duration::ZERO))),
+        retry_policy: retry.as_deref().map(retry_policy),
+        upgrade_configs: if *websocket { vec![] } else { vec![refused] },
+        ..Default::default()
+    };
+    filters.iter().for_each(|filter| apply(filter, path, &mut action));
+    action
+}
+
+/// Applies `filter` to `action`. Changes of headers ([`add_header_changes`]) and CORS belong to the route.
+fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteAction) {
+    use route_v3::route_action::HostRewriteSpecifier;
+    match filter {
+        ForwardFilter::RequestHeaders(_) | ForwardFilter::Cors(_) => {}
+        ForwardFilter::Rewrite(rewrite) => {
+            if let Some(host) = &rewrite.host {
+                let host = HostRewriteSpecifier::HostRewriteLiteral(host.as_str().to_owned());
+                action.host_rewrite_specifier = Some(host);
+            }
+            if let Some(change) = &rewrite.path {
+                (action.prefix_rewrite, action.regex_rewrite) = match Rewritten::new(path, change) {
+                    Rewritten::Prefix(prefix) => (prefix, None),
+                    Rewritten::Regex(change) => (String::new(), Some(change)),
+                    Rewritten::Full(path) => (String::new(), Some(Rewritten::full_by_regex(&path))),
+                };
+            }
+        }
+        ForwardFilter::Mirror(mirror) => action.request_mirror_policies.push(mirror_policy(mirror)),
+        ForwardFilter::IdleTimeout(limit) => action.idle_timeout = Some(wire::limit(*limit)),
+    }
+}
+
+/// Adds the changes of headers to `route`.
+///
+/// Envoy applies the changes of a weighted cluster before those of its route. So where a cluster has changes, the clusters
+/// have all of them, and the route has none.
+pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFilter], forward: Option<&Forward>) {
+    let clusters = forward.map(|forward| forward.clusters.as_slice()).unwrap_or_default();
+    let by_cluster = clusters.iter().any(|cluster| !cluster.filters.is_empty());
+    if filters.is_empty() && !by_cluster && forward.is_none_or(|forward| forward.filters.is_empty()) {
+        return;
+    }
+    let of_requests =
+        forward.into_iter().flat_map(|forward| forward.filters.iter()).filter_map(|filter| match filter {
+            ForwardFilter::RequestHeaders(changes) => Some(changes),
+            _ => None,
+        });
+    let of_responses = filters.iter().map(|RouteFilter::ResponseHeaders(changes)| changes);
+    let (of_requests, of_responses) = (of_requests.flatten(), of_responses.flatten());
+    if by_cluster {
+        for (weight, cluster) in weights(route).iter_mut().zip(clusters) {
+            let requests = of_requests.clone().chain(changes(cluster, request_headers));
+            let responses = of_responses.clone().chain(changes(cluster, response_headers));
+            let (requests, responses) = (Changes::new(requests), Changes::new(responses));
+            (weight.request_headers_to_add, weight.request_headers_to_remove) = (requests.add, requests.remove);
+            (weight.response_headers_to_add, weight.response_headers_to_remove) = (responses.add, responses.remove);
+        }
+        return;
+    }
+    let (requests, responses) = (Changes::new(of_requests), Changes::new(of_responses));
+    (route.request_headers_to_add, route.request_headers_to_remove) = (requests.add, requests.remove);
+    (route.response_headers_to_add, route.response_headers_to_remove) = (responses.add, responses.remove);
+}
+
+/// Returns the weighted clusters of `route`; none if it names one cluster.
+fn weights(route: &mut route_v3::Route) -> &mut [ClusterWeight] {
+    use route_v3::route_action::ClusterSpecifier;
+    match &mut route.action {
+        Some(route_v3::route::Action::Route(route_v3::RouteAction {
+            cluster_specifier: Some(ClusterSpecifier::WeightedClusters(weighted)),
+            ..
+        })) => &mut weighted.clusters,
+        _ => &mut [],
+    }
+}
+
+/// Returns the changes of headers in the filters of `cluster` that `select` finds.
+fn changes(
+    cluster: &WeightedCluster,
+    select: fn(&ClusterFilter) -> Option<&Vec<HeaderChange>>,
+) -> impl Iterator<Item = &HeaderChange> {
+    cluster.filters.iter().filter_map(select).flatten()
+}
+
+fn request_headers(filter: &ClusterFilter) -> Option<&Vec<HeaderChange>> {
+    match filter {
+        ClusterFilter::RequestHeaders(changes) => Some(changes),
+        ClusterFilter::ResponseHeaders(_) => None,
+    }
+}
+
+fn response_headers(filter: &ClusterFilter) -> Option<&Vec<HeaderChange>> {
+    match filter {
+        ClusterFilter::ResponseHeaders(changes) => Some(changes),
+        ClusterFilter::RequestHeaders(_) => None,
+    }
+}
+
+fn cluster_weight(cluster: &WeightedCluster) -> ClusterWeight {
+    ClusterWeight {
+        name: cluster.cluster.to_string(),
+        weight: Some(wire::uint32(cluster.weight)),
+        ..Default::default()
+    }
+}
+
+fn mirror_policy(mirror: &Mirror) -> route_v3::route_action::RequestMirrorPolicy {
+    let share = core_v3::RuntimeFractionalPercent {
+        default_value: Some(type_v3::FractionalPercent {
+            numerator: mirror.share.millionths(),
+            denominator: type_v3::fractional_percent::DenominatorType::Million as i32,
+        }),
+        ..Default::default()
+    };
+    route_v3::route_action::RequestMirrorPolicy {
+        cluster: mirror.cluster.to_string(),
+        runtime_fraction: (mirror.share != Share::ALL).then_some(share),
+        ..Default::default()
+    }
+}
+
+/// Builds a retry policy. A retry goes to another endpoint if there is one.
+pub(super) fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
+    use route_v3::retry_policy::{RetryBackOff, RetryHostPredicate, retry_host_predicate::ConfigType};
+    let Retry { on, retries, per_try_timeout, status_codes, backoff } = retry;
+    let back_off = |base| RetryBackOff { base_interval: Some(wire::duration(base)), max_interval: None };
+    route_v3::RetryPolicy {
+        retry_on: on.clone(),
+        num_retries: Some(wire::uint32(*retries)),
+        per_try_timeout: per_try_timeout.map(wire::duration),
+        retry_host_predicate: vec![RetryHostPredicate {
+            name: "envoy.retry_host_predicates.previous_hosts".to_owned(),
+            config_type: Some(ConfigType::TypedConfig(wire::any(&previous_hosts_v3::PreviousHostsPredicate {}))),
+        }],
+        host_selection_retry_max_attempts: 3,
+        retriable_status_codes: status_codes.iter().map(|code| u32::from(*code)).collect(),
+        retry_back_off: backoff.map(back_off),
+        ..Default::default()
+    }
+}
+
+/// Builds an answer by Envoy itself with the default text of `status`. The text tells it from the same status out of a
+/// backend.
+pub fn direct_response(status: u16) -> route_v3::DirectResponseAction {
+    let text = match status {
+        404 => "no route for this host and path\n",
+        421 => "this connection was opened for another host\n",
+        503 => "the backend of this route is not available\n",
+        _ => "",
+    };
+    response(status, text)
+}
+
+/// Builds an answer by Envoy itself with this text.
+pub(super) fn response(status: u16, text: &str) -> route_v3::DirectResponseAction {
+    route_v3::DirectResponseAction {
+        status: status.into(),
+        body: (!text.is_empty()).then(|| wire::inline_string(text)),
+        ..Default::default()
+    }
+}

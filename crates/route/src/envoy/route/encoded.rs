@@ -1,0 +1,106 @@
+//! Encoded routes. Those of a host with many routes are kept, so that a change encodes the changed routes alone.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use lockgate_xds::protobuf;
+use lockgate_xds::snapshot::ResourceType;
+use prost::Message;
+
+use super::Marks;
+use crate::model::{CommonEnds, Host, Route, VirtualHost};
+
+/// The smallest number of routes that are kept. Fewer are encoded again, which needs no memory.
+const LARGE: usize = 32;
+
+/// The routes of a host with many of them, and where each ends in its encoded table.
+#[derive(Debug)]
+pub struct LargeHost {
+    routes: Vec<Arc<Route>>,
+    ends: Vec<u32>,
+}
+
+impl LargeHost {
+    /// Whether the routes of `host` are kept. Those of a wildcard depend on each other.
+    pub fn is_large(host: &Host, content: &VirtualHost) -> bool {
+        content.routes.len() >= LARGE && !matches!(host, Host::Wildcard(_))
+    }
+
+    /// Encodes `routes`. The bytes of routes that are in common with the start or the end of those before, which were
+    /// encoded with the same marks, are copied.
+    pub fn encode(routes: &[Arc<Route>], before: Option<(&Self, &[u8])>, marks: &Marks) -> (Self, Vec<u8>) {
+        let none = Self { routes: vec![], ends: vec![] };
+        let (old, bytes) = before.unwrap_or((&none, &[]));
+        let common = CommonEnds::of(&old.routes, routes);
+        let kept_end = old.start(old.routes.len() - common.end);
+        let mut ends = old.ends[..common.start].to_vec();
+        let mut table = bytes[..old.start(common.start)].to_vec();
+        for route in common.between(routes) {
+            table.extend(encode(super::route(route, &[], marks)));
+            ends.push(table.len() as u32);
+        }
+        let (from, to) = (kept_end as u32, table.len() as u32);
+        ends.extend(old.ends[old.ends.len() - common.end..].iter().map(|end| end - from + to));
+        table.extend_from_slice(&bytes[kept_end..]);
+        (Self { routes: routes.to_vec(), ends }, table)
+    }
+
+    /// Where the route at `index` starts in the table.
+    fn start(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
+    }
+}
+
+/// Encodes `routes` as the fields `routes` of a virtual host. The encodings of single routes, one after the other, are the
+/// encoding of all of them.
+pub fn encode(routes: Vec<route_v3::Route>) -> Vec<u8> {
+    let alone = route_v3::VirtualHost { routes, ..Default::default() };
+    protobuf::canonical(ResourceType::VIRTUAL_HOST.full_name(), &alone.encode_to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Action, PathMatch};
+    use crate::testing::model::{forward, route};
+
+    fn routes(paths: &[usize]) -> Vec<Arc<Route>> {
+        let redirect = || Action::Redirect(crate::model::Redirect::to_https(crate::model::RedirectStatus::Found));
+        let action = |path: usize| if path.is_multiple_of(3) { redirect() } else { forward("shop/cart/http") };
+        let one = |path: &usize| Arc::new(route(PathMatch::Exact(format!("/{path}").into()), action(*path)));
+        paths.iter().map(one).collect()
+    }
+
+    fn anew(routes: &[Arc<Route>]) -> Vec<u8> {
+        LargeHost::encode(routes, None, &Marks::default()).1
+    }
+
+    #[test]
+    fn what_is_kept_does_not_show() {
+        let marks = Marks::default();
+        let lists: [&[usize]; 9] =
+            [&[], &[1, 2, 3, 4], &[0, 1, 2, 3, 4], &[0, 1, 4], &[0, 1, 3, 4], &[1, 1, 1], &[1], &[3, 6, 9], &[9, 3, 6]];
+        for before in lists.map(routes) {
+            for now in lists.map(routes) {
+                let (large, bytes) = LargeHost::encode(&before, None, &marks);
+                let (large, bytes) = LargeHost::encode(&now, Some((&large, &bytes)), &marks);
+                assert_eq!(bytes, anew(&now));
+                assert_eq!(large.ends, LargeHost::encode(&now, None, &marks).0.ends);
+            }
+        }
+        let all = routes(&[1, 2, 3]);
+        let built = all.iter().flat_map(|one| super::super::route(one, &[], &marks)).collect();
+        assert_eq!(anew(&all), encode(built));
+    }
+
+    #[test]
+    fn a_change_encodes_the_changed_routes_alone() {
+        let (before, now) = (routes(&[1, 2, 4, 5]), routes(&[1, 2, 3, 4, 5]));
+        let (large, bytes) = LargeHost::encode(&before, None, &Marks::default());
+        // Whatever is encoded again does not have these bytes.
+        let (_, copied) = LargeHost::encode(&now, Some((&large, &vec![0; bytes.len()])), &Marks::default());
+        let changed = copied.iter().filter(|byte| **byte != 0).count();
+        assert!(changed > 0 && changed <= anew(&routes(&[3])).len(), "{changed} bytes");
+        assert_eq!(copied.len(), anew(&now).len());
+    }
+}

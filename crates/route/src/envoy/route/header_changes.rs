@@ -1,0 +1,90 @@
+//! Changes of headers.
+
+use envoy_types::pb::envoy::config::core::v3 as core_v3;
+
+use crate::envoy::headers;
+use crate::model::HeaderChange;
+
+/// Changes in Envoy's terms. Envoy removes headers first, sets headers then, and adds values last.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Headers to set and values to add.
+    pub add: Vec<core_v3::HeaderValueOption>,
+    /// Headers to remove.
+    pub remove: Vec<String>,
+}
+
+impl Changes {
+    /// Builds the changes that have the effect of `changes` in their order.
+    pub fn new<'a>(changes: impl Iterator<Item = &'a HeaderChange>) -> Self {
+        let mut built = Self::default();
+        for change in changes {
+            match change {
+                HeaderChange::Set(name, value) => {
+                    let name = name.to_string();
+                    built.forget(&name);
+                    built.add.push(headers::set(&name, &literal(value.as_str())));
+                }
+                HeaderChange::Add(name, value) => built.add.push(core_v3::HeaderValueOption {
+                    append_action: core_v3::header_value_option::HeaderAppendAction::AppendIfExistsOrAdd as i32,
+                    ..headers::set(&name.to_string(), &literal(value.as_str()))
+                }),
+                HeaderChange::Remove(name) => {
+                    let name = name.to_string();
+                    built.forget(&name);
+                    built.remove.push(name);
+                }
+            }
+        }
+        built
+    }
+
+    /// Drops the changes of a header, whose value a later change decides.
+    fn forget(&mut self, name: &str) {
+        self.add.retain(|option| option.header.as_ref().is_none_or(|header| header.key != name));
+        self.remove.retain(|removed| removed != name);
+    }
+}
+
+/// Returns `text` in Envoy's format, in which `%` has a special meaning.
+fn literal(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::model::{HeaderName, HeaderValue};
+
+    /// The values of a header that had the value `old`, as Envoy changes them.
+    fn values(changes: &[HeaderChange]) -> Vec<String> {
+        use core_v3::header_value_option::HeaderAppendAction;
+        let Changes { add, remove } = Changes::new(changes.iter());
+        let mut values = if remove.is_empty() { vec!["old".to_owned()] } else { vec![] };
+        let of = |action: HeaderAppendAction| {
+            let of_action = add.iter().filter(move |option| option.append_action == action as i32);
+            of_action.map(|option| option.header.clone().unwrap().value)
+        };
+        of(HeaderAppendAction::OverwriteIfExistsOrAdd).for_each(|value| values = vec![value]);
+        values.extend(of(HeaderAppendAction::AppendIfExistsOrAdd));
+        values
+    }
+
+    #[test]
+    fn changes_apply_in_their_order() {
+        let name = || HeaderName::parse("x-team").unwrap();
+        let value = |text: &str| HeaderValue::parse(text).unwrap();
+        let (set, add) = (HeaderChange::Set(name(), value("1")), HeaderChange::Add(name(), value("2%")));
+        let remove = HeaderChange::Remove(name());
+        let of = |changes: &[&HeaderChange]| values(&changes.iter().copied().cloned().collect::<Vec<_>>());
+        assert_eq!(of(&[&set, &add]), ["1", "2%%"]);
+        assert_eq!(of(&[&add, &set]), ["1"]);
+        assert_eq!(of(&[&add]), ["old", "2%%"]);
+        assert_eq!(of(&[&add, &remove]), [""; 0]);
+        assert_eq!(of(&[&remove, &add]), ["2%%"]);
+        assert_eq!(of(&[&set, &remove, &add]), ["2%%"]);
+        assert_eq!(of(&[&remove, &set]), ["1"]);
+    }
+}

@@ -1,0 +1,103 @@
+//! Matches of requests.
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use matcher_v3::string_matcher::MatchPattern;
+use route_v3::header_matcher::HeaderMatchSpecifier;
+
+use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+
+/// Builds Envoy's match of requests that also have `headers`.
+pub(super) fn route_match(matches: &Match, headers: &[route_v3::HeaderMatcher]) -> route_v3::RouteMatch {
+    let mut built = route_v3::RouteMatch {
+        path_specifier: Some(path(&matches.path)),
+        headers: headers.to_vec(),
+        ..Default::default()
+    };
+    if let Some(conditions) = matches.conditions() {
+        let method =
+            conditions.method.as_deref().map(|method| header(":method", MatchPattern::Exact(method.to_owned())));
+        built.headers.extend(method);
+        built.headers.extend(header_matchers(&conditions.headers));
+        built.query_parameters = conditions.query.iter().map(query_matcher).collect();
+    }
+    built
+}
+
+/// Builds the matchers of `headers`.
+pub fn header_matchers(headers: &[HeaderMatch]) -> impl Iterator<Item = route_v3::HeaderMatcher> {
+    headers.iter().map(|HeaderMatch { name, value, inverted }| {
+        let specifier = match pattern(value) {
+            None => HeaderMatchSpecifier::PresentMatch(true),
+            Some(pattern) => HeaderMatchSpecifier::StringMatch(string_matcher(pattern)),
+        };
+        route_v3::HeaderMatcher {
+            name: name.to_string(),
+            invert_match: *inverted,
+            header_match_specifier: Some(specifier),
+            ..Default::default()
+        }
+    })
+}
+
+fn query_matcher(QueryMatch { name, value }: &QueryMatch) -> route_v3::QueryParameterMatcher {
+    use route_v3::query_parameter_matcher::QueryParameterMatchSpecifier;
+    let specifier = match value.as_ref().map(pattern) {
+        None => QueryParameterMatchSpecifier::PresentMatch(false),
+        Some(None) => QueryParameterMatchSpecifier::PresentMatch(true),
+        Some(Some(pattern)) => QueryParameterMatchSpecifier::StringMatch(string_matcher(pattern)),
+    };
+    route_v3::QueryParameterMatcher { name: name.to_string(), query_parameter_match_specifier: Some(specifier) }
+}
+
+/// Builds the pattern of a value; `None` for any value.
+fn pattern(value: &ValueMatch) -> Option<MatchPattern> {
+    Some(match value {
+        ValueMatch::Present => return None,
+        ValueMatch::Exact(text) => MatchPattern::Exact(text.to_string()),
+        ValueMatch::Prefix(text) => MatchPattern::Prefix(text.to_string()),
+        ValueMatch::Regex(text) => MatchPattern::SafeRegex(regex(text.to_string())),
+    })
+}
+
+/// Builds the match of a path. `SeparatedPrefix` matches whole elements, so `/foo` matches `/foo/bar` and not `/foobar`.
+fn path(path: &PathMatch) -> route_v3::route_match::PathSpecifier {
+    use route_v3::route_match::PathSpecifier;
+    match path {
+        PathMatch::Exact(path) => PathSpecifier::Path(path.to_string()),
+        PathMatch::Regex(pattern) => PathSpecifier::SafeRegex(regex(pattern.to_string())),
+        PathMatch::SeparatedPrefix(prefix) => PathSpecifier::PathSeparatedPrefix(prefix.to_string()),
+        PathMatch::Prefix(prefix) => PathSpecifier::Prefix(prefix.to_string()),
+    }
+}
+
+/// Matches `:authority` only if it is one label before `.suffix`.
+///
+/// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
+pub(super) fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
+    let pattern = format!(r"(?i)[^.:]+\.{}(:[0-9]+)?", suffix.replace('.', r"\."));
+    authority(MatchPattern::SafeRegex(regex(pattern)))
+}
+
+/// Matches `:authority`.
+pub(super) fn authority(pattern: MatchPattern) -> route_v3::HeaderMatcher {
+    header(":authority", pattern)
+}
+
+fn header(name: &str, pattern: MatchPattern) -> route_v3::HeaderMatcher {
+    route_v3::HeaderMatcher {
+        name: name.to_owned(),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(string_matcher(pattern))),
+        ..Default::default()
+    }
+}
+
+/// Builds a matcher of texts.
+pub fn string_matcher(pattern: MatchPattern) -> matcher_v3::StringMatcher {
+    matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() }
+}
+
+/// Builds a full match of an RE2 pattern.
+pub fn regex(pattern: String) -> matcher_v3::RegexMatcher {
+    matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
+}

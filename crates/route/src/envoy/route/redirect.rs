@@ -1,0 +1,88 @@
+//! Redirects.
+
+use envoy_types::pb::envoy::config::route::v3 as route_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+
+use super::Marks;
+use super::matches::authority;
+use super::rewrite::Rewritten;
+use crate::envoy::names;
+use crate::model::{PathMatch, Redirect, RedirectStatus, Rewrite, Scheme};
+
+/// Gives the redirect of `route`, which has all other fields, to one route or two.
+///
+/// A port in the request's `Host` is that of the listener, and leads nowhere with another scheme. Envoy keeps it unless it
+/// is told one to put in its place, and then writes that one always; so requests that bring a port have a route of their
+/// own, which makes it the default port of the new scheme.
+pub(super) fn redirects(route: route_v3::Route, path: &PathMatch, redirect: &Redirect) -> Vec<route_v3::Route> {
+    let default = redirect.scheme.map(Scheme::default_port);
+    let with = |matched: Option<route_v3::RouteMatch>, port: u16| route_v3::Route {
+        r#match: matched,
+        action: Some(route_v3::route::Action::Redirect(action(redirect, path, port))),
+        ..route.clone()
+    };
+    if let Some(port) = redirect.port.filter(|port| Some(*port) != default) {
+        return vec![with(route.r#match.clone(), port)];
+    }
+    let host_changes = redirect.rewrite.as_ref().is_some_and(|rewrite| rewrite.host.is_some());
+    let (Some(default), Some(matched), false) = (default, &route.r#match, host_changes) else {
+        return vec![with(route.r#match.clone(), 0)];
+    };
+    let has_port = authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned()));
+    let (mut with_port, mut without) = (matched.clone(), matched.clone());
+    // Envoy looks at headers first, and shall not try the same regular expression twice.
+    if let Some(route_v3::route_match::PathSpecifier::SafeRegex(_)) = matched.path_specifier {
+        without.headers.push(route_v3::HeaderMatcher { invert_match: true, ..has_port.clone() });
+    }
+    with_port.headers.push(has_port);
+    vec![with(Some(with_port), default), with(Some(without), 0)]
+}
+
+/// Marks the redirect to the same URL on https, which has no origin of its own.
+///
+/// Nothing in it tells hosts apart, neither the host nor the object behind it: all hosts with nothing but such redirects are
+/// one virtual host, and they are most of what a site with TLS has in plain text. Nobody is asked whether one may be sent.
+pub(super) fn marked(route: route_v3::Route, marks: &Marks) -> route_v3::Route {
+    let mut typed_per_filter_config = route.typed_per_filter_config;
+    typed_per_filter_config.extend(marks.unasked.clone());
+    route_v3::Route { name: names::REDIRECT.to_owned(), metadata: None, typed_per_filter_config, ..route }
+}
+
+/// Whether `redirect` leads to the same URL on https.
+pub(super) fn is_to_https(redirect: &Redirect) -> bool {
+    redirect.scheme == Some(Scheme::Https) && redirect.rewrite.is_none()
+}
+
+/// Builds the redirect; a port of 0 keeps the port.
+fn action(redirect: &Redirect, path: &PathMatch, port: u16) -> route_v3::RedirectAction {
+    use route_v3::redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
+    let Redirect { status, scheme, port: _, rewrite } = redirect;
+    let response_code = match status {
+        RedirectStatus::MovedPermanently => RedirectResponseCode::MovedPermanently,
+        RedirectStatus::Found => RedirectResponseCode::Found,
+        RedirectStatus::SeeOther => RedirectResponseCode::SeeOther,
+        RedirectStatus::TemporaryRedirect => RedirectResponseCode::TemporaryRedirect,
+        RedirectStatus::PermanentRedirect => RedirectResponseCode::PermanentRedirect,
+    };
+    let scheme = scheme.map(|scheme| match scheme {
+        Scheme::Https => SchemeRewriteSpecifier::HttpsRedirect(true),
+        Scheme::Http => SchemeRewriteSpecifier::SchemeRedirect("http".to_owned()),
+    });
+    let (host, path_change) = match rewrite.as_deref() {
+        Some(Rewrite { host, path: change }) => (host.as_ref(), change.as_ref()),
+        None => (None, None),
+    };
+    let path = path_change.map(|change| match Rewritten::new(path, change) {
+        Rewritten::Prefix(prefix) => PathRewriteSpecifier::PrefixRewrite(prefix),
+        Rewritten::Regex(change) => PathRewriteSpecifier::RegexRewrite(change),
+        Rewritten::Full(path) => PathRewriteSpecifier::PathRedirect(path),
+    });
+    route_v3::RedirectAction {
+        host_redirect: host.map(|host| host.as_str().to_owned()).unwrap_or_default(),
+        port_redirect: port.into(),
+        response_code: response_code as i32,
+        scheme_rewrite_specifier: scheme,
+        path_rewrite_specifier: path,
+        ..Default::default()
+    }
+}

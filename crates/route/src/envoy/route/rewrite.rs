@@ -1,0 +1,124 @@
+//! Changes of paths.
+
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+
+use super::matches::regex;
+use crate::model::{PathMatch, PathRewrite};
+
+/// A change of a path in Envoy's terms.
+#[derive(Debug, PartialEq)]
+pub enum Rewritten {
+    /// The prefix that the route matched is replaced.
+    Prefix(String),
+    /// What a pattern matches is replaced.
+    Regex(matcher_v3::RegexMatchAndSubstitute),
+    /// The path is replaced.
+    Full(String),
+}
+
+impl Rewritten {
+    /// Builds the change of paths that `path` matches.
+    ///
+    /// No result has two slashes in a row, nor lacks the first one, where the matched prefix or its replacement ends with a
+    /// slash. Source: Gateway API v1, `HTTPPathModifier`.
+    pub fn new(path: &PathMatch, rewrite: &PathRewrite) -> Self {
+        let prefix = match rewrite {
+            PathRewrite::Prefix(prefix) => prefix.as_str(),
+            PathRewrite::Full(full) => return Self::Full(or_root(full.as_str())),
+        };
+        let elements = prefix.trim_end_matches('/');
+        match path {
+            PathMatch::SeparatedPrefix(matched) if elements.is_empty() => {
+                Self::Regex(substitute(format!("^{}/*", escape(matched)), "/"))
+            }
+            PathMatch::SeparatedPrefix(_) => Self::Prefix(elements.to_owned()),
+            // Each path begins with the slash that was matched.
+            PathMatch::Prefix(matched) if **matched == *"/" => Self::Prefix(format!("{elements}/")),
+            PathMatch::Prefix(_) => Self::Prefix(or_root(prefix)),
+            PathMatch::Exact(_) | PathMatch::Regex(_) => Self::Full(or_root(prefix)),
+        }
+    }
+
+    /// Returns the change as a pattern, for requests that are forwarded: Envoy has no replacement of a whole path there.
+    pub fn full_by_regex(full: &str) -> matcher_v3::RegexMatchAndSubstitute {
+        substitute("^.*$".to_owned(), full)
+    }
+}
+
+/// Envoy takes an empty path for no change.
+fn or_root(path: &str) -> String {
+    if path.is_empty() { "/".to_owned() } else { path.to_owned() }
+}
+
+/// Replaces what `pattern` matches by `text`, in which a backslash has no special meaning.
+fn substitute(pattern: String, text: &str) -> matcher_v3::RegexMatchAndSubstitute {
+    matcher_v3::RegexMatchAndSubstitute { pattern: Some(regex(pattern)), substitution: text.replace('\\', r"\\") }
+}
+
+/// Returns an RE2 pattern that matches `text` alone.
+fn escape(text: &str) -> String {
+    let special = |one: char| one.is_ascii() && !one.is_ascii_alphanumeric() && one != '/' && one != '_';
+    let mut escaped = String::with_capacity(text.len());
+    for one in text.chars() {
+        if special(one) {
+            escaped.push('\\');
+        }
+        escaped.push(one);
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::model::HeaderValue;
+
+    /// The path that Envoy forwards for `request`.
+    fn rewritten(path: &PathMatch, prefix: &str, request: &str) -> String {
+        let matched = match path {
+            PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => &**text,
+            PathMatch::Exact(_) | PathMatch::Regex(_) => request,
+        };
+        match Rewritten::new(path, &PathRewrite::Prefix(HeaderValue::parse(prefix).unwrap())) {
+            Rewritten::Prefix(prefix) => request.replacen(matched, &prefix, 1),
+            Rewritten::Full(full) => full,
+            Rewritten::Regex(change) => {
+                let pattern = regex::Regex::new(&change.pattern.unwrap().regex).unwrap();
+                pattern.replace(request, change.substitution).into_owned()
+            }
+        }
+    }
+
+    #[test]
+    fn a_replaced_prefix_leaves_whole_elements() {
+        let foo = PathMatch::SeparatedPrefix("/foo".into());
+        // Source: the table of Gateway API v1, `HTTPPathModifier.replacePrefixMatch`.
+        for (request, prefix, expected) in [
+            ("/foo/bar", "/xyz", "/xyz/bar"),
+            ("/foo/bar", "/xyz/", "/xyz/bar"),
+            ("/foo", "/xyz", "/xyz"),
+            ("/foo/", "/xyz", "/xyz/"),
+            ("/foo/bar", "", "/bar"),
+            ("/foo/", "", "/"),
+            ("/foo", "", "/"),
+            ("/foo/", "/", "/"),
+            ("/foo", "/", "/"),
+        ] {
+            assert_eq!(rewritten(&foo, prefix, request), expected, "{request} {prefix:?}");
+        }
+        assert_eq!(rewritten(&PathMatch::SeparatedPrefix("/a.b".into()), "/", "/a.b/c"), "/c");
+        assert_eq!(rewritten(&PathMatch::root(), "/xyz", "/a"), "/xyz/a");
+        assert_eq!(rewritten(&PathMatch::root(), "/", "/a"), "/a");
+        assert_eq!(rewritten(&PathMatch::Prefix("/foo".into()), "/xyz", "/foobar"), "/xyzbar");
+        assert_eq!(rewritten(&PathMatch::Prefix("/foo/".into()), "", "/foo/bar"), "/bar");
+        assert_eq!(rewritten(&PathMatch::Exact("/foo".into()), "/xyz", "/foo"), "/xyz");
+    }
+
+    #[test]
+    fn patterns_match_the_text_alone() {
+        assert_eq!(escape("/a.b(c)_é"), r"/a\.b\(c\)_é");
+        assert_eq!(Rewritten::full_by_regex(r"/a\1").substitution, r"/a\\1");
+    }
+}

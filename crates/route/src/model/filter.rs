@@ -1,0 +1,163 @@
+//! Filters: what a route does to requests and responses beside its action.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ClusterId, HeaderChange, HeaderName, HeaderValue};
+
+/// Filters in the order in which they apply. Of two that decide the same thing, the later one counts.
+///
+/// Without filters this is one empty word. A clone shares them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filters<T>(Option<Arc<Vec<T>>>);
+
+impl<T> Default for Filters<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> From<Vec<T>> for Filters<T> {
+    fn from(filters: Vec<T>) -> Self {
+        Self((!filters.is_empty()).then(|| Arc::new(filters)))
+    }
+}
+
+impl<T> Deref for Filters<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.0.as_ref().map_or(&[], |filters| filters)
+    }
+}
+
+/// A filter of any route, whatever its action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RouteFilter {
+    /// Changes the headers of responses.
+    ResponseHeaders(Vec<HeaderChange>),
+}
+
+/// A filter of a route that forwards requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ForwardFilter {
+    /// Changes the headers of requests.
+    RequestHeaders(Vec<HeaderChange>),
+    /// Changes the URL of requests.
+    Rewrite(Rewrite),
+    /// Sends copies of requests to another cluster.
+    Mirror(Mirror),
+    /// Answers preflight requests, and permits scripts of other origins to read responses. Envoy supports this only for
+    /// requests that are forwarded.
+    Cors(Box<Cors>),
+    /// Limits the time without any data of a request or its response; `None` is no limit.
+    IdleTimeout(Option<Duration>),
+}
+
+/// A filter of the requests that one of several weighted clusters gets. It applies after the filters of the route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterFilter {
+    /// Changes the headers of requests.
+    RequestHeaders(Vec<HeaderChange>),
+    /// Changes the headers of responses.
+    ResponseHeaders(Vec<HeaderChange>),
+}
+
+/// A change of the URL of a request, or of the location of a redirect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The host, without a port; `None` keeps it.
+    pub host: Option<HeaderValue>,
+    /// The path; `None` keeps it.
+    pub path: Option<PathRewrite>,
+}
+
+/// A change of the path. The query stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathRewrite {
+    /// Replaces the prefix that the route matched. Where the route matches whole paths, replaces the path.
+    Prefix(HeaderValue),
+    /// Replaces the path.
+    Full(HeaderValue),
+}
+
+/// Copies of requests for another cluster, whose responses are dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    /// The name of the cluster in [`Model::clusters`](super::Model::clusters).
+    pub cluster: ClusterId,
+    /// The share of the requests that is copied.
+    pub share: Share,
+}
+
+/// A share from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share {
+    millionths: u32,
+}
+
+impl Share {
+    /// All.
+    pub const ALL: Self = Self { millionths: Self::WHOLE };
+    const WHOLE: u32 = 1_000_000;
+
+    /// Returns `numerator` of `denominator`, rounded down to millionths; `None` if that is not a share.
+    pub fn new(numerator: u32, denominator: u32) -> Option<Self> {
+        let millionths = (u64::from(numerator) * u64::from(Self::WHOLE)).checked_div(denominator.into())?;
+        (numerator <= denominator).then_some(Self { millionths: millionths as u32 })
+    }
+
+    /// Returns the number of millionths.
+    pub fn millionths(self) -> u32 {
+        self.millionths
+    }
+}
+
+/// Which scripts of other origins may use a route. Source: the Fetch standard, "CORS protocol".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// The origins that are allowed.
+    pub allow_origins: Vec<OriginMatch>,
+    /// The value of `access-control-allow-methods`; `None` omits it.
+    pub allow_methods: Option<HeaderValue>,
+    /// The value of `access-control-allow-headers`; `None` omits it.
+    pub allow_headers: Option<HeaderValue>,
+    /// The headers of a response that scripts may read.
+    pub expose_headers: Vec<HeaderName>,
+    /// How long browsers may cache the answer to a preflight request; `None` leaves it to them.
+    pub max_age: Option<Duration>,
+    /// Whether requests may have credentials.
+    pub allow_credentials: bool,
+}
+
+/// A condition on the origin of a script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OriginMatch {
+    /// Any origin.
+    Any,
+    /// An origin, such as `https://example.com`.
+    Exact(Arc<str>),
+    /// RE2, matched against the whole origin.
+    Regex(Arc<str>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_without_filters_pays_one_word_for_them() {
+        assert_eq!(size_of::<Filters<RouteFilter>>(), size_of::<usize>());
+        assert_eq!(Filters::<RouteFilter>::from(Vec::new()), Filters::default());
+        assert!(Filters::<ForwardFilter>::default().is_empty());
+    }
+
+    #[test]
+    fn a_share_is_at_most_one() {
+        let millionths = |numerator, denominator| Share::new(numerator, denominator).map(Share::millionths);
+        assert_eq!(millionths(1, 3), Some(333_333));
+        assert_eq!(Share::new(u32::MAX, u32::MAX), Some(Share::ALL));
+        assert_eq!((millionths(2, 1), millionths(0, 0), millionths(0, 1)), (None, None, Some(0)));
+    }
+}

@@ -1,0 +1,79 @@
+//! Names and values of headers, and changes of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of a header, in lower case. Never a pseudo-header such as `:path`, and never `host`: a host is matched by its
+/// virtual host, and changed by [`Rewrite`](super::Rewrite).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderName(Arc<str>);
+
+impl HeaderName {
+    /// Returns the name that `text` is in any case, or `None` if it is not one. Source: RFC 9110 section 5.6.2, `token`.
+    pub fn parse(text: &str) -> Option<Self> {
+        const LONGEST: usize = 256;
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        let valid = !text.is_empty() && text.len() <= LONGEST && text.bytes().all(is_token);
+        (valid && !text.eq_ignore_ascii_case("host")).then(|| Self(text.to_ascii_lowercase().into()))
+    }
+}
+
+impl fmt::Display for HeaderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A text that can stand in a header: the value of a header, a path, or a host. No character of it has a special meaning.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderValue(Arc<str>);
+
+impl HeaderValue {
+    /// Returns `text` as a value, or `None` if no header can contain it. Source: RFC 9110 section 5.5.
+    pub fn parse(text: &str) -> Option<Self> {
+        // Envoy rejects the whole resource with a longer one. A `%` is written twice.
+        const LONGEST: usize = 8 * 1024;
+        let valid = text.len() <= LONGEST && !text.chars().any(|one| one.is_control() && one != '\t');
+        valid.then(|| Self(text.into()))
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A change of the headers of a request or a response. Changes apply in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderChange {
+    /// Sets a header to one value.
+    Set(HeaderName, HeaderValue),
+    /// Adds a value to those that a header has.
+    Add(HeaderName, HeaderValue),
+    /// Removes a header.
+    Remove(HeaderName),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_envoy_accepts_are_names() {
+        assert_eq!(HeaderName::parse("X-Team").map(|name| name.to_string()), Some("x-team".to_owned()));
+        for bad in ["", ":path", "Host", "a b", "a:", "ä", "a\n"] {
+            assert_eq!(HeaderName::parse(bad), None, "{bad:?}");
+        }
+        assert_eq!(HeaderName::parse(&"a".repeat(257)), None);
+    }
+
+    #[test]
+    fn only_texts_that_envoy_accepts_are_values() {
+        for good in ["", "50%", "a\tb", "ä"] {
+            assert!(HeaderValue::parse(good).is_some(), "{good:?}");
+        }
+        for bad in ["a\nb", "a\r", "\0"] {
+            assert_eq!(HeaderValue::parse(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The conditions of a route on requests.
+
+use std::sync::Arc;
+
+use super::HeaderName;
+
+/// The condition on the requests of a route. Two routes of one host with equal matches conflict.
+///
+/// A match by path alone needs no memory for other conditions.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Match {
+    /// The condition on the path.
+    pub path: PathMatch,
+    /// Sorted; absent without conditions, so that equal conditions are equal values.
+    conditions: Option<Box<Conditions>>,
+}
+
+/// The conditions of a [`Match`] beside its path. A request must meet all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conditions {
+    /// The method, such as `GET`; `None` is any.
+    pub method: Option<Arc<str>>,
+    /// Conditions on headers.
+    pub headers: Vec<HeaderMatch>,
+    /// Conditions on query parameters.
+    pub query: Vec<QueryMatch>,
+}
+
+/// How a path is matched. The order of routes is decided by `translate`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PathMatch {
+    /// The whole path, byte for byte.
+    Exact(Arc<str>),
+    /// RE2, matched against the whole path.
+    Regex(Arc<str>),
+    /// Whole path elements; no trailing slash, never empty, never `/` (that is `Prefix("/")`).
+    SeparatedPrefix(Arc<str>),
+    /// A string prefix.
+    Prefix(Arc<str>),
+}
+
+/// A condition on a header.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeaderMatch {
+    /// The name of the header.
+    pub name: HeaderName,
+    /// The condition on its value.
+    pub value: ValueMatch,
+    /// Whether the condition must not hold. A request without the header meets an inverted [`ValueMatch::Present`] and no
+    /// other inverted condition.
+    pub inverted: bool,
+}
+
+/// A condition on a query parameter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryMatch {
+    /// The name of the parameter, at most 1024 bytes.
+    pub name: Arc<str>,
+    /// The condition on its first value; `None` if the parameter must be absent. Envoy inverts no other condition.
+    pub value: Option<ValueMatch>,
+}
+
+/// A condition on a value.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ValueMatch {
+    /// Any value, also an empty one.
+    Present,
+    /// The whole value, byte for byte.
+    Exact(Arc<str>),
+    /// The start of the value; not empty.
+    Prefix(Arc<str>),
+    /// RE2, matched against the whole value.
+    Regex(Arc<str>),
+}
+
+impl Match {
+    /// Returns the match by `path` and `conditions`, whose order has no effect.
+    pub fn new(path: PathMatch, mut conditions: Conditions) -> Self {
+        conditions.headers.sort();
+        conditions.headers.dedup();
+        conditions.query.sort();
+        conditions.query.dedup();
+        let conditions = (conditions != Conditions::default()).then(|| Box::new(conditions));
+        Self { path, conditions }
+    }
+
+    /// Returns the conditions beside the path, if there are any.
+    pub fn conditions(&self) -> Option<&Conditions> {
+        self.conditions.as_deref()
+    }
+
+    /// Whether all requests match.
+    pub fn is_everything(&self) -> bool {
+        self.conditions.is_none() && matches!(&self.path, PathMatch::Prefix(text) if **text == *"/")
+    }
+}
+
+/// The match by path alone.
+impl From<PathMatch> for Match {
+    fn from(path: PathMatch) -> Self {
+        Self { path, conditions: None }
+    }
+}
+
+impl PathMatch {
+    /// The path that every request has.
+    pub fn root() -> Self {
+        Self::Prefix("/".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn header(name: &str) -> HeaderMatch {
+        HeaderMatch { name: HeaderName::parse(name).unwrap(), value: ValueMatch::Present, inverted: false }
+    }
+
+    #[test]
+    fn equal_conditions_are_equal_matches_in_any_order() {
+        let of = |headers: &[&str]| {
+            let headers = headers.iter().map(|name| header(name)).collect();
+            Match::new(PathMatch::root(), Conditions { headers, ..Conditions::default() })
+        };
+        assert_eq!(of(&["a", "b"]), of(&["b", "A", "b"]));
+        assert_ne!(of(&["a", "b"]), of(&["a"]));
+        assert_eq!(of(&[]), PathMatch::root().into());
+        assert!(of(&[]).is_everything() && !of(&["a"]).is_everything());
+    }
+
+    #[test]
+    fn other_conditions_cost_a_match_by_path_one_pointer() {
+        assert_eq!(size_of::<Match>(), size_of::<PathMatch>() + size_of::<usize>());
+        assert!(Match::from(PathMatch::root()).conditions().is_none());
+    }
+}

@@ -1,0 +1,256 @@
+//! Routes: the requests that they match, and what happens to those.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::{ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter};
+
+/// The routes of one host, in the order in which they are tried.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VirtualHost {
+    /// Routes, first match wins; final order, nothing downstream sorts again. Hosts and revisions share equal routes.
+    pub routes: Vec<Arc<Route>>,
+    /// The number of leading routes that only match if `:authority` is one label before the suffix of a wildcard host. The
+    /// other routes of such a host also match names of several labels. Has no effect on other hosts.
+    pub one_label: usize,
+}
+
+impl VirtualHost {
+    /// Returns the virtual host with `routes`, none of which depends on the number of labels.
+    pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
+        Self { routes: routes.into_iter().map(Arc::new).collect(), one_label: 0 }
+    }
+
+    /// Returns the routes of `before` and of `now` without those that both begin or end with, which hosts usually share.
+    pub fn differing<'a>(before: Option<&'a Self>, now: Option<&'a Self>) -> (&'a [Arc<Route>], &'a [Arc<Route>]) {
+        let routes = |host: Option<&'a Self>| host.map(|host| host.routes.as_slice()).unwrap_or_default();
+        let common = CommonEnds::of(routes(before), routes(now));
+        (common.between(routes(before)), common.between(routes(now)))
+    }
+
+    /// Returns the routes for names of several labels before the suffix of a wildcard host.
+    pub fn for_several_labels(&self) -> &[Arc<Route>] {
+        self.routes.get(self.one_label..).unwrap_or_default()
+    }
+}
+
+/// The numbers of routes that two lists have in common, at their start and at their end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommonEnds {
+    /// At the start.
+    pub start: usize,
+    /// At the end, beyond those at the start.
+    pub end: usize,
+}
+
+impl CommonEnds {
+    /// Compares two lists. Shared routes are equal without a look at them.
+    pub fn of(one: &[Arc<Route>], other: &[Arc<Route>]) -> Self {
+        let start = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+        let rest = one[start..].iter().rev().zip(other[start..].iter().rev());
+        Self { start, end: rest.take_while(|(one, other)| one == other).count() }
+    }
+
+    /// Returns the routes of one of the lists that are not in common.
+    pub fn between(self, routes: &[Arc<Route>]) -> &[Arc<Route>] {
+        &routes[self.start..routes.len() - self.end]
+    }
+}
+
+/// One route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The requests that it matches.
+    pub matches: Match,
+    /// What it does to requests and responses, whatever its action.
+    pub filters: Filters<RouteFilter>,
+    /// What happens to a request.
+    pub action: Action,
+    /// The object and the field that asked for it.
+    pub origin: ObjectRef,
+}
+
+impl Route {
+    /// Returns a route without filters.
+    pub fn new(matches: impl Into<Match>, action: Action, origin: ObjectRef) -> Self {
+        Self { matches: matches.into(), filters: Filters::default(), action, origin }
+    }
+}
+
+/// What happens to a request that a route matched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Sent to a cluster, chosen by weight.
+    Forward(Arc<Forward>),
+    /// Answered with a redirect.
+    Redirect(Redirect),
+    /// Answered by Envoy itself.
+    Respond {
+        /// HTTP status.
+        status: u16,
+        /// The body, at most 4096 bytes; `None` is the default text of the status.
+        body: Option<Arc<str>>,
+    },
+}
+
+impl Action {
+    /// Returns the answer of Envoy with `status` and its default text: 404 where nothing is configured, 503 for a route
+    /// whose backend cannot be built.
+    pub const fn respond(status: u16) -> Self {
+        Self::Respond { status, body: None }
+    }
+
+    /// Returns the clusters that requests are sent to, with repetitions.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        let forward = match self {
+            Self::Forward(forward) => Some(forward),
+            Self::Redirect(_) | Self::Respond { .. } => None,
+        };
+        forward.into_iter().flat_map(|forward| {
+            let mirrors = forward.filters.iter().filter_map(|filter| match filter {
+                ForwardFilter::Mirror(mirror) => Some(&mirror.cluster),
+                _ => None,
+            });
+            forward.clusters.iter().map(|weighted| &weighted.cluster).chain(mirrors)
+        })
+    }
+}
+
+/// How a request is forwarded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Forward {
+    /// The clusters, at least one; the weights need not add up to anything.
+    pub clusters: Vec<WeightedCluster>,
+    /// Time limit of the whole response; `None` means no limit.
+    pub timeout: Option<Duration>,
+    /// When a request is tried again.
+    pub retry: Option<Box<Retry>>,
+    /// Whether `Upgrade: websocket` is passed on.
+    pub websocket: bool,
+    /// What is done to requests.
+    pub filters: Filters<ForwardFilter>,
+}
+
+/// A cluster and its share of the requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightedCluster {
+    /// By name in [`Model::clusters`](super::Model::clusters).
+    pub cluster: ClusterId,
+    /// Share relative to the other weights; all 0 is never built.
+    pub weight: u32,
+    /// What is done to the requests of this cluster and their responses.
+    pub filters: Filters<ClusterFilter>,
+}
+
+impl WeightedCluster {
+    /// Returns a cluster without filters.
+    pub fn new(cluster: ClusterId, weight: u32) -> Self {
+        Self { cluster, weight, filters: Filters::default() }
+    }
+}
+
+/// A retry policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retry {
+    /// Envoy's retry conditions, e.g. `5xx,connect-failure`.
+    pub on: String,
+    /// The largest number of retries.
+    pub retries: u32,
+    /// Limit of each try; `None` means the route's timeout.
+    pub per_try_timeout: Option<Duration>,
+    /// Statuses that are retried too.
+    pub status_codes: Vec<u16>,
+    /// The base of the exponential back-off, at least 1 ms; `None` is Envoy's default.
+    pub backoff: Option<Duration>,
+}
+
+/// A redirect to the URL of the request with some parts changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redirect {
+    /// The status.
+    pub status: RedirectStatus,
+    /// The scheme; `None` keeps it.
+    pub scheme: Option<Scheme>,
+    /// The port. `None` is the default port of `scheme`, or keeps the port of the request if the scheme is kept.
+    pub port: Option<u16>,
+    /// Changes of host and path; absent in most redirects.
+    pub rewrite: Option<Arc<Rewrite>>,
+}
+
+impl Redirect {
+    /// Returns the redirect to the same URL on `https`.
+    pub fn to_https(status: RedirectStatus) -> Self {
+        Self { status, scheme: Some(Scheme::Https), port: None, rewrite: None }
+    }
+}
+
+/// The scheme of a URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scheme {
+    /// Clear text.
+    Http,
+    /// TLS.
+    Https,
+}
+
+impl Scheme {
+    /// Returns the port that URLs omit.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+/// The statuses of redirects that Envoy supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names are those of the statuses")]
+pub enum RedirectStatus {
+    MovedPermanently = 301,
+    Found = 302,
+    SeeOther = 303,
+    TemporaryRedirect = 307,
+    PermanentRedirect = 308,
+}
+
+impl RedirectStatus {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::MovedPermanently, Self::Found, Self::SeeOther, Self::TemporaryRedirect, Self::PermanentRedirect];
+
+    /// Returns the status with this code.
+    pub fn from_code(code: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.code() == code)
+    }
+
+    /// Returns the code.
+    pub fn code(self) -> u16 {
+        self as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_do_not_enlarge_routes_without_them() {
+        // Before there were filters and conditions, a route took 152 bytes, and none of them was shared.
+        assert!(size_of::<Route>() <= 120, "{}", size_of::<Route>());
+        assert_eq!(size_of::<Option<Arc<Route>>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn mirrors_count_among_the_clusters_of_an_action() {
+        use crate::model::{Mirror, Share};
+        let name = |name: &str| crate::testing::model::cluster_id(&format!("shop/{name}/80"));
+        let mirror = ForwardFilter::Mirror(Mirror { cluster: name("b"), share: Share::ALL });
+        let clusters = vec![WeightedCluster::new(name("a"), 1)];
+        let forward = Forward { clusters, filters: vec![mirror].into(), ..Forward::default() };
+        assert!(Action::Forward(forward.into()).clusters().eq(&[name("a"), name("b")]));
+        assert_eq!(Action::respond(404).clusters().count(), 0);
+    }
+}

@@ -1,0 +1,67 @@
+//! A host that many Ingresses share, and the loop that translates and builds it.
+
+use super::model::Shared as _;
+use super::objects::*;
+use crate::envoy::{Builder, Forms};
+use crate::model::{Host, VirtualHost};
+use crate::objects::{Kind, Object, Objects};
+use crate::settings::Settings;
+use crate::translate::{ChangedInputs, Input, Translator};
+
+/// The host that all Ingresses share.
+pub fn host() -> Host {
+    Host::Exact("shop.example.com".into())
+}
+
+/// The Ingress `number`, with one path of the shared host, or two.
+pub fn sharing(number: usize, paths: usize) -> IngressBuilder {
+    let service = format!("team-{number}:80");
+    let path = |builder: IngressBuilder, at: usize| builder.path("Prefix", &format!("/team-{number}/{at}"), &service);
+    (0..paths).fold(ingress(&format!("team-{number}")).host("shop.example.com"), path)
+}
+
+/// A translator, a builder, and the objects that they have seen.
+pub struct Loop {
+    pub objects: Objects,
+    pub settings: Settings,
+    pub translator: Translator,
+    pub builder: Builder,
+}
+
+/// The one form of routes that is served: each virtual host by itself.
+pub const FORMS: Forms = Forms { vhds: true, rds: false, no_buckets: false };
+
+impl Loop {
+    pub fn new(objects: Objects, settings: Settings) -> Self {
+        let mut this = Self { objects, settings, translator: Translator::default(), builder: Builder::default() };
+        this.update(&ChangedInputs::everything(), true);
+        this
+    }
+
+    fn update(&mut self, changed: &ChangedInputs, first: bool) {
+        let update = self.translator.update(&self.objects, &self.settings, changed);
+        self.builder.update(self.translator.model(), &update.touched, &self.settings, first, FORMS);
+    }
+
+    /// Applies an Ingress, and builds what it changes.
+    pub fn apply(&mut self, builder: IngressBuilder) {
+        let object: Object = builder.into();
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::INGRESS, object.meta().key.clone()));
+        self.objects.apply(object);
+        self.update(&changed, false);
+    }
+
+    /// The virtual host of the shared host.
+    pub fn virtual_host(&self) -> &VirtualHost {
+        &self.translator.model().http()[&host()]
+    }
+}
+
+/// A host that `count` Ingresses share.
+pub fn shared(count: usize) -> Loop {
+    let with_service = |world: World, number: usize| world.with(service(&format!("team-{number}")).port("http", 80));
+    let world = (0..count).fold(world(), with_service);
+    let world = (0..count).fold(world, |world, number| world.with(sharing(number, 1)));
+    Loop::new(objects(&world.objects), world.settings)
+}

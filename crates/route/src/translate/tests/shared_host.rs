@@ -1,0 +1,38 @@
+//! A change of a host that many Ingresses share.
+
+use std::sync::Arc;
+
+use crate::envoy::Builder;
+use crate::model::{ListenerId, Route, Touched, VirtualHost};
+use crate::testing::shared_host::{FORMS, host, shared, sharing};
+
+#[test]
+fn a_change_makes_routes_of_the_changed_object_alone() {
+    let mut shared = shared(60);
+    let before = shared.virtual_host().clone();
+    shared.apply(sharing(7, 2));
+    let now = shared.virtual_host();
+    assert_eq!((before.routes.len(), now.routes.len()), (60, 61));
+    let is_kept = |route: &&Arc<Route>| before.routes.iter().any(|old| Arc::ptr_eq(old, route));
+    let made: Vec<_> = now.routes.iter().filter(|route| !is_kept(route)).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    let (old, new) = VirtualHost::differing(Some(&before), Some(now));
+    assert_eq!((old.len(), new.len()), (0, 1), "what is equal is not built again");
+}
+
+#[test]
+fn a_changed_host_has_the_bytes_of_one_that_is_built_anew() {
+    let mut changed = shared(60);
+    changed.apply(sharing(7, 2));
+    changed.apply(sharing(59, 3));
+    changed.apply(sharing(0, 0));
+    let mut touched = Touched::default();
+    touched.insert_host(ListenerId::HTTP, host());
+    let built = |builder: &mut Builder, first| {
+        let built = builder.update(changed.translator.model(), &touched, &changed.settings, first, FORMS);
+        let found = built.vhds.set.into_iter().find(|one| &**one.name() == "http/shop.example.com");
+        found.expect("the virtual host").version()
+    };
+    let anew = built(&mut Builder::default(), true);
+    assert_eq!(built(&mut changed.builder, false), anew);
+}
