@@ -121,6 +121,13 @@ impl Controller {
         self
     }
 
+    /// The same with other dialects than the usual ones.
+    #[cfg(test)]
+    pub fn with_dialects(mut self, dialects: &'static [lockgate_route::translate::Dialect]) -> Self {
+        self.translator = Translator::new(dialects);
+        self
+    }
+
     /// Works until the source is gone. Blocks: to be run on a thread of its own.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod imaginary;
+
 use super::*;
 
 fn refused(code: u16) -> Failure {

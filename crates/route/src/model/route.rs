@@ -96,6 +96,11 @@ pub enum Action {
 }
 
 impl Action {
+    /// Forwards to one cluster, with the defaults of everything else.
+    pub fn forward(cluster: ClusterId) -> Self {
+        Self::Forward(Arc::new(Forward { clusters: vec![WeightedCluster::new(cluster, 1)], ..Forward::default() }))
+    }
+
     /// Returns the answer of Envoy with `status` and its default text: 404 where nothing is configured, 503 for a route
     /// whose backend cannot be built.
     pub const fn respond(status: u16) -> Self {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::networking::v1::{IngressBackend, ServiceBackendPort};
-
 use crate::duration::Limit;
 use crate::model::{
     CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
@@ -70,44 +68,39 @@ pub struct Located<'a> {
     policy: Option<TrafficPolicy>,
 }
 
-/// Returns the port that a backend in an object of `namespace` names. `read` receives the Service, whether it exists or not.
+/// A port of a Service, as a route refers to it.
+#[derive(Debug, Clone, Copy)]
+pub enum WantedPort<'a> {
+    /// By name.
+    Name(&'a str),
+    /// By number, which may be no valid port.
+    Number(i32),
+    /// With neither or both.
+    Unspecified,
+}
+
+/// Returns a port of a Service. `read` receives the Service, whether it exists or not.
 ///
 /// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
 /// settings determine the policy.
 pub fn locate<'a>(
     objects: &'a Objects,
-    namespace: &str,
-    backend: &IngressBackend,
+    service: ObjectKey,
+    port: WantedPort,
     policy: Option<TrafficPolicy>,
     read: impl FnOnce(ObjectKey),
 ) -> Result<Located<'a>, Fault> {
     let fault = |reason, field, message| Fault { reason, field, message };
-    let service = match (&backend.service, &backend.resource) {
-        (Some(service), None) => service,
-        (None, Some(resource)) => {
-            let what = format!("backend of kind {:?}, {:?}, is not served", resource.kind, resource.name);
-            return Err(fault(Reason::UnsupportedBackend, ".resource", what));
-        }
-        (Some(_), Some(_)) => {
-            let what = "backend has both a Service and a resource".to_owned();
-            return Err(fault(Reason::UnsupportedBackend, "", what));
-        }
-        (None, None) => {
-            let what = "backend has neither a Service nor a resource".to_owned();
-            return Err(fault(Reason::UnsupportedBackend, "", what));
-        }
-    };
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
-    let key = ObjectKey::new(namespace, &service.name);
-    let found = objects.get::<Service>(&key);
+    let found = objects.get::<Service>(&service);
     // What stays for long is the object's own text.
-    let key = found.map_or(key, |object| object.meta.key.clone());
+    let key = found.map_or(service, |object| object.meta.key.clone());
     read(key.clone());
     let id = || key.to_string();
     let Some(object) = found else {
         return Err(unresolved(".service.name", format!("Service {:?} does not exist", id())));
     };
-    let (port, number) = match find_port(object, service.port.as_ref()) {
+    let (port, number) = match find_port(object, port) {
         Found::Port(port) => (port_ref(port), port.port),
         Found::Number(number) => (PortRef::Number(number), number),
         Found::Unspecified => {
@@ -211,17 +204,16 @@ enum Found<'a> {
 }
 
 /// The port of `service` that a backend names, by name or number.
-fn find_port<'a>(service: &'a Service, wanted: Option<&ServiceBackendPort>) -> Found<'a> {
-    let name = wanted.and_then(|port| port.name.as_deref()).filter(|name| !name.is_empty());
-    let number = wanted.and_then(|port| port.number).filter(|&number| number != 0);
-    let quoted = match (name, number) {
-        (Some(name), None) => format!("{name:?}"),
-        (None, Some(number)) => format!("\"{number}\""),
-        _ => return Found::Unspecified,
+fn find_port<'a>(service: &'a Service, wanted: WantedPort) -> Found<'a> {
+    let quoted = match wanted {
+        WantedPort::Name(name) => format!("{name:?}"),
+        WantedPort::Number(number) => format!("\"{number}\""),
+        WantedPort::Unspecified => return Found::Unspecified,
     };
-    let matches = |port: &&ServicePort| match name {
-        Some(name) => *port.name == *name,
-        None => number == Some(i32::from(port.port)),
+    let matches = |port: &&ServicePort| match wanted {
+        WantedPort::Name(name) => *port.name == *name,
+        WantedPort::Number(number) => number == i32::from(port.port),
+        WantedPort::Unspecified => false,
     };
     let mut found = service.ports.iter().filter(matches);
     if let Some(port) = found.clone().find(|port| &*port.protocol == "TCP") {
@@ -230,9 +222,13 @@ fn find_port<'a>(service: &'a Service, wanted: Option<&ServiceBackendPort>) -> F
     if let Some(port) = found.next() {
         return Found::OtherProtocol(port);
     }
-    match number.map(u16::try_from) {
-        Some(Ok(number)) if service.external_name.is_some() && service.ports.is_empty() => Found::Number(number),
-        _ => Found::Nothing(quoted),
+    let number = match wanted {
+        WantedPort::Number(number) => u16::try_from(number).ok(),
+        WantedPort::Name(_) | WantedPort::Unspecified => None,
+    };
+    match number.filter(|_| service.external_name.is_some() && service.ports.is_empty()) {
+        Some(number) => Found::Number(number),
+        None => Found::Nothing(quoted),
     }
 }
 

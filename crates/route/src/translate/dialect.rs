@@ -1,14 +1,20 @@
 //! The table of dialects: how the objects of each kind that declares routes are translated.
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::objects::{Kind, Object};
+use crate::model::{ClusterId, SecretId, TrafficPolicy};
+use crate::objects::{Kind, Object, ObjectKey, Secret};
 
+use super::backend::{self, Context, Fault, Located, WantedPort};
 use super::class::Classes;
-use super::ingress::{self, Parsed, Reading};
+use super::few::set_of;
+use super::graph::Input;
+pub use super::ingress::DIALECT as INGRESS;
+use super::source::{Reads, Source};
 
-/// How the objects of one kind are translated. A dialect declares hosts, routes, TLS, and clusters of its objects by themselves
-/// ([`Parsed`]); conflicts between objects, and everything after them, are the same for all dialects.
+/// How the objects of one kind are translated. A dialect declares hosts, routes, TLS entries, clusters, and verdicts of one object
+/// by itself ([`Source`]). Conflicts between objects, and everything after them, are the same for all dialects.
 #[derive(Clone, Copy)]
 pub struct Dialect {
     /// The kind of its objects.
@@ -16,11 +22,11 @@ pub struct Dialect {
     /// Whether an object is served, by its class.
     pub serves: fn(&Object, &Classes) -> bool,
     /// Parses an object that is served. `None` if the object is not of this kind.
-    pub parse: fn(&Object, Reading) -> Option<Parsed>,
+    pub parse: fn(&Object, Reading) -> Option<Source>,
 }
 
 /// Every dialect.
-pub static DIALECTS: [Dialect; 1] = [ingress::DIALECT];
+pub static DIALECTS: [Dialect; 1] = [INGRESS];
 
 /// The dialect of a kind by its name, as references to objects have it.
 pub fn by_name<'a>(dialects: &'a [Dialect], kind: &str) -> Option<&'a Dialect> {
@@ -30,5 +36,60 @@ pub fn by_name<'a>(dialects: &'a [Dialect], kind: &str) -> Option<&'a Dialect> {
 impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
+    }
+}
+
+/// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
+pub type Judgment = Result<Option<Arc<str>>, Fault>;
+
+/// Access to everything that a source is made from beside itself. It records what it was asked for.
+pub struct Reading<'a> {
+    /// The objects and settings.
+    pub context: Context<'a>,
+    /// The default certificate, if there is one.
+    pub default_secret: Option<&'a SecretId>,
+    judge: &'a mut dyn FnMut(&Located) -> Judgment,
+    inputs: Vec<Input>,
+    clusters: Vec<ClusterId>,
+}
+
+impl<'a> Reading<'a> {
+    /// Nothing is read yet. `judge` decides what becomes of requests to a cluster.
+    pub fn new(
+        context: Context<'a>,
+        default_secret: Option<&'a SecretId>,
+        judge: &'a mut dyn FnMut(&Located) -> Judgment,
+    ) -> Self {
+        Self { context, default_secret, judge, inputs: Vec::new(), clusters: Vec::new() }
+    }
+
+    /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.
+    ///
+    /// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
+    /// settings determine the policy. Errors: why the cluster cannot be built.
+    pub fn cluster(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        policy: Option<TrafficPolicy>,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        let inputs = &mut self.inputs;
+        let read = |service| inputs.push(Input::new(Kind::SERVICE, service));
+        let located = backend::locate(self.context.objects, service, port, policy, read)?;
+        self.clusters.push(located.cluster.clone());
+        let denied = (self.judge)(&located)?;
+        Ok((located.cluster, denied))
+    }
+
+    /// Returns a Secret, if it exists.
+    pub fn secret(&mut self, key: ObjectKey) -> Option<&'a Secret> {
+        let secret = self.context.objects.get(&key);
+        self.inputs.push(Input::new(Kind::SECRET, key));
+        secret
+    }
+
+    /// Returns what was read.
+    pub fn into_reads(self) -> Reads {
+        Reads { inputs: set_of(self.inputs), clusters: set_of(self.clusters) }
     }
 }

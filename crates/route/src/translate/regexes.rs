@@ -7,9 +7,9 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Host, PathMatch};
 use crate::settings::Regexes;
 
-use super::ingress::PathRule;
 use super::merge::Merged;
 use super::problem::{Problem, Reason};
+use super::source::PathRule;
 
 /// Removes the regular expressions from `paths` that exceed the budget of `host`, and reports each on its object.
 ///
@@ -56,7 +56,7 @@ fn too_expensive(origin: &ObjectRef, host: &Host, rule: &PathRule, limit: &str) 
     };
     Problem {
         object: origin.clone(),
-        field: format!("{}.path", rule.field()),
+        field: format!("{}.path", rule.field),
         reason: Reason::RegexTooExpensive,
         message: format!("regular expression {text:?} exceeds the limit of host \"{host}\": {limit}"),
         consequence: "path left out".to_owned(),

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, TlsVersion};
-use crate::objects::{self, Ingress, Kind, ObjectKey, Objects};
+use crate::objects::{self, Kind, ObjectKey, Objects};
 use crate::settings::Settings;
 
-use super::annotations::Annotations;
+use super::dialect::Reading;
 use super::few::set_of;
 use super::host;
-use super::ingress::{Parsed, Rule};
 use super::problem::{Problem, Reason};
+use super::source::{Field, Rule, Source};
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
@@ -33,21 +33,22 @@ pub struct Chain {
     pub origins: Vec<ObjectRef>,
 }
 
-/// An element of `spec.tls`.
+/// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
-    /// Which one.
-    at: usize,
+    /// The field of the entry.
+    pub field: Field,
     /// The valid hosts that it lists.
     pub hosts: Vec<Host>,
     /// Whether it lists none at all, so that its certificate says what it is for.
-    hostless: bool,
-    material: Material,
+    pub hostless: bool,
+    /// What its Secret has.
+    pub material: Material,
 }
 
 /// What the Secret of an entry has.
 #[derive(Debug, PartialEq)]
-enum Material {
+pub enum Material {
     /// A usable key pair.
     Pair(SecretId, Arc<KeyPair>),
     /// No Secret is named: the default certificate is meant.
@@ -59,6 +60,30 @@ enum Material {
 }
 
 impl Material {
+    /// Returns what the Secret `key` of the entry `field` has, and a problem if that is its last good pair, or has expired.
+    pub fn read(object: &ObjectRef, field: Field, key: ObjectKey, reading: &mut Reading) -> (Self, Option<Problem>) {
+        let name = key.to_string();
+        let Some(secret) = reading.secret(key) else {
+            return (Self::Unusable(format!("Secret \"{name}\" {MISSING}")), None);
+        };
+        let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{name}\": {fault}"));
+        let Some(pair) = secret.pair.clone() else {
+            let unknown = || format!("Secret \"{name}\" has no usable key pair");
+            return (Self::Unusable(fault.unwrap_or_else(unknown)), None);
+        };
+        if !is_servable(&pair, reading.context.settings) {
+            return (Self::Unusable(format!("Secret \"{name}\": {NOT_OVER_QUIC}")), None);
+        }
+        let problem = fault.map(|message| Problem {
+            object: object.clone(),
+            field: format!("{field}.secretName"),
+            reason: Reason::SecretNotValid,
+            message,
+            consequence: instead(secret).to_owned(),
+        });
+        (Self::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair), problem)
+    }
+
     fn pair(&self) -> Option<(&SecretId, &KeyPair)> {
         match self {
             Material::Pair(name, pair) => Some((name, pair)),
@@ -91,51 +116,6 @@ pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
-/// The elements of `spec.tls`, and what is wrong with them. `secrets`: takes in those that were looked at.
-pub fn entries(
-    ingress: &Ingress,
-    annotations: &Annotations,
-    (objects, settings): (&Objects, &Settings),
-    secrets: &mut Vec<ObjectKey>,
-    problems: &mut Vec<Problem>,
-) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    for (at, tls) in ingress.spec.tls.iter().flatten().enumerate() {
-        let mut hosts = Vec::new();
-        let texts = tls.hosts.as_deref().unwrap_or_default();
-        for (j, text) in texts.iter().enumerate() {
-            let fault = match host::parse(text) {
-                Ok(Host::Any) => "is empty",
-                Ok(host) if hosts.contains(&host) => continue,
-                Ok(host) => {
-                    hosts.push(host);
-                    continue;
-                }
-                Err(fault) => fault,
-            };
-            problems.push(Problem {
-                object: ingress.meta.object_ref(Kind::INGRESS),
-                field: format!("spec.tls[{at}].hosts[{j}]"),
-                reason: Reason::HostNotValid,
-                message: format!("host {text:?} {fault}"),
-                consequence: "host left out".to_owned(),
-            });
-        }
-        let material = match tls.secret_name.as_deref().filter(|name| !name.is_empty()) {
-            None => Material::Default,
-            Some(_) if annotations.foreign_secrets => Material::Foreign,
-            Some(name) => {
-                let key = ObjectKey::new(&ingress.meta.key.namespace, name);
-                let material = material(ingress, at, &key, (objects, settings), problems);
-                secrets.push(key);
-                material
-            }
-        };
-        entries.push(Entry { at, hosts, hostless: texts.is_empty(), material });
-    }
-    entries
-}
-
 /// The fault of a key pair that is not servable.
 const NOT_OVER_QUIC: &str = "the key is Ed25519, which Envoy does not serve while \"http.http3.enabled\" is on";
 
@@ -150,42 +130,11 @@ fn instead(secret: &objects::Secret) -> &'static str {
     if secret.serves_expired() { "still served, and clients refuse it" } else { "last good key pair kept" }
 }
 
-/// What the Secret of an entry has; a problem if that is its last good pair, or has expired.
-fn material(
-    ingress: &Ingress,
-    at: usize,
-    key: &ObjectKey,
-    (objects, settings): (&Objects, &Settings),
-    problems: &mut Vec<Problem>,
-) -> Material {
-    let Some(secret) = objects.get::<objects::Secret>(key) else {
-        return Material::Unusable(format!("Secret \"{key}\" {MISSING}"));
-    };
-    let fault = secret.fault.as_deref().map(|fault| format!("Secret \"{key}\": {fault}"));
-    let Some(pair) = &secret.pair else {
-        let unknown = || format!("Secret \"{key}\" has no usable key pair");
-        return Material::Unusable(fault.unwrap_or_else(unknown));
-    };
-    if !is_servable(pair, settings) {
-        return Material::Unusable(format!("Secret \"{key}\": {NOT_OVER_QUIC}"));
-    }
-    if let Some(message) = fault {
-        problems.push(Problem {
-            object: ingress.meta.object_ref(Kind::INGRESS),
-            field: format!("spec.tls[{at}].secretName"),
-            reason: Reason::SecretNotValid,
-            message,
-            consequence: instead(secret).to_owned(),
-        });
-    }
-    Material::Pair(SecretId::new(secret.meta.key.clone(), SecretPart::KeyPair), pair.clone())
-}
-
 /// An entry and its Ingress.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a> {
     /// The Ingress.
-    pub parsed: &'a Parsed,
+    pub source: &'a Source,
     /// The entry.
     pub entry: &'a Entry,
 }
@@ -228,9 +177,9 @@ pub struct Routing {
 impl Routing {
     /// The routing of a host that the rules of these Ingresses serve, those of the first namespace first. An owner without
     /// a rule for the host has delegated it, and may present its certificate.
-    pub fn new(served: &[&Parsed], owner: Option<&ObjectRef>) -> Self {
-        let first = owner.or(served.first().map(|parsed| &parsed.origin));
-        let namespaces = served.iter().map(|parsed| &parsed.origin).chain(first).map(|origin| origin.namespace.clone());
+    pub fn new(served: &[&Source], owner: Option<&ObjectRef>) -> Self {
+        let first = owner.or(served.first().map(|source| &source.origin));
+        let namespaces = served.iter().map(|source| &source.origin).chain(first).map(|origin| origin.namespace.clone());
         Self { namespaces: set_of(namespaces.collect()), first: first.cloned() }
     }
 
@@ -312,7 +261,7 @@ fn choose(
         .and_then(|(naming, beside, above)| first_of(host, &naming, &beside, above, default))
         .or_else(|| first_of(host, naming, beside, above, default));
     if let Some(chain) = &mut chain {
-        chain.origins.extend(asking.iter().map(|asking| asking.parsed.origin.clone()));
+        chain.origins.extend(asking.iter().map(|asking| asking.source.origin.clone()));
         chain.origins.sort();
         chain.origins.dedup();
     }
@@ -332,7 +281,7 @@ fn lasting<'a, 'c>(
     beside: &[Asking<'a>],
     above: Option<&'c Chain>,
 ) -> Option<Candidates<'a, 'c>> {
-    let is_lasting = |asking: &&Asking| !asking.parsed.precedence.terminating;
+    let is_lasting = |asking: &&Asking| !asking.source.precedence.terminating;
     let lasting = |entries: &[Asking<'a>]| -> Vec<_> { entries.iter().filter(is_lasting).copied().collect() };
     let lasting_above = above.filter(|above| !above.terminating);
     if naming.iter().chain(beside).all(|asking| is_lasting(&asking)) && lasting_above.is_some() == above.is_some() {
@@ -361,7 +310,7 @@ fn first_of(
 
 impl Asking<'_> {
     fn namespace(&self) -> &Arc<str> {
-        &self.parsed.origin.namespace
+        &self.source.origin.namespace
     }
 
     /// Whether both are the same entry.
@@ -384,10 +333,10 @@ impl Asking<'_> {
     fn chain(&self, secret: &SecretId) -> Chain {
         Chain {
             secret: secret.clone(),
-            minimum: self.parsed.annotations.tls_minimum,
-            maximum: self.parsed.annotations.tls_maximum,
-            terminating: self.parsed.precedence.terminating,
-            origins: vec![self.parsed.origin.clone()],
+            minimum: self.source.tls_versions.0,
+            maximum: self.source.tls_versions.1,
+            terminating: self.source.precedence.terminating,
+            origins: vec![self.source.origin.clone()],
         }
     }
 
@@ -400,8 +349,8 @@ impl Asking<'_> {
             Material::Pair(wanted, pair) if host::covered(host, &pair.names) => {
                 if let Some(other) = secret.filter(|other| *other != wanted) {
                     found.problems.push(Problem {
-                        object: self.parsed.origin.clone(),
-                        field: format!("{}.secretName", self.entry.field()),
+                        object: self.source.origin.clone(),
+                        field: format!("{}.secretName", self.entry.field),
                         reason: Reason::Conflicted,
                         message: format!(
                             "host \"{host}\" is served with Secret \"{other}\" of a TLS entry that takes precedence"
@@ -425,7 +374,7 @@ impl Asking<'_> {
             Some(name) if Some(name) == default => Instead::Default,
             Some(name) => Instead::Other(name.clone()),
         };
-        let (object, field) = (self.parsed.origin.clone(), self.entry.field());
+        let (object, field) = (self.source.origin.clone(), self.entry.field.to_string());
         found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
     }
 
@@ -433,8 +382,8 @@ impl Asking<'_> {
     fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
         let namespace = &first.namespace;
         Problem {
-            object: self.parsed.origin.clone(),
-            field: self.entry.field(),
+            object: self.source.origin.clone(),
+            field: self.entry.field.to_string(),
             reason: Reason::Conflicted,
             message: format!(
                 "the routes and the certificate of host \"{host}\" are those of namespace \"{namespace}\" ({first})"
@@ -445,11 +394,6 @@ impl Asking<'_> {
 }
 
 impl Entry {
-    /// `spec.tls[1]`
-    fn field(&self) -> String {
-        format!("spec.tls[{}]", self.at)
-    }
-
     /// That an entry without hosts is good for nothing, whatever other Ingresses say.
     pub fn problem_of_its_own(
         &self,
@@ -463,7 +407,7 @@ impl Entry {
             Material::Pair(secret, pair) => {
                 return (!hosts.any(|host| host::covered(host, &pair.names))).then(|| Problem {
                     object: object.clone(),
-                    field: self.field(),
+                    field: self.field.to_string(),
                     reason: Reason::TLSConfigNotValid,
                     message: format!(
                         "lists no hosts, and the certificate of Secret \"{secret}\" covers no host of the rules"
@@ -477,7 +421,7 @@ impl Entry {
         };
         hosts.next().is_none().then(|| Problem {
             object: object.clone(),
-            field: format!("{}.secretName", self.field()),
+            field: format!("{}.secretName", self.field),
             reason: Reason::SecretNotValid,
             message: fault.to_owned(),
             consequence: "left out".to_owned(),

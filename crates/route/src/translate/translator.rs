@@ -1,6 +1,6 @@
 //! The incremental translation: a change costs what it affects, not what exists.
 //!
-//! The translator keeps every parsed source, and follows the dependency graph ([`graph`](super::graph)): a changed input
+//! The translator keeps every source source, and follows the dependency graph ([`graph`](super::graph)): a changed input
 //! leads to the sources that read it, these to the hosts that they name, and these to the entries of the model. The
 //! translation from scratch is the same code with [`ChangedInputs::everything`]; a property test compares the results.
 
@@ -24,10 +24,10 @@ use crate::settings::Settings;
 
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
-use super::dialect::{DIALECTS, Dialect};
+use super::dialect::{DIALECTS, Dialect, Reading};
 use super::graph::{ChangedInputs, Graph, Input};
-use super::ingress::{self, Parsed, Reading};
 use super::problem::{Problem, Problems};
+use super::source::{Reads, Source};
 use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
@@ -38,7 +38,7 @@ use ownership::Nameless;
 use served::Served;
 use sites::Sites;
 
-/// The number of sources that are parsed, and of hosts that are made, before they are stored: all at once would be a second
+/// The number of sources that are source, and of hosts that are made, before they are stored: all at once would be a second
 /// copy of them. Tests have few objects, and go through them in several turns too.
 const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
@@ -72,7 +72,7 @@ struct General {
 pub struct Update {
     /// The entries of the model that are not as they were.
     pub touched: Touched,
-    /// Sources of ours that were parsed again, gained their first route or lost their last one, and sources that are no longer ours.
+    /// Sources of ours that were source again, gained their first route or lost their last one, and sources that are no longer ours.
     pub sources: BTreeSet<ObjectId>,
 }
 
@@ -87,7 +87,7 @@ pub struct Translator {
     general: General,
     classes: Classes,
     /// The sources that are ours, by class.
-    sources: BTreeMap<ObjectId, Arc<Parsed>>,
+    sources: BTreeMap<ObjectId, Arc<Source>>,
     graph: Graph,
     /// The sources with a default backend.
     with_default: BTreeSet<Precedence>,
@@ -152,7 +152,7 @@ impl Translator {
 
     /// The revision in which a source that is ours was translated.
     pub fn revision(&self, source: &ObjectId) -> Option<Revision> {
-        self.sources.get(source).map(|parsed| parsed.revision)
+        self.sources.get(source).map(|source| source.revision)
     }
 
     /// Whether a source is ours, by class.
@@ -182,7 +182,7 @@ impl Translator {
     /// Whether a source of ours has lost all that it asks for: every route belongs to others, or is not valid. A source
     /// without routes has lost nothing.
     pub fn has_lost(&self, source: &ObjectId) -> bool {
-        self.sources.get(source).is_some_and(|parsed| parsed.asks) && !self.served.contains(source)
+        self.sources.get(source).is_some_and(|source| source.asks) && !self.served.contains(source)
     }
 
     /// The sources that are ours, by class.
@@ -196,8 +196,8 @@ impl Translator {
     }
 
     /// The source with this rank.
-    fn source(&self, rank: &Precedence) -> Option<&Parsed> {
-        self.sources.get(&rank.id()).map(|parsed| &**parsed)
+    fn source(&self, rank: &Precedence) -> Option<&Source> {
+        self.sources.get(&rank.id()).map(|source| &**source)
     }
 
     /// Updates the translation to `objects` and `settings`, which differ from those of the last update by `changed` alone.
@@ -245,7 +245,7 @@ impl Translator {
         update
     }
 
-    /// Follows changes that leave the ground as it is. `sources` are parsed again beside those that the changes concern.
+    /// Follows changes that leave the ground as it is. `sources` are source again beside those that the changes concern.
     fn follow(
         &mut self,
         objects: &Objects,
@@ -275,10 +275,10 @@ impl Translator {
         let mut defaults = false;
         let sources: Vec<ObjectId> = sources.into_iter().collect();
         for some in sources.chunks(AT_A_TIME) {
-            let parsed = parallel::map(some, |id| self.parse(id, objects, settings));
-            for (id, parsed) in some.iter().zip(parsed) {
+            let source = parallel::map(some, |id| self.parse(id, objects, settings));
+            for (id, source) in some.iter().zip(source) {
                 let before = self.sources.get(id).cloned();
-                let (now, made) = parsed.map_or_else(Default::default, |(parsed, made)| (Some(Arc::new(parsed)), made));
+                let (now, made) = source.map_or_else(Default::default, |(source, made)| (Some(Arc::new(source)), made));
                 self.clusters.keep(made, &mut self.ledger);
                 if before.is_some() || now.is_some() {
                     update.sources.insert(id.clone());
@@ -287,8 +287,8 @@ impl Translator {
                 self.exchange(id, before.as_deref(), now.clone());
                 if before != now {
                     let both = || before.iter().chain(&now);
-                    hosts.extend(both().flat_map(|parsed| parsed.hosts().cloned()));
-                    defaults |= both().any(|parsed| parsed.default_backend.is_some());
+                    hosts.extend(both().flat_map(|source| source.hosts().cloned()));
+                    defaults |= both().any(|source| source.default_backend.is_some());
                 }
             }
         }
@@ -341,14 +341,14 @@ impl Translator {
         let first = ObjectId { kind, key: ObjectKey { namespace: name.clone(), name: "".into() } };
         let inside = self.sources.range(first..);
         let inside = inside.take_while(move |(id, _)| id.kind == kind && id.key.namespace == name);
-        inside.filter_map(move |(id, parsed)| {
+        inside.filter_map(move |(id, source)| {
             let meta = objects.meta(kind, &id.key)?;
-            (objects.precedence(kind, meta) != parsed.precedence).then_some(id)
+            (objects.precedence(kind, meta) != source.precedence).then_some(id)
         })
     }
 
     /// Parses a source if it exists and is ours. Also returns the clusters that it refers to and that are not known yet.
-    fn parse(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<(Parsed, NewClusters)> {
+    fn parse(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<(Source, NewClusters)> {
         let dialect = self.dialects.iter().find(|dialect| dialect.kind == id.kind)?;
         let object = objects.of_kind(id.kind).get(&id.key)?;
         if !(dialect.serves)(object, &self.classes) {
@@ -359,33 +359,33 @@ impl Translator {
         let mut made = NewClusters::new();
         let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
-        let parsed = (dialect.parse)(object, Reading { context, default_secret, judge: &mut judge })?;
-        Some((parsed, made))
+        let source = (dialect.parse)(object, Reading::new(context, default_secret, &mut judge))?;
+        Some((source, made))
     }
 
     /// Replaces `before`, the last version of a source, with `now` wherever it is kept.
-    fn exchange(&mut self, id: &ObjectId, before: Option<&Parsed>, now: Option<Arc<Parsed>>) {
-        let none = ingress::Reads::default();
+    fn exchange(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
+        let none = Reads::default();
         let (old, new) =
-            (before.map_or(&none, |parsed| &parsed.reads), now.as_deref().map_or(&none, |parsed| &parsed.reads));
+            (before.map_or(&none, |source| &source.reads), now.as_deref().map_or(&none, |source| &source.reads));
         self.graph.replace(id, &old.inputs, &new.inputs);
         self.clusters.read(&old.clusters, &new.clusters);
-        let problems = |parsed: Option<&Parsed>| parsed.map_or(Box::default(), |parsed| parsed.problems.clone());
+        let problems = |source: Option<&Source>| source.map_or(Box::default(), |source| source.problems.clone());
         self.ledger.replace(&problems(before), &problems(now.as_deref()));
-        match now.as_deref().filter(|parsed| !parsed.verdicts.is_empty()) {
-            Some(parsed) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&parsed.verdicts))),
+        match now.as_deref().filter(|source| !source.verdicts.is_empty()) {
+            Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
             None => drop(self.verdicts.remove(id)),
         }
-        if let Some(parsed) = before {
-            self.with_default.remove(&parsed.precedence);
-            self.sites.leave(parsed);
+        if let Some(source) = before {
+            self.with_default.remove(&source.precedence);
+            self.sites.leave(source);
         }
-        let Some(parsed) = now else { return drop(self.sources.remove(id)) };
-        if parsed.default_backend.is_some() {
-            self.with_default.insert(parsed.precedence.clone());
+        let Some(source) = now else { return drop(self.sources.remove(id)) };
+        if source.default_backend.is_some() {
+            self.with_default.insert(source.precedence.clone());
         }
-        self.sites.enter(&parsed);
-        self.sources.insert(id.clone(), parsed);
+        self.sites.enter(&source);
+        self.sources.insert(id.clone(), source);
     }
 }
 

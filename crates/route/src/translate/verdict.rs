@@ -62,6 +62,11 @@ impl Status {
 pub type Verdicts = OrdMap<ObjectId, Arc<[Verdict]>>;
 
 impl Verdict {
+    /// A verdict on a condition of the object itself, without details.
+    pub fn new(object: ObjectRef, condition: &'static str, status: Status, reason: &'static str) -> Self {
+        Self { object, parent: None, listener: None, condition, status, reason, message: String::new() }
+    }
+
     /// The part of the status that the verdict decides: one condition of one parent and listener.
     fn place(&self) -> (&ObjectRef, &Option<ObjectRef>, &Option<Arc<str>>, &str) {
         (&self.object, &self.parent, &self.listener, self.condition)

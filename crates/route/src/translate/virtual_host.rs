@@ -9,9 +9,9 @@ use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, Vir
 use crate::settings::Regexes;
 
 use super::annotations::PlainText;
-use super::ingress::{Parsed, PathRule, Target};
 use super::merge::Merged;
 use super::problem::{Problem, Reason};
+use super::source::{PathRule, Source, Target};
 use super::{path, regexes};
 
 /// The rules of all Ingresses for one host, conflicts decided.
@@ -60,30 +60,30 @@ impl<'a> HostRules<'a> {
     /// Merges the rules of `ingresses` for `host`. Of equal paths the first one holds, and the object of another gets a
     /// problem. `ingresses` have a rule for the host; those of its first namespace come first, each namespace in the order of
     /// precedence. Regular expressions beyond `limits` are left out.
-    pub fn merge(host: &Host, ingresses: &[&'a Parsed], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
+    pub fn merge(host: &Host, ingresses: &[&'a Source], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
         let mut regexes = Vec::new();
-        let first = ingresses.first().map(|parsed| &parsed.origin.namespace);
+        let first = ingresses.first().map(|source| &source.origin.namespace);
         // The prefixes of the first namespace, without a slash at the end.
         let mut prefixes = BTreeMap::<&str, &PathRule>::new();
-        for &parsed in ingresses {
-            let foreign = Some(&parsed.origin.namespace) != first;
-            merged.ingresses.push(&parsed.origin);
-            for rule in parsed.rules_for(host).flat_map(|rule| &rule.paths) {
+        for &source in ingresses {
+            let foreign = Some(&source.origin.namespace) != first;
+            merged.ingresses.push(&source.origin);
+            for rule in source.rules_for(host).flat_map(|rule| &rule.paths) {
                 let winner = if foreign { taken(rule.path(), &prefixes) } else { None };
                 if let Some(winner) = winner {
-                    problems.push(conflict(parsed, host, rule, winner));
+                    problems.push(conflict(source, host, rule, winner));
                     continue;
                 }
                 if let Err(winner) = merged.paths.offer(rule.matches(), Rule { path: rule, foreign }) {
                     // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
                     if !winner.path.is_same(rule) {
-                        problems.push(conflict(parsed, host, rule, winner.path));
+                        problems.push(conflict(source, host, rule, winner.path));
                     }
                     continue;
                 }
                 match rule.path() {
-                    PathMatch::Regex(_) => regexes.push((&parsed.origin, rule)),
+                    PathMatch::Regex(_) => regexes.push((&source.origin, rule)),
                     PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) if !foreign => {
                         prefixes.entry(text.trim_end_matches('/')).or_insert(rule);
                     }
@@ -199,7 +199,7 @@ fn is_challenge(path: &PathMatch) -> bool {
     }
 }
 
-fn conflict(loser: &Parsed, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
+fn conflict(loser: &Source, host: &Host, rule: &PathRule, winner: &PathRule) -> Problem {
     let (kind, text) = match rule.path() {
         PathMatch::Exact(text) => ("exact path", text),
         PathMatch::Regex(text) => ("regular expression", text),
@@ -213,9 +213,9 @@ fn conflict(loser: &Parsed, host: &Host, rule: &PathRule, winner: &PathRule) -> 
     };
     Problem {
         object: loser.origin.clone(),
-        field: rule.field(),
+        field: rule.field.to_string(),
         reason: Reason::Conflicted,
-        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field()),
+        message: format!("{kind} {text:?} of host \"{host}\" is taken by {} of {whose}", winner.field),
         consequence: "path left out".to_owned(),
     }
 }

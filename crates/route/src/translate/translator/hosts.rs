@@ -10,8 +10,8 @@ use crate::model::{Host, ListenerId, TlsHost, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
-use crate::translate::ingress::{Parsed, Target};
 use crate::translate::problem::Problem;
+use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
 use crate::translate::virtual_host::{Around, HostRules, Side};
 
@@ -31,7 +31,7 @@ pub struct Made {
 
 impl Translator {
     /// The sources that name a host, in the order of precedence.
-    pub(super) fn naming(&self, host: &Host) -> Vec<&Parsed> {
+    pub(super) fn naming(&self, host: &Host) -> Vec<&Source> {
         let sources = self.sites.get(host).into_iter().flat_map(|site| site.sources.iter());
         sources.filter_map(|rank| self.source(rank)).collect()
     }
@@ -185,14 +185,14 @@ fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostR
 }
 
 /// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
-fn asking<'a>(host: &Host, ingresses: &[&'a Parsed]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
+fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
-    for &parsed in ingresses {
-        let Some(places) = parsed.places(host) else { continue };
-        let named = places.entries.iter().filter_map(|at| parsed.entries.get(*at as usize));
-        naming.extend(named.map(|entry| Asking { parsed, entry }));
+    for &source in ingresses {
+        let Some(places) = source.places(host) else { continue };
+        let named = places.entries.iter().filter_map(|at| source.entries.get(*at as usize));
+        naming.extend(named.map(|entry| Asking { source, entry }));
         if !places.rules.is_empty() {
-            beside.extend(parsed.entries.iter().map(|entry| Asking { parsed, entry }));
+            beside.extend(source.entries.iter().map(|entry| Asking { source, entry }));
         }
     }
     (naming, beside)

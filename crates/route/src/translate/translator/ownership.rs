@@ -15,8 +15,8 @@ use crate::objects::Precedence;
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::few::set_of;
 use crate::translate::host::parent;
-use crate::translate::ingress::{Parsed, Target};
 use crate::translate::problem::{Problem, Reason};
+use crate::translate::source::{Source, Target};
 
 /// The right of a namespace to a host, and of those that it delegates the host to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl Claim {
 pub struct Standing<'a> {
     /// Those whose rules are served: the first namespace's before the others', each in the order of precedence. The first
     /// namespace is the owner if it has a rule for the host, else the one with the oldest rule.
-    pub served: Vec<&'a Parsed>,
+    pub served: Vec<&'a Source>,
     /// Those whose rules are rejected.
-    rejected: Vec<&'a Parsed>,
+    rejected: Vec<&'a Source>,
     /// The claim of the host's owner, with [`NamespaceOwnership::Strict`].
     pub claim: Option<Claim>,
 }
@@ -77,10 +77,10 @@ impl Standing<'_> {
     /// Adds a problem for every rejected rule for `host`.
     pub fn report(&self, host: &Host, problems: &mut Vec<Problem>) {
         let Some(claim) = &self.claim else { return };
-        for parsed in &self.rejected {
-            problems.extend(parsed.rules_for(host).map(|rule| Problem {
-                object: parsed.origin.clone(),
-                field: rule.field(),
+        for source in &self.rejected {
+            problems.extend(source.rules_for(host).map(|rule| Problem {
+                object: source.origin.clone(),
+                field: rule.field.to_string(),
                 reason: Reason::Conflicted,
                 message: claim.states(host),
                 consequence: "rule left out".to_owned(),
@@ -102,9 +102,9 @@ pub struct Nameless {
 
 impl Translator {
     /// The Ingresses with a rule for `host`, in the order of precedence.
-    fn with_rule(&self, host: &Host) -> Vec<&Parsed> {
+    fn with_rule(&self, host: &Host) -> Vec<&Source> {
         let mut naming = self.naming(host);
-        naming.retain(|parsed| parsed.rules_on(host));
+        naming.retain(|source| source.rules_on(host));
         naming
     }
 
@@ -118,36 +118,36 @@ impl Translator {
     /// `above` is the wildcard above it.
     pub(super) fn standing_among<'a>(
         &'a self,
-        naming: &[&'a Parsed],
+        naming: &[&'a Source],
         host: &Host,
         above: Option<&Site>,
         settings: &Settings,
     ) -> Standing<'a> {
-        let named: Vec<&Parsed> = naming.iter().copied().filter(|parsed| parsed.rules_on(host)).collect();
+        let named: Vec<&Source> = naming.iter().copied().filter(|source| source.rules_on(host)).collect();
         let claim = match settings.namespace_ownership {
             NamespaceOwnership::Strict => self.claim(host, &named, above),
             NamespaceOwnership::InterNamespaceAllowed => None,
         };
         let (mut served, rejected): (Vec<_>, Vec<_>) = match &claim {
-            Some(claim) => named.into_iter().partition(|parsed| claim.permits(&parsed.origin.namespace)),
+            Some(claim) => named.into_iter().partition(|source| claim.permits(&source.origin.namespace)),
             None => (named, Vec::new()),
         };
-        let of = |namespace: &Arc<str>| served.iter().any(|parsed| parsed.origin.namespace == *namespace);
+        let of = |namespace: &Arc<str>| served.iter().any(|source| source.origin.namespace == *namespace);
         let owner = claim.as_ref().map(Claim::owner).filter(|owner| of(owner));
-        if let Some(first) = owner.or(served.first().map(|parsed| &parsed.origin.namespace)).cloned() {
+        if let Some(first) = owner.or(served.first().map(|source| &source.origin.namespace)).cloned() {
             // Stable, so each namespace keeps the order of precedence. An object that is being deleted loses to all others.
-            served.sort_by_key(|parsed| (parsed.precedence.terminating, parsed.origin.namespace != first));
+            served.sort_by_key(|source| (source.precedence.terminating, source.origin.namespace != first));
         }
         Standing { served, rejected, claim }
     }
 
     /// The claim of the owner of `host`, which `named` have a rule for, below the wildcard `above`.
-    fn claim(&self, host: &Host, named: &[&Parsed], above: Option<&Site>) -> Option<Claim> {
+    fn claim(&self, host: &Host, named: &[&Source], above: Option<&Site>) -> Option<Claim> {
         if *host == Host::Any {
             return self.nameless.claim.clone();
         }
         let above = above.and_then(|site| site.claim.as_ref());
-        let direct = named.first().map(|parsed| (parsed.precedence.clone(), &parsed.origin, host));
+        let direct = named.first().map(|source| (source.precedence.clone(), &source.origin, host));
         let through = above.map(|claim| (claim.since.clone(), &claim.ingress, &claim.host));
         let (since, ingress, through) = direct.into_iter().chain(through).min()?;
         let (ingress, through) = (ingress.clone(), through.clone());
@@ -160,20 +160,20 @@ impl Translator {
     /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either is another one.
     pub(super) fn find_nameless(&mut self, settings: &Settings) -> bool {
         let with_default = || {
-            let parsed = self.with_default.iter().filter_map(|rank| self.source(rank));
-            parsed.filter_map(|parsed| Some((parsed, parsed.default_backend.as_deref()?)))
+            let source = self.with_default.iter().filter_map(|rank| self.source(rank));
+            source.filter_map(|source| Some((source, source.default_backend.as_deref()?)))
         };
         let with_rule = self.with_rule(&Host::Any);
         let claim = match settings.namespace_ownership {
             NamespaceOwnership::InterNamespaceAllowed => None,
             NamespaceOwnership::Strict => {
-                let rule_less: Vec<_> = with_default().map(|(parsed, _)| parsed).filter(|one| one.rule_less).collect();
-                let asking = with_rule.iter().chain(&rule_less).copied().map(|parsed| (false, parsed));
+                let rule_less: Vec<_> = with_default().map(|(source, _)| source).filter(|one| one.rule_less).collect();
+                let asking = with_rule.iter().chain(&rule_less).copied().map(|source| (false, source));
                 // The default backend of an Ingress with rules counts where nobody asks for all hosts.
-                let others = with_default().map(|(parsed, _)| (true, parsed));
-                let rank = |parsed: &Parsed, other| (parsed.precedence.terminating, other, parsed.precedence.clone());
-                let owner = asking.chain(others).min_by_key(|(other, parsed)| rank(parsed, *other));
-                let owner = owner.map(|(_, parsed)| parsed);
+                let others = with_default().map(|(source, _)| (true, source));
+                let rank = |source: &Source, other| (source.precedence.terminating, other, source.precedence.clone());
+                let owner = asking.chain(others).min_by_key(|(other, source)| rank(source, *other));
+                let owner = owner.map(|(_, source)| source);
                 owner.map(|owner| Claim {
                     since: owner.precedence.clone(),
                     ingress: owner.origin.clone(),
@@ -185,25 +185,25 @@ impl Translator {
                 })
             }
         };
-        let permitted = |parsed: &Parsed| claim.as_ref().is_none_or(|claim| claim.permits(&parsed.origin.namespace));
-        let foreign = |parsed: &Parsed| claim.as_ref().is_some_and(|claim| *claim.owner() != parsed.origin.namespace);
-        let candidates = with_default().filter(|(parsed, _)| permitted(parsed));
-        let winner = candidates.min_by_key(|(parsed, _)| {
-            let rank = parsed.precedence.clone();
-            (rank.terminating, foreign(parsed), !parsed.rule_less, rank)
+        let permitted = |source: &Source| claim.as_ref().is_none_or(|claim| claim.permits(&source.origin.namespace));
+        let foreign = |source: &Source| claim.as_ref().is_some_and(|claim| *claim.owner() != source.origin.namespace);
+        let candidates = with_default().filter(|(source, _)| permitted(source));
+        let winner = candidates.min_by_key(|(source, _)| {
+            let rank = source.precedence.clone();
+            (rank.terminating, foreign(source), !source.rule_less, rank)
         });
         let winner = winner.map(|(_, target)| target.clone());
         let losers = with_default().filter(|(_, target)| winner.as_ref().is_none_or(|one| one.origin != target.origin));
-        let problems = losers.filter(|(parsed, _)| !parsed.default_backend_in_rules()).map(|(parsed, _)| {
+        let problems = losers.filter(|(source, _)| !source.default_backend_in_rules).map(|(source, _)| {
             let message = match (&claim, &winner) {
-                (Some(claim), _) if !permitted(parsed) => claim.states(&Host::Any),
+                (Some(claim), _) if !permitted(source) => claim.states(&Host::Any),
                 (_, Some(winner)) => {
                     format!("the default backend of hosts that no rule names is that of {}", winner.origin)
                 }
                 (_, None) => String::new(),
             };
             Arc::new(Problem {
-                object: parsed.origin.clone(),
+                object: source.origin.clone(),
                 field: "spec.defaultBackend".to_owned(),
                 reason: Reason::Conflicted,
                 message,
@@ -219,7 +219,7 @@ impl Translator {
 }
 
 /// The namespaces that the Ingresses of `owner` delegate their hosts to.
-fn delegates_of<'a>(ingresses: impl Iterator<Item = &'a Parsed>, owner: &Arc<str>) -> Vec<Arc<str>> {
-    let own = ingresses.filter(|parsed| parsed.origin.namespace == *owner);
-    own.flat_map(|parsed| parsed.annotations.delegates.iter().cloned()).collect()
+fn delegates_of<'a>(ingresses: impl Iterator<Item = &'a Source>, owner: &Arc<str>) -> Vec<Arc<str>> {
+    let own = ingresses.filter(|source| source.origin.namespace == *owner);
+    own.flat_map(|source| source.delegates.iter().cloned()).collect()
 }

@@ -7,8 +7,8 @@ use crate::model::Host;
 use crate::objects::Precedence;
 use crate::translate::few::Few;
 use crate::translate::host::parent;
-use crate::translate::ingress::Parsed;
 use crate::translate::problem::Problem;
+use crate::translate::source::Source;
 use crate::translate::tls::{Chain, Missed};
 
 use super::ownership::Claim;
@@ -52,20 +52,20 @@ impl Sites {
     }
 
     /// Adds a source to the hosts that it names.
-    pub fn enter(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts() {
+    pub fn enter(&mut self, source: &Source) {
+        for host in source.hosts() {
             if let Some(above) = parent(host).filter(|_| !self.sites.contains_key(host)) {
                 self.below.entry(above).or_default().insert(host.clone());
             }
-            self.sites.entry(host.clone()).or_default().sources.insert(parsed.precedence.clone());
+            self.sites.entry(host.clone()).or_default().sources.insert(source.precedence.clone());
         }
     }
 
     /// Removes a source from the hosts that it names.
-    pub fn leave(&mut self, parsed: &Parsed) {
-        for host in parsed.hosts() {
+    pub fn leave(&mut self, source: &Source) {
+        for host in source.hosts() {
             if let Some(site) = self.sites.get_mut(host) {
-                site.sources.remove(&parsed.precedence);
+                site.sources.remove(&source.precedence);
             }
         }
     }

@@ -9,8 +9,8 @@ use super::*;
 use crate::envoy;
 use crate::model::{Action, Forward, PathMatch, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::settings::Settings;
-use crate::testing::objects::{backend, objects, service, slice};
-use crate::translate::backend::locate;
+use crate::testing::objects::{objects, service, slice};
+use crate::translate::backend::{WantedPort, locate};
 use crate::translate::{ChangedInputs, Input};
 
 /// A translator for routes that ask for policies, which no Ingress does.
@@ -35,7 +35,8 @@ impl World {
         let context = Context { objects, settings, client_certificate: None };
         let mut new = NewClusters::new();
         let mut locate = |policy: &Option<&TrafficPolicy>| {
-            let located = locate(objects, "shop", &backend("a:80"), policy.cloned(), |_| ()).unwrap();
+            let located =
+                locate(objects, ObjectKey::new("shop", "a"), WantedPort::Number(80), policy.cloned(), |_| ()).unwrap();
             translator.clusters.judge(&located, context, &mut new).unwrap();
             located.cluster
         };
@@ -137,7 +138,10 @@ fn a_policy_with_tls_presents_the_client_certificate_of_the_settings() {
     let world = World::new();
     let made = |policy: TrafficPolicy, client_certificate: Option<&Option<_>>| {
         let context = Context { objects: &world.objects, settings: &world.settings, client_certificate };
-        locate(&world.objects, "shop", &backend("a:80"), Some(policy), |_| ()).unwrap().make(context).cluster
+        locate(&world.objects, ObjectKey::new("shop", "a"), WantedPort::Number(80), Some(policy), |_| ())
+            .unwrap()
+            .make(context)
+            .cluster
     };
     let presented = |made: Result<Arc<Cluster>, _>| made.unwrap().policy.client_certificate.clone();
     let (general, own) = (Some(pair_id("client")), Some(pair_id("own")));

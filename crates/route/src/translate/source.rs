@@ -1,0 +1,219 @@
+//! A source by itself: the hosts, routes, and TLS entries that one object declares, before they meet those of other objects.
+//!
+//! Every dialect makes these from its objects. Conflicts, ownership, and certificates are decided on them, whatever the
+//! dialect.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use crate::model::{Action, ClusterId, Host, Match, PathMatch, Route, TlsVersion};
+use crate::objects::{Precedence, Revision};
+use crate::re2::Cost;
+
+pub use super::annotations::PlainText;
+pub use super::backend::WantedPort;
+use super::graph::Input;
+use super::problem::Problem;
+use super::tls;
+use super::verdict::Verdict;
+
+/// An object that declares routes, parsed.
+#[derive(Debug, PartialEq)]
+pub struct Source {
+    /// Its rank in every conflict.
+    pub precedence: Precedence,
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Whether it has no rules, so that its default backend is meant for every host.
+    pub rule_less: bool,
+    /// Its rules with a valid host, in their order; a host may occur twice.
+    pub rules: Box<[Rule]>,
+    /// Its TLS entries.
+    pub entries: Box<[tls::Entry]>,
+    /// The lowest and the highest TLS version of its hosts.
+    pub tls_versions: (TlsVersion, TlsVersion),
+    /// The namespaces that may add paths to its hosts, sorted.
+    pub delegates: Box<[Arc<str>]>,
+    /// Whether it asks for a route, valid or not.
+    pub asks: bool,
+    /// The target of requests that no rule takes.
+    pub default_backend: Option<Box<Target>>,
+    /// Whether the default backend is also the backend of a rule.
+    pub default_backend_in_rules: bool,
+    /// The inputs and clusters that it was made from.
+    pub reads: Reads,
+    /// The problems that it has by itself.
+    pub problems: Box<[Arc<Problem>]>,
+    /// The conditions of its status.
+    pub verdicts: Box<[Verdict]>,
+    /// The places of each host, sorted by host.
+    pub(super) hosts: Box<[(Host, Places)]>,
+}
+
+impl Source {
+    /// A source with these rules and TLS entries, and nothing else.
+    pub fn new(
+        precedence: Precedence,
+        origin: ObjectRef,
+        revision: Revision,
+        rules: Vec<Rule>,
+        entries: Vec<tls::Entry>,
+    ) -> Self {
+        Self {
+            precedence,
+            origin,
+            revision,
+            rule_less: rules.is_empty(),
+            tls_versions: (TlsVersion::V1_2, TlsVersion::V1_3),
+            delegates: Box::default(),
+            asks: rules.iter().any(|rule| !rule.paths.is_empty()),
+            default_backend: None,
+            default_backend_in_rules: false,
+            reads: Reads::default(),
+            problems: Box::default(),
+            verdicts: Box::default(),
+            hosts: places(&rules, &entries),
+            rules: rules.into(),
+            entries: entries.into(),
+        }
+    }
+
+    /// Its hosts, sorted.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().map(|(host, _)| host)
+    }
+
+    /// The rules for `host`.
+    pub fn rules_for(&self, host: &Host) -> impl Iterator<Item = &Rule> {
+        let places = self.places(host).into_iter().flat_map(|places| &places.rules);
+        places.filter_map(|at| self.rules.get(*at as usize))
+    }
+
+    /// Whether a rule names `host`.
+    pub fn rules_on(&self, host: &Host) -> bool {
+        self.places(host).is_some_and(|places| !places.rules.is_empty())
+    }
+
+    /// Where `host` occurs, if it does.
+    pub fn places(&self, host: &Host) -> Option<&Places> {
+        let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
+        self.hosts.get(at).map(|(_, places)| places)
+    }
+}
+
+/// Where a host occurs in a source.
+#[derive(Debug, Default, PartialEq)]
+pub struct Places {
+    /// In [`Source::rules`].
+    pub rules: Box<[u32]>,
+    /// In [`Source::entries`].
+    pub entries: Box<[u32]>,
+}
+
+/// Returns the places of each host.
+fn places(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
+    let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
+    for (at, rule) in (0..).zip(rules) {
+        hosts.entry(&rule.host).or_default().0.push(at);
+    }
+    for (at, entry) in (0..).zip(entries) {
+        for host in &entry.hosts {
+            hosts.entry(host).or_default().1.push(at);
+        }
+    }
+    let places = |(rules, entries): (Vec<_>, Vec<_>)| Places { rules: rules.into(), entries: entries.into() };
+    hosts.into_iter().map(|(host, at)| (host.clone(), places(at))).collect()
+}
+
+/// The inputs and clusters that a source reads, each sorted.
+#[derive(Debug, Default, PartialEq)]
+pub struct Reads {
+    /// Inputs beside the source itself, whether they exist or not.
+    pub inputs: Box<[Input]>,
+    /// Clusters, whether they can be built or not.
+    pub clusters: Box<[ClusterId]>,
+}
+
+/// A field of an object, for problems. Small, because every route has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The path of the field; each `#` stands for the next of `indices`.
+    pub template: &'static str,
+    /// The indices.
+    pub indices: [u32; 2],
+}
+
+/// `spec.rules[0].http.paths[2]`
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.template.split('#');
+        f.write_str(parts.next().unwrap_or_default())?;
+        for (index, part) in self.indices.iter().zip(parts) {
+            write!(f, "{index}{part}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The routes for one host.
+#[derive(Debug, PartialEq)]
+pub struct Rule {
+    /// The field of the rule.
+    pub field: Field,
+    /// The host.
+    pub host: Host,
+    /// The routes that can be served.
+    pub paths: Box<[PathRule]>,
+}
+
+/// A route of a rule.
+#[derive(Debug, PartialEq)]
+pub struct PathRule {
+    /// The field of the route.
+    pub field: Field,
+    /// What comparing a request with it costs, if it has a regular expression.
+    pub cost: Cost,
+    /// Its route behind TLS, which all hosts and revisions of the model share.
+    pub route: Arc<Route>,
+    /// What happens to its requests in plain text.
+    pub plain_text: PlainText,
+}
+
+impl PathRule {
+    /// A route of `path` to `target`.
+    pub fn new(field: Field, path: PathMatch, cost: Cost, target: Target) -> Self {
+        let Target { action, plain_text, origin } = target;
+        Self { field, cost, route: Arc::new(Route::new(path, action, origin)), plain_text }
+    }
+
+    /// Returns the requests that it matches.
+    pub fn matches(&self) -> &Match {
+        &self.route.matches
+    }
+
+    /// Returns the path that it matches.
+    pub fn path(&self) -> &PathMatch {
+        &self.route.matches.path
+    }
+
+    /// Whether both do the same to the same requests.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.route == other.route && self.plain_text == other.plain_text
+    }
+}
+
+/// The target of requests, on both ports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// What happens to a request behind TLS.
+    pub action: Action,
+    /// What happens to it in plain text.
+    pub plain_text: PlainText,
+    /// The object that asked for it.
+    pub origin: ObjectRef,
+}

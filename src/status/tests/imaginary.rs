@@ -1,0 +1,99 @@
+//! An imaginary kind: a row of the table of kinds, a dialect, and a status are all that a new kind needs.
+use lockgate_route::model::{Action, Host, PathMatch};
+use lockgate_route::objects::{Kind, KindInfo, Meta, Object, ObjectKey, Revision, Typed};
+use lockgate_route::testing::objects::{class, ingress, meta, service};
+use lockgate_route::translate::dialect::{Dialect, INGRESS, Reading};
+use lockgate_route::translate::source::{Field, PathRule, PlainText, Rule, Source, Target, WantedPort};
+use lockgate_route::translate::verdict::{Status, Verdict};
+use lockgate_xds::snapshot::ResourceType;
+
+use super::*;
+use crate::admin::Readiness;
+use crate::controller::{Controller, View, Views};
+use crate::source::Event;
+use crate::status::desk::Desk;
+use crate::status::kind::{Facts, Goal, HasStatus};
+
+static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
+static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse }];
+
+/// A page of a host that the Service `pages` answers. Its status is whether it is accepted.
+#[derive(Debug, Clone, PartialEq)]
+struct Page {
+    meta: Meta,
+    host: &'static str,
+    version: Arc<str>,
+}
+
+impl Typed for Page {
+    const KIND: Kind = Kind::new(&PAGE);
+
+    fn metadata(&self) -> &Meta {
+        &self.meta
+    }
+}
+
+fn parse(object: &Object, mut reading: Reading) -> Option<Source> {
+    let (page, origin): (&Page, _) = (object.get()?, object.object_ref());
+    let cluster = reading.cluster(ObjectKey::new("shop", "pages"), WantedPort::Number(80), None);
+    let status = if cluster.is_ok() { Status::True } else { Status::False };
+    let action = cluster.map_or(Action::respond(503), |(cluster, _)| Action::forward(cluster));
+    let target = Target { action, plain_text: PlainText::Serve, origin: origin.clone() };
+    let (field, host) = (Field { template: "spec.host", indices: [0, 0] }, Host::Exact(page.host.into()));
+    let paths = [PathRule::new(field, PathMatch::root(), Default::default(), target)].into();
+    let verdicts = [Verdict::new(origin.clone(), "Accepted", status, "Service")].into();
+    let precedence = reading.context.objects.precedence(Page::KIND, &page.meta);
+    let revision = Revision::new(&page.meta, &page.host);
+    let mut source = Source::new(precedence, origin, revision, vec![Rule { field, host, paths }], vec![]);
+    (source.reads, source.verdicts) = (reading.into_reads(), verdicts);
+    Some(source)
+}
+
+impl HasStatus for Page {
+    type Status = bool;
+
+    fn version(&self) -> &Arc<str> {
+        &self.version
+    }
+
+    fn goal(&self, facts: &Facts<'_>) -> Option<Goal<bool>> {
+        let status = facts.verdicts.iter().all(|verdict| verdict.status == Status::True);
+        facts.published.map(|_| Goal { status, needs: None })
+    }
+
+    fn patch(&self, accepted: &bool, _: k8s_openapi::jiff::Timestamp) -> serde_json::Value {
+        serde_json::json!({ "accepted": accepted })
+    }
+
+    fn summary(accepted: &bool) -> String {
+        accepted.to_string()
+    }
+}
+
+#[test]
+fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
+    let (views, (inspection, seen)) = (Views::default(), watch::channel(Arc::<Inspection>::default()));
+    let (served, (events, receiver)) = (views.served(), mpsc::channel(9));
+    let loop_ = Controller::new(Default::default(), views, Readiness::awaiting([]), Metrics::default(), inspection);
+    let thread = std::thread::spawn(|| loop_.with_dialects(&DIALECTS).run(receiver));
+    let page = Object::new(Page { meta: meta("cart"), host: "page.test", version: "1".into() });
+    let cart = ingress("cart").host("ingress.test").path("Prefix", "/", "pages:80").into();
+    let listed = Kind::ALL.map(|kind| Event::Listed(kind, vec![])).into_iter();
+    let applied = [page, cart, class("ours").into()].map(Event::Applied);
+    events.blocking_send(Event::Together(listed.chain(applied).collect())).unwrap();
+    let status = |services: usize| {
+        let (mut desk, deadline) = (Desk::<Page>::new("us".into()), Instant::now() + Duration::from_secs(30));
+        let is_seen = |seen: &Inspection| seen.complete && seen.objects.count(Kind::SERVICE) == services;
+        while !is_seen(&seen.borrow()) && Instant::now() < deadline {}
+        desk.look(seen.borrow().clone(), [].into(), Instant::now());
+        desk.start(Instant::now()).map(|write| write.status)
+    };
+    assert_eq!(status(0), Some(false), "there is no Service");
+    events.blocking_send(Event::Applied(service("pages").port("http", 80).into())).unwrap();
+    assert_eq!(status(1), Some(true), "the page reads the Service, so it is translated again");
+    let newest = served.newest(View::Envoy).unwrap();
+    let clusters = |host: &str| newest.get(ResourceType::VIRTUAL_HOST, host).unwrap().references().clusters.len();
+    assert_eq!((clusters("http/page.test"), clusters("http/ingress.test")), (1, 1), "both objects, of one name");
+    drop(events);
+    thread.join().unwrap().unwrap();
+}
