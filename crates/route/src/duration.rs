@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The units of Go and their nanoseconds. Both code points of the micro sign are taken.
-/// Source: Go `time.ParseDuration`.
+/// The units of Go and their nanoseconds, with both code points of the micro sign. Source: Go `time.ParseDuration`.
 pub const GO_UNITS: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1_000),
@@ -18,15 +17,16 @@ pub const GO_UNITS: &[(&str, u64)] = &[
 /// A time limit in an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// `0`, `0s`: the limit without the annotation.
+    /// `0`, `0s`: the limit that applies without the annotation.
     Default,
     /// `infinity` or `infinite`: no limit.
     Infinite,
-    /// A limit of at least a millisecond, Envoy's unit: less would be rounded to 0, which means no limit.
+    /// A limit of at least a millisecond, which is Envoy's unit. A smaller limit would be rounded to 0, which means no
+    /// limit.
     After(Duration),
 }
 
-/// Parses a time limit; `None` if `text` is neither a duration nor `infinity`, or is negative.
+/// Parses a time limit. Returns `None` if `text` is negative, or neither a duration nor `infinity`.
 pub fn limit(text: &str) -> Option<Limit> {
     if text == "infinity" || text == "infinite" {
         return Some(Limit::Infinite);
@@ -38,8 +38,8 @@ pub fn limit(text: &str) -> Option<Limit> {
     })
 }
 
-/// Parses a duration in Go's syntax; `None` if it is not one, is negative, or exceeds Go's 292 years.
-/// Source: Go `time.ParseDuration`.
+/// Parses a duration in Go's syntax. Returns `None` if the syntax is wrong, or if the duration is negative or exceeds
+/// Go's 292 years. Source: Go `time.ParseDuration`.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.strip_prefix('+').unwrap_or(text);
     if text == "0" || text == "-0" {
@@ -52,8 +52,8 @@ pub fn parse(text: &str) -> Option<Duration> {
 /// Go's longest duration in nanoseconds: 292 years.
 pub const MOST_NANOSECONDS: u64 = i64::MAX as u64;
 
-/// Parses a sequence of numbers with units and returns the sum in nanoseconds; `None` if `text` is not one, or overflows.
-/// `units` are names with their nanoseconds.
+/// Parses a sequence of numbers with units and returns the sum in nanoseconds. Returns `None` if the syntax is wrong or
+/// the sum overflows. `units` maps names to nanoseconds.
 pub fn nanoseconds(text: &str, units: &[(&str, u64)]) -> Option<u128> {
     if text.is_empty() {
         return None;
@@ -71,14 +71,14 @@ pub fn nanoseconds(text: &str, units: &[(&str, u64)]) -> Option<u128> {
     Some(sum)
 }
 
-/// Nanoseconds of `number` (digits with at most one point) times a unit.
+/// Returns the nanoseconds of `number` (digits with at most one point) times a unit.
 fn amount(number: &str, unit_nanos: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
     let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    // Digits beyond a nanosecond of the largest unit cannot be seen.
+    // Digits below a nanosecond of the largest unit have no effect.
     let mut nanos = whole.checked_mul(unit_nanos)?;
     let mut scale = unit_nanos;
     for digit in fraction.bytes().take(18).map(|byte| u128::from(byte - b'0')) {

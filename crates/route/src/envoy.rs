@@ -1,7 +1,7 @@
-//! Model → Envoy v3 resources. Plain functions: no I/O, no clock, and nothing here can fail.
+//! Builds Envoy v3 resources from the model. The functions are pure: no I/O, no clock, no errors.
 //!
-//! It knows what Envoy wants, not what Kubernetes said: the model is all that it reads. [`build`] makes everything,
-//! [`Builder`] what a change of the model has touched; both by the same code.
+//! The module knows Envoy, but not Kubernetes: its only input is the model. [`build`] builds all resources, and
+//! [`Builder`] builds the resources that a change affects. Both use the same code.
 
 pub mod access_log;
 pub mod api_listener;
@@ -37,10 +37,10 @@ use crate::settings::Settings;
 
 pub use builder::{Builder, Built, Forms};
 
-/// Every resource that serves `model`: clusters, load assignments, secrets, route configurations with all their hosts,
-/// listeners, and the layer of runtime flags.
+/// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their
+/// hosts, listeners, and the layer of runtime flags.
 ///
-/// The list is in the order in which Envoy needs them. Equal input, equal bytes.
+/// The list is in the order in which Envoy needs the resources. Equal input gives equal bytes.
 pub fn build(model: &Model, settings: &Settings) -> Vec<Resource> {
     const ORDER: [ResourceType; 6] = [
         ResourceType::CLUSTER,

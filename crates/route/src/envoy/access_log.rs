@@ -10,7 +10,7 @@ use envoy_types::pb::google::protobuf::Any;
 use super::wire;
 use crate::settings::{AccessLog, AccessLogFormat, AccessLogLevel, STDERR, STDOUT};
 
-/// The access logs of a connection manager that writes to `file`: one, or none.
+/// Builds the access log of a connection manager that writes to `file`. Returns an empty list if the log is off.
 pub fn access_log(settings: &AccessLog, file: &str) -> Vec<accesslog_v3::AccessLog> {
     use core_v3::substitution_format_string::Format;
     let AccessLog { format, level, text, json_fields, http_file: _, https_file: _ } = settings;
@@ -37,8 +37,8 @@ pub fn access_log(settings: &AccessLog, file: &str) -> Vec<accesslog_v3::AccessL
     }]
 }
 
-/// The extension of Envoy that writes to `file`, and its name. The two streams have their own: a container's `/dev/stdout`
-/// may be a pipe that Envoy's user may write to but not open.
+/// Returns the name and the configuration of the extension that writes to `file`. Standard output and standard error
+/// have extensions of their own: `/dev/stdout` of a container may be a pipe that Envoy's user cannot open.
 fn sink(file: &str, format: core_v3::SubstitutionFormatString) -> (&'static str, Any) {
     use file_v3::file_access_log::AccessLogFormat as FileFormat;
     use stream_v3::{stderr_access_log, stdout_access_log};
@@ -59,8 +59,8 @@ fn sink(file: &str, format: core_v3::SubstitutionFormatString) -> (&'static str,
     }
 }
 
-/// The extensions of Envoy without which it refuses a command of `formats`. `%METADATA%` is built into Envoy, which warns
-/// of a configuration that names its formatter.
+/// Builds the formatter extensions that Envoy requires for the commands in `formats`. `%METADATA%` is built into Envoy,
+/// which logs a warning if a configuration names its formatter.
 fn formatters<'a>(formats: impl IntoIterator<Item = &'a str>) -> Vec<core_v3::TypedExtensionConfig> {
     let used = formats.into_iter().any(|format| format.contains("%REQ_WITHOUT_QUERY("));
     let formatter = core_v3::TypedExtensionConfig {
@@ -70,8 +70,8 @@ fn formatters<'a>(formats: impl IntoIterator<Item = &'a str>) -> Vec<core_v3::Ty
     used.then_some(formatter).into_iter().collect()
 }
 
-/// Which requests are logged: those with this status or a higher one, and those that have a response flag, which all tell
-/// of something that went wrong. Source: Contour, `accessLogLevel`.
+/// Builds the filter of the logged requests: those with at least this status, or with a response flag, which indicates
+/// an error. Source: Contour, `accessLogLevel`.
 fn filter(level: AccessLogLevel) -> Option<accesslog_v3::AccessLogFilter> {
     use accesslog_v3::access_log_filter::FilterSpecifier;
     use accesslog_v3::{AccessLogFilter, ComparisonFilter, OrFilter, ResponseFlagFilter, StatusCodeFilter};
@@ -82,7 +82,7 @@ fn filter(level: AccessLogLevel) -> Option<accesslog_v3::AccessLogFilter> {
     };
     let comparison = ComparisonFilter {
         op: accesslog_v3::comparison_filter::Op::Ge as i32,
-        // Envoy wants a name: a runtime flag that nobody sets.
+        // Envoy requires a name: a runtime flag that is never set.
         value: Some(core_v3::RuntimeUInt32 {
             default_value: from,
             runtime_key: "lockgate.access_log_level".to_owned(),

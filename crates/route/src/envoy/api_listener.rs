@@ -1,17 +1,23 @@
-//! What gRPC clients without a proxy get: a listener for each name that they can call, and routes in the form they take.
+//! Resources for gRPC clients without a proxy: a listener for each name that clients can call, and routes that gRPC
+//! supports.
 //!
-//! Such a client asks by name: its target `xds:///cart.shop:80` is the listener `cart.shop:80`, whose routes lead to the
-//! clusters and load assignments that Envoy has, the very same resources. None of what is made here is ever shown to an
-//! Envoy. A client rejects a message for one field that it cannot take, so nothing is said here that gRPC does not know.
+//! Such a client subscribes by name. Its target `xds:///cart.shop:80` is the listener `cart.shop:80`. The routes of
+//! this listener lead to the same clusters and load assignments that Envoy uses. Envoy never receives the resources of
+//! this module. A client rejects a message for a single unsupported field, so the messages contain only fields that
+//! gRPC supports.
 //!
-//! - A host of an Ingress is called `shop.example.com` (its routes behind TLS if there are any, else the plain ones),
-//!   `shop.example.com:443` and `shop.example.com:80`; wildcard hosts have no name that could be asked for.
-//! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy; it wins over
-//!   a host of that name. A policy is for the routes that ask for it, so a port that only such routes reach has no target.
-//! - A host that reads as `service.namespace` of a served namespace has no name unless all its routes are of that namespace.
-//! - Timeouts are left out: a call has its own deadline. So are redirects and answers by Envoy itself: a call that such a
-//!   route takes fails with UNAVAILABLE, at once.
-//! - gRPC has no filters that change requests. A route with one fails its calls, since the filter may restrict access.
+//! - A host of an Ingress is called `shop.example.com`, `shop.example.com:443`, or `shop.example.com:80`. The name
+//!   without a port uses the routes behind TLS if there are any, otherwise the plain routes. Clients cannot call
+//!   wildcard hosts.
+//! - A Service port is called as in [`names::service_targets`] if routes lead to its cluster without a policy. It takes
+//!   precedence over a host of that name. A policy belongs to the routes that request it, so a port behind such routes
+//!   alone has no target.
+//! - A host with the form `service.namespace` of a served namespace has no name unless all its routes are of that
+//!   namespace.
+//! - Timeouts are omitted, because a call has its own deadline. Redirects and direct responses are omitted too: a call
+//!   that matches such a route fails immediately with UNAVAILABLE.
+//! - gRPC has no filters that change requests. A route with such a filter fails its calls, because the filter may
+//!   restrict access.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,27 +37,28 @@ use crate::model::{
 };
 use crate::settings::Settings;
 
-/// Retry conditions that gRPC has. Source: gRFC A44.
+/// Retry conditions that gRPC supports. Source: gRFC A44.
 const RETRY_ON: [&str; 5] = ["cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"];
 
-/// Names that end so belong to Services, so no host of an Ingress is called by them.
+/// Suffixes that are reserved for Services, so no host of an Ingress is called by such a name.
 const RESERVED: [&str; 2] = [".svc", ".svc.cluster.local"];
 
-/// Whom a resource is for.
+/// The clients of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     /// Envoys.
     Envoy,
     /// gRPC clients and servers without a proxy.
     Grpc,
-    /// Both.
+    /// All clients.
     All,
 }
 
-/// Whom a resource of unknown origin is for: listeners are for one of them, all else is for both.
+/// Returns the clients of a resource of unknown origin. A listener is for one kind of client; all other resources are
+/// for both.
 ///
-/// An API listener is one that a gRPC client asks for by its target. A gRPC server asks by its own address, for the name
-/// `grpc/server?…` (gRFC A36). Envoy takes neither over xDS.
+/// A gRPC client subscribes to an API listener by its target. A gRPC server subscribes by its own address, with the
+/// name `grpc/server?…` (gRFC A36). Envoy accepts neither over xDS.
 pub fn audience(resource: &Resource) -> Audience {
     if resource.kind() != ResourceType::LISTENER {
         return Audience::All;
@@ -63,12 +70,12 @@ pub fn audience(resource: &Resource) -> Audience {
     }
 }
 
-/// Whether a listener's name is one by which a gRPC server asks.
+/// Returns whether a gRPC server subscribes to a listener of this name.
 fn is_for_server(name: &str) -> bool {
     name.starts_with("grpc/server?")
 }
 
-/// Returns the names of the clusters whose resource gRPC takes as it is made for Envoy.
+/// Returns the names of the clusters whose Envoy resource gRPC accepts unchanged.
 pub fn shared_clusters(model: &Model) -> impl Iterator<Item = String> {
     let shared = model.clusters.iter().filter(|(_, cluster)| is_shared(cluster));
     shared.map(|(id, _)| id.to_string())
@@ -78,16 +85,16 @@ fn is_shared(cluster: &Cluster) -> bool {
     cluster.discovery == Discovery::Eds && !is_refused(cluster)
 }
 
-/// TLS to a backend takes a certificate authority to trust, which an Ingress cannot name and without which gRPC rejects
-/// the cluster.
+/// Returns whether gRPC rejects a cluster. TLS to a backend needs a certificate authority, which an Ingress cannot
+/// name.
 fn is_refused(cluster: &Cluster) -> bool {
     cluster.policy.protocol.is_tls()
 }
 
-/// What gRPC clients get of `model` beyond what they share with Envoy: clusters that gRPC takes in a form of its own,
-/// route configurations, listeners; by name within a type.
+/// Builds the resources of gRPC clients that Envoy does not share: clusters in a form for gRPC, route configurations,
+/// and listeners, sorted by name within a type.
 ///
-/// What `previous` has already is taken from there: a Service has four resources here that hardly ever change.
+/// Unchanged resources of `previous` are reused: each Service has four resources here that hardly ever change.
 pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
     let mut made = Made { previous, clusters: vec![], routes: BTreeMap::new(), listeners: BTreeMap::new() };
     let listeners: Vec<(&ListenerId, &Traffic)> =
@@ -102,7 +109,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
             Traffic::Https(tls) => Some((*id, 443, &tls.hosts.get(&key)?.virtual_host)),
             _ => None,
         });
-        // Plain first, so that TLS takes the name without a port if the host has both.
+        // Plain listeners come first, so that TLS gets the name without a port if the host has both.
         for (listener, port, content) in plain.chain(tls) {
             let Some(content) = Some(content).filter(|content| !impersonates(host, content, model)) else { continue };
             let name = names::api_routes_of_host(listener, host);
@@ -125,7 +132,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
         }
         let (name, cluster) = (names::api_routes_of_port(&id.port), id.to_string());
         let known = previous.get(ResourceType::ROUTES, &name).filter(|old| {
-            // All that such routes say.
+            // Such routes contain nothing else.
             old.origins() == origins && old.references().clusters.iter().map(|name| &**name).eq([&*cluster])
         });
         let routes = known.cloned().unwrap_or_else(|| {
@@ -136,7 +143,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
     made.clusters.into_iter().chain(made.routes.into_values()).chain(made.listeners.into_values()).collect()
 }
 
-/// Resources while they are made.
+/// The resources that have been built so far.
 struct Made<'a> {
     previous: &'a Snapshot,
     clusters: Vec<Arc<Resource>>,
@@ -145,12 +152,12 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Lets `targets` lead to these routes. The last one to claim a target has it.
+    /// Leads `targets` to these routes. If several calls claim a target, the last call wins.
     fn add(&mut self, targets: Vec<String>, routes: Arc<Resource>, origins: Vec<ObjectRef>) {
         let name = routes.name();
         for target in targets {
             let known = self.previous.get(ResourceType::LISTENER, &target).filter(|old| {
-                // All that a listener of ours says.
+                // Such a listener contains nothing else.
                 old.origins() == origins && old.references().routes.iter().eq([name])
             });
             let listener = known
@@ -162,7 +169,8 @@ impl Made<'_> {
     }
 }
 
-/// The resource `name` with the content of `message`: the one of `previous` if it is the same. `origins` are sorted.
+/// Builds the resource `name` with the content of `message`, or returns the resource of `previous` if it is equal.
+/// `origins` are sorted.
 fn reused<M: Message + prost::Name>(
     previous: &Snapshot,
     name: &str,
@@ -171,14 +179,14 @@ fn reused<M: Message + prost::Name>(
 ) -> Arc<Resource> {
     let old = ResourceType::of_url(&M::type_url()).and_then(|kind| previous.get(kind, name));
     match old {
-        // Where a message has no map, its encoding is the canonical one; else it may be made again.
+        // Without maps, the encoding of a message is canonical. A message with maps may be built again without need.
         Some(old) if old.origins() == origins && *old.message() == message.encode_to_vec() => old.clone(),
         _ => Arc::new(Resource::new(name, message, origins)),
     }
 }
 
-/// Whether a host reads as a Service of a namespace that is served, such as `cart.shop`, and has routes of another namespace:
-/// its listener `cart.shop:80` would get the calls for that Service.
+/// Returns whether a host has the form of a Service in a served namespace, such as `cart.shop`, but has routes of
+/// another namespace. Its listener `cart.shop:80` would receive the calls for that Service.
 fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
     let Some((_, namespace)) = host.split_once('.').filter(|(_, rest)| !rest.contains('.')) else { return false };
     let mut clusters = model.clusters.range(ClusterId::first_of(ObjectKey::new(namespace, ""))..);
@@ -186,7 +194,7 @@ fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
     served && content.routes.iter().any(|route| *route.origin.namespace != *namespace)
 }
 
-/// The hosts of a listener for HTTP.
+/// Returns the hosts of a listener for HTTP.
 fn hosts(listener: &Listener) -> Box<dyn Iterator<Item = &Host> + '_> {
     match &listener.traffic {
         Traffic::Http(plain) => Box::new(plain.hosts.keys()),
@@ -195,7 +203,7 @@ fn hosts(listener: &Listener) -> Box<dyn Iterator<Item = &Host> + '_> {
     }
 }
 
-/// Hosts that a client can call by name.
+/// Returns the hosts that a client can call by name.
 fn exact_hosts(model: &Model) -> impl Iterator<Item = &str> {
     let hosts: BTreeSet<&Host> = model.listeners.values().flat_map(hosts).collect();
     hosts.into_iter().filter_map(|host| match host {
@@ -204,9 +212,9 @@ fn exact_hosts(model: &Model) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The listener of `target`, with the routes `routes`.
+/// Builds the listener of `target` with the routes `routes`.
 ///
-/// The router is the last filter, always: without a filter gRPC rejects it.
+/// The router is always the last filter: gRPC rejects a listener without filters.
 fn listener(target: &str, routes: &str) -> listener_v3::Listener {
     let manager = hcm_v3::HttpConnectionManager {
         stat_prefix: "grpc".to_owned(),
@@ -224,21 +232,22 @@ fn listener(target: &str, routes: &str) -> listener_v3::Listener {
     }
 }
 
-/// The route configuration of one target: all that its clients call is for it, whatever authority they were told to send.
+/// Builds the route configuration of one target. It takes all calls of its clients, whatever authority they send.
 fn route_configuration(name: &str, routes: Vec<route_v3::Route>) -> route_v3::RouteConfiguration {
     let virtual_host =
         route_v3::VirtualHost { name: "*".to_owned(), domains: vec!["*".to_owned()], routes, ..Default::default() };
     route_v3::RouteConfiguration { name: name.to_owned(), virtual_hosts: vec![virtual_host], ..Default::default() }
 }
 
-/// The route that sends everything to `cluster`.
+/// Builds the route that sends all calls to `cluster`.
 fn all_to(cluster: &ClusterId) -> route_v3::Route {
     let all = vec![WeightedCluster::new(cluster.clone(), 1)];
     let action = route_action(&Forward { clusters: all, ..Forward::default() });
     route_v3::Route { r#match: Some(prefix("/")), action: Some(action), ..Default::default() }
 }
 
-/// The routes of a host, and a last one that fails what no other took: gRPC rejects a virtual host without routes.
+/// Builds the routes of a host, and a last route that fails all other calls: gRPC rejects a virtual host without
+/// routes.
 fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
     let mut routes: Vec<_> = host.routes.iter().flat_map(|one| self::route(one, model)).collect();
     let rest = route_v3::route::Action::DirectResponse(route::direct_response(404));
@@ -246,11 +255,11 @@ fn routes_of(host: &VirtualHost, model: &Model) -> Vec<route_v3::Route> {
     routes
 }
 
-/// One route in gRPC's terms, where each path is `/package.Service/Method`.
+/// Builds one route for gRPC, where each path is `/package.Service/Method`.
 fn route(route: &Route, model: &Model) -> Vec<route_v3::Route> {
     let action = match &route.action {
         Action::Forward(forward) => forward_within(forward, model),
-        // gRPC knows neither; what it does with such a route is to fail the call.
+        // gRPC supports neither, and fails the calls of such a route.
         Action::Redirect(_) => answer(503),
         Action::Respond { status, .. } => answer(*status),
     };
@@ -276,7 +285,7 @@ fn route_matches(matches: &Match) -> Vec<route_v3::RouteMatch> {
     built
 }
 
-/// gRPC has no match of whole elements, and rejects the message that has one.
+/// Builds the matches of a path. gRPC rejects a message with a match of whole path elements.
 fn path_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
     use route_v3::route_match::PathSpecifier;
     let exact = |path: &str| route_v3::RouteMatch {
@@ -301,8 +310,8 @@ fn prefix(text: &str) -> route_v3::RouteMatch {
     }
 }
 
-/// Forwarding to clusters that gRPC can use; one that it cannot use and that has a share fails the whole route, for the
-/// others would get more than theirs.
+/// Builds the action that forwards to clusters that gRPC can use. If gRPC cannot use a cluster with a weight, the whole
+/// route fails. Otherwise the other clusters would receive more than their share.
 fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
     let usable = |id: &ClusterId| model.clusters.get(id).is_some_and(|cluster| !is_refused(cluster));
     if forward.clusters.iter().any(|one| one.weight > 0 && !usable(&one.cluster)) {
@@ -317,7 +326,7 @@ fn forward_within(forward: &Forward, model: &Model) -> route_v3::route::Action {
     route_action(&Forward { clusters, retry, ..Forward::default() })
 }
 
-/// Whether a filter changes requests. Mirrors, time limits, and CORS, which is for browsers, do not.
+/// Returns whether a filter changes requests. Mirrors, time limits, and CORS, which is for browsers, do not.
 fn changes_requests(forward: &Forward) -> bool {
     let by_route = |filter: &ForwardFilter| match filter {
         ForwardFilter::RequestHeaders(_) | ForwardFilter::Rewrite(_) => true,
@@ -339,8 +348,8 @@ fn route_action(forward: &Forward) -> route_v3::route::Action {
     route_v3::route::Action::Route(route_v3::RouteAction { cluster_specifier, retry_policy, ..Default::default() })
 }
 
-/// The conditions of a retry policy that gRPC has; `None` if it has none of them, or if nothing is tried again, which
-/// gRPC rejects.
+/// Returns the retry policy with the conditions that gRPC supports. Returns `None` without such conditions or without
+/// retries, because gRPC rejects both.
 fn retry_within(retry: &Retry) -> Option<Retry> {
     let known: Vec<&str> = retry.on.split(',').map(str::trim).filter(|one| RETRY_ON.contains(one)).collect();
     let on = known.join(",");
@@ -351,12 +360,12 @@ fn answer(status: u16) -> route_v3::route::Action {
     route_v3::route::Action::DirectResponse(route::direct_response(status))
 }
 
-/// A cluster that Envoy has in a form of its own: gRPC resolves names by the old type `LOGICAL_DNS`, and has no other
-/// for an address that is known.
+/// Builds a cluster that gRPC needs in a form of its own. For DNS names, gRPC supports only the old type `LOGICAL_DNS`;
+/// for fixed addresses, it supports no type.
 fn own_cluster(id: &ClusterId, cluster: &Cluster) -> Option<cluster_v3::Cluster> {
     let address = match &cluster.discovery {
         Discovery::Eds => return None,
-        // With a dot at its end, so that no search domain makes it a Service inside the Kubernetes cluster.
+        // The final dot prevents a search domain from turning the name into a Service inside the Kubernetes cluster.
         Discovery::Dns { hostname, port } => wire::socket_address(&format!("{hostname}."), *port),
         Discovery::Static { address, port } => wire::socket_address(&address.to_string(), *port),
     };

@@ -1,4 +1,4 @@
-//! A server that is asked about each request whether it may pass.
+//! External authorization: a server that permits or denies each request.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,13 @@ use envoy_types::pb::google::protobuf as google;
 use super::{names, services, wire};
 use crate::settings::{AuthorizationHttp, AuthorizationProtocol, ExternalAuthorization, RequestBody};
 
-/// The filter's name, by which routes speak of it.
+/// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.ext_authz";
 
-/// The HTTP filter, if there is a server.
+/// Builds the HTTP filter if a server is configured.
 ///
-/// Whatever it says may change the route: it is looked for again. It sees the certificate of a client that shows one.
+/// The server's response may change the route, so the route is selected again afterwards. The server receives the
+/// certificate of a client that presents one.
 pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     use ext_authz_v3::ext_authz::Services;
     let ExternalAuthorization { endpoint, protocol, timeout, fail_open, context: _, request_body, http } = settings;
@@ -63,7 +64,7 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
-/// Headers of these names, which are in lower case; `None` if there are none.
+/// Builds matchers of header names, which are in lower case. Returns `None` if there are no names.
 fn exactly(headers: &[String]) -> Option<matcher_v3::ListStringMatcher> {
     use matcher_v3::string_matcher::MatchPattern;
     let exact = |name: &String| matcher_v3::StringMatcher {
@@ -74,7 +75,8 @@ fn exactly(headers: &[String]) -> Option<matcher_v3::ListStringMatcher> {
     (!patterns.is_empty()).then_some(matcher_v3::ListStringMatcher { patterns })
 }
 
-/// `routes`, of which the server is told what the settings say. Not one route grows by it.
+/// Adds to `routes` the context that the settings send to the server. The context is on the route configuration, so
+/// routes do not grow.
 pub fn with_context(
     mut routes: route_v3::RouteConfiguration,
     settings: &ExternalAuthorization,
@@ -88,7 +90,7 @@ pub fn with_context(
     routes
 }
 
-/// What a route says about which the server is not asked; nothing if there is none.
+/// Builds the configuration that disables authorization on a route. It is empty if no server is configured.
 pub fn unasked(settings: &ExternalAuthorization) -> HashMap<String, google::Any> {
     match settings.endpoint {
         Some(_) => per_route(ext_authz_v3::ext_authz_per_route::Override::Disabled(true)),

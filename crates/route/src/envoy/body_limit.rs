@@ -1,8 +1,9 @@
-//! A limit of the bodies of requests.
+//! Limits the size of request bodies.
 //!
-//! Envoy has none but that of the buffer filter, which reads a body into memory until it is there as a whole. So the filter
-//! is skipped for bodies of a known length within the limit, which stream through, and for streams that have no end. What is
-//! known to be too long is read up to the limit and answered 413; so is a body of unknown length that goes beyond it.
+//! Envoy has no such limit except in the buffer filter, which first reads a complete body into memory. The filter is
+//! therefore skipped for bodies of a known length within the limit, which stream through, and for endless streams. A
+//! body of a known, excessive length is read up to the limit and answered with 413. The same applies to a body of
+//! unknown length that exceeds the limit.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
@@ -18,7 +19,7 @@ use matcher_v3::string_matcher::MatchPattern;
 
 use super::wire;
 
-/// The HTTP filter that answers 413 to bodies of more than `bytes`.
+/// Builds the HTTP filter that answers 413 to bodies of more than `bytes`.
 pub fn filter(bytes: u32) -> hcm_v3::HttpFilter {
     let buffer = buffer_v3::Buffer { max_request_bytes: Some(wire::uint32(bytes)) };
     let within_limit = header("content-length", MatchPattern::SafeRegex(regex(at_most(bytes))));
@@ -53,7 +54,7 @@ pub fn filter(bytes: u32) -> hcm_v3::HttpFilter {
     }
 }
 
-/// A header with such a value.
+/// Builds a match of the header `name`.
 fn header(name: &str, pattern: MatchPattern) -> Predicate {
     let input = input_v3::HttpRequestHeaderMatchInput { header_name: name.to_owned() };
     let value = matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() };
@@ -81,14 +82,14 @@ fn regex(regex: String) -> matcher_v3::RegexMatcher {
     matcher_v3::RegexMatcher { regex, engine_type: Some(engine) }
 }
 
-/// A pattern of the decimal numbers up to `number`. The matcher compares texts, not numbers.
+/// Returns a pattern of the decimal numbers up to `number`, because the matcher compares texts, not numbers.
 fn at_most(number: u32) -> String {
     let digits = number.to_string();
     let mut cases = vec![digits.clone()];
     if digits.len() > 1 {
         cases.push(format!("[0-9]{{1,{}}}", digits.len() - 1));
     }
-    // As long as `number`, equal up to a digit, and less there.
+    // Numbers of the same length, equal up to a digit, and smaller at that digit.
     for (at, digit) in digits.bytes().enumerate() {
         if digit > b'0' {
             let less = char::from(digit - 1);

@@ -1,4 +1,4 @@
-//! Keeps the resources of a model up to date: what a change touches is made again, and nothing else.
+//! Keeps the resources of a changing model up to date. Only affected resources are rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,34 +14,35 @@ use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery
 use crate::parallel;
 use crate::settings::Settings;
 
-/// The wanted forms of the routes of listeners for plain HTTP.
+/// The required forms of the routes of listeners for plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forms {
     /// Each virtual host is a resource, for delta clients.
     pub vhds: bool,
-    /// One route configuration has all virtual hosts. Its cost depends on their number, not on what has changed.
+    /// One route configuration contains all virtual hosts. Its cost depends on their number, not on the size of the
+    /// change.
     pub rds: bool,
-    /// Clients cannot use buckets, because they find no route configuration by its name. Listeners with buckets have virtual
-    /// hosts instead.
+    /// Clients cannot use buckets, because they cannot look up the route configuration by name. Listeners with buckets
+    /// have virtual hosts instead.
     pub no_buckets: bool,
 }
 
-/// What is to be published after a change. A resource may be in it that has not changed.
+/// The resources to publish after a change. Some of them may be unchanged.
 #[derive(Debug, Default)]
 pub struct Built {
-    /// Of all Envoys.
+    /// Resources for all Envoys.
     pub shared: Update<Arc<Resource>>,
-    /// Only of those with [`Forms::vhds`].
+    /// Resources for Envoys with [`Forms::vhds`].
     pub vhds: Update<Arc<Resource>>,
-    /// Only of those with [`Forms::rds`].
+    /// Resources for Envoys with [`Forms::rds`].
     pub rds: Update<Arc<Resource>>,
 }
 
-/// Makes the resources of a model that changes. They depend on the model alone, not on earlier versions of it.
+/// Builds the resources of a changing model. They depend only on the current model, not on its history.
 #[derive(Debug, Default)]
 pub struct Builder {
     listeners: BTreeMap<ListenerId, ListenerState>,
-    /// The listeners that the model does not have: for probes and scrapers.
+    /// The listeners outside the model, for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
     started: bool,
 }
@@ -61,7 +62,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// Reads the hosts that are touched. Returns whether the listener needs other filters than before.
+    /// Reads the `touched` hosts. Returns whether the set of required HTTP filters has changed.
     fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
         let before = self.filters();
         for host in touched {
@@ -83,16 +84,16 @@ impl Needs {
     }
 }
 
-/// What is kept of the routes of a listener.
+/// The state of the routes of a listener.
 #[derive(Debug)]
 enum State {
-    /// Plain HTTP with a resource for each virtual host, or one for all.
+    /// Plain HTTP, with a resource for each virtual host or one resource for all.
     Hosts(Hosts),
     /// Plain HTTP in buckets.
     Buckets(Buckets),
     /// HTTP over TLS.
     Tls(Chains),
-    /// Connections or datagrams: the listener alone.
+    /// TCP or UDP: only the listener itself.
     Streams,
 }
 
@@ -101,18 +102,19 @@ enum State {
 struct Hosts {
     listener: ListenerId,
     virtual_hosts: VirtualHosts,
-    /// Whether everything of the form by VHDS has been given out.
+    /// Whether the complete VHDS form has been returned.
     vhds_given: bool,
-    /// Whether what was given out of the form by RDS is what there is.
+    /// Whether the RDS form that was last returned is current.
     rds_given: bool,
     started: bool,
 }
 
 impl Builder {
-    /// What to publish after `touched` has changed in `model`, or, if `settings_changed`, anything may have.
+    /// Returns the resources to publish after the `touched` parts of `model` have changed. With `settings_changed`, all
+    /// resources may change.
     ///
-    /// Forms that are not `wanted` are not made. One that was not and now is gets all that it has; so does, in effect,
-    /// whoever left out [`Forms::rds`] for a while.
+    /// Only `wanted` forms are built. A newly enabled form is built in full. The same applies to [`Forms::rds`] after
+    /// it was disabled for a while.
     pub fn update(
         &mut self,
         model: &Model,
@@ -163,7 +165,7 @@ impl Builder {
         built
     }
 
-    /// Removes the listeners that are gone, or that have another form.
+    /// Removes the listeners that no longer exist or that have changed their form.
     fn remove_listeners(&mut self, model: &Model, wanted: Forms, built: &mut Built) {
         let stays = |id: &ListenerId, state: &State| {
             model.listeners.get(id.as_str()).is_some_and(|listener| state.is_for(&listener.traffic, wanted))
@@ -176,7 +178,7 @@ impl Builder {
         }
     }
 
-    /// The listeners for probes and scrapers.
+    /// Updates the listeners for probes and scrapers.
     fn update_operators(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
         let listeners = listener::of_operators(model, settings);
         let now: BTreeSet<Arc<str>> = listeners.iter().map(|listener| listener.name().clone()).collect();
@@ -199,7 +201,7 @@ impl State {
         }
     }
 
-    /// Whether this is the state of a listener with such traffic.
+    /// Returns whether this is the state of a listener with such traffic.
     fn is_for(&self, traffic: &Traffic, wanted: Forms) -> bool {
         match (self, traffic) {
             (Self::Hosts(_) | Self::Buckets(_), Traffic::Http(plain)) => {
@@ -212,7 +214,8 @@ impl State {
         }
     }
 
-    /// Removes what was made. The listener itself stays if the model still has one of its name, which replaces it.
+    /// Removes the resources of the listener. The listener resource itself stays if a listener of the model replaces
+    /// it.
     fn remove(self, id: &ListenerId, model: &Model, built: &mut Built) {
         let listener: Key = (ResourceType::LISTENER, id.name().clone());
         let is_gone = !model.listeners.contains_key(id.as_str());
@@ -271,9 +274,9 @@ struct Change<'a> {
     /// The HTTP filters that the routes of the listener need.
     filters: RouteFilters,
     settings: &'a Settings,
-    /// Whether everything is made again.
+    /// Whether all resources are rebuilt.
     everything: bool,
-    /// Whether the listener itself is made again.
+    /// Whether the listener resource is rebuilt.
     listener_changed: bool,
     wanted: Forms,
 }
@@ -317,7 +320,7 @@ impl Hosts {
     }
 }
 
-/// Builds what has one resource for each entry of the model.
+/// Builds the types of resources with one resource for each entry of the model.
 fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Update<Arc<Resource>>) {
     let clusters: Vec<_> = touched.clusters.iter().collect();
     let made = parallel::map(&clusters, |id| {
@@ -334,7 +337,7 @@ fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Upd
     take(update, made, ResourceType::SECRET, &secrets);
 }
 
-/// Sets what was `made` of these `ids`, and removes what is no more.
+/// Adds the resources in `made` for these `ids` to the update, and removes those that no longer exist.
 fn take(
     update: &mut Update<Arc<Resource>>,
     made: Vec<Option<Arc<Resource>>>,

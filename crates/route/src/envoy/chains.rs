@@ -1,14 +1,14 @@
-//! What is served behind TLS: filter chains that hosts share, and routes that each host has for itself.
+//! Filter chains that TLS hosts share, and the separate routes of each host.
 //!
-//! A chain says what a client is presented: a key pair and versions of TLS ([`Presented`]). All hosts of an exact name that
-//! agree in this share one; the server name (SNI) leads to it, by a matcher that stands apart from the chains. So a new host
-//! adds a line to the matcher, leaves every chain as it is, and no connection is drained.
+//! A filter chain determines what clients are presented: a key pair and TLS versions ([`Presented`]). All exact hosts
+//! with the same values share one chain. A matcher outside of the chains selects the chain by server name (SNI). A new
+//! host therefore adds a line to the matcher and leaves all chains unchanged, so no connection drains.
 //!
-//! Routes are found by the server name, too, not by the chain: each host is a scope, whose key is the name for which the
-//! connection was opened (SRDS). So a change of its routes costs a few hundred bytes and a millisecond however many hosts
-//! share the chain, a connection for one host cannot reach another's routes, and a host that moves to another chain goes on
-//! to be served on the connections that it has. The keys of scopes are whole names, so a wildcard host, and [`Host::Any`],
-//! has a chain of its own with a route configuration of its own.
+//! Routes are selected by server name too, not by chain. Each host is a scope (SRDS), whose key is the server name of
+//! the connection. This has three advantages: A change of the routes costs a few hundred bytes and a millisecond,
+//! however many hosts share the chain. A connection for one host cannot reach the routes of another host. A host that
+//! moves to another chain is still served on its existing connections. Scope keys are complete names, so each wildcard
+//! host, and [`Host::Any`], has a chain and a route configuration of its own.
 
 mod matcher;
 
@@ -28,7 +28,7 @@ use crate::settings::Settings;
 
 pub use matcher::Choice;
 
-/// What clients are presented: hosts that have it in common share a filter chain.
+/// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Presented<'a> {
     /// The key pair.
@@ -46,21 +46,21 @@ impl<'a> From<&'a TlsHost> for Presented<'a> {
     }
 }
 
-/// A listener for HTTP over TLS, and the hosts of the listener for plain HTTP beside it.
+/// A listener for HTTP over TLS, with the hosts of the associated listener for plain HTTP.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsListener<'a> {
-    /// Its name.
+    /// The name.
     pub id: &'a ListenerId,
-    /// Where it listens.
+    /// The bind address.
     pub bind: &'a Bind,
-    /// Its hosts.
+    /// The hosts.
     pub tls: &'a TlsHosts,
-    /// The hosts of the listener for plain HTTP beside it.
+    /// The hosts of the associated listener for plain HTTP.
     pub plain: &'a BTreeMap<Host, VirtualHost>,
 }
 
 impl<'a> TlsListener<'a> {
-    /// The listener of `model` with this name, if it is one for HTTP over TLS.
+    /// Returns the listener of `model` with this name if it is for HTTP over TLS.
     pub fn of(model: &'a Model, id: &'a str) -> Option<Self> {
         static NONE: BTreeMap<Host, VirtualHost> = BTreeMap::new();
         let (id, listener) = model.listeners.get_key_value(id)?;
@@ -70,25 +70,26 @@ impl<'a> TlsListener<'a> {
     }
 }
 
-/// A listener for HTTP over TLS, and the routes of all hosts behind it, following a model that changes.
+/// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
 #[derive(Debug, Default)]
 pub struct Chains {
-    /// What each host contributes to the listeners: a hash of its certificate settings and of its origins without
-    /// their generations, or [`REFUSED`].
+    /// What each host contributes to the listeners: a hash of its certificate settings and of its origins without their
+    /// generations, or [`REFUSED`].
     hosts: BTreeMap<Host, u64>,
-    /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes lead nowhere.
+    /// The hosts that the routes of [`Host::Any`] exclude. Empty while these routes have no backend.
     excluded: BTreeMap<Host, u16>,
-    /// The Envoy listeners that exist: over TCP, and over QUIC.
+    /// The existing Envoy listeners, over TCP and over QUIC.
     listeners: BTreeSet<ListenerId>,
-    /// The HTTP filters that the listeners have for the sake of routes.
+    /// The HTTP filters that the routes need in the listeners.
     filters: RouteFilters,
 }
 
 impl Chains {
-    /// What has changed with the hosts that are touched: listeners and routes. With `everything`, which new settings ask for,
-    /// all of it is made anew.
+    /// Returns the changed listeners and routes of the `touched` hosts. With `everything`, which new settings require,
+    /// all are rebuilt.
     ///
-    /// A listener is as large as the number of hosts, so it is made only if one has come, gone, or is presented otherwise.
+    /// The size of a listener grows with the number of hosts. A listener is therefore rebuilt only if a host was added,
+    /// removed, or presents other TLS properties.
     pub fn update(
         &mut self,
         listener: TlsListener,
@@ -116,7 +117,7 @@ impl Chains {
                 None => self.hosts.remove(*host),
             };
             if before.is_some() != shape.is_some() {
-                // The wildcard above it names it as being elsewhere.
+                // The wildcard host above it lists it among the hosts that are served elsewhere.
                 above.extend(wildcard_above(host, &listener));
             }
             if before.is_some_and(|before| before != REFUSED) && !listener.tls.hosts.contains_key(*host) {
@@ -136,7 +137,7 @@ impl Chains {
         update
     }
 
-    /// Brings the excluded hosts up to date. Returns whether they have changed.
+    /// Updates the excluded hosts. Returns whether they have changed.
     fn update_excluded(&mut self, listener: &TlsListener, touched: &Touched, everything: bool) -> bool {
         if !serves_unnamed(listener) {
             self.excluded.clear();
@@ -159,7 +160,7 @@ impl Chains {
         changed
     }
 
-    /// Returns what has to be removed when the listener is gone.
+    /// Returns the resources to remove with the listener.
     pub fn removal(self, listener: &ListenerId) -> impl Iterator<Item = Key> {
         let served = self.hosts.into_iter().filter(|(_, shape)| *shape != REFUSED);
         let routes = served.map(|(host, _)| key_of_routes(listener, &host)).collect::<Vec<_>>();
@@ -180,7 +181,7 @@ impl Chains {
 /// The [`shape`] of a host whose connections are refused.
 const REFUSED: u64 = 0;
 
-/// A hash of what a listener has of a host.
+/// Returns a hash of the properties of a host that its listener contains.
 fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
     let Some(tls) = listener.tls.hosts.get(host) else { return listener.tls.refused.contains(host).then_some(REFUSED) };
     let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = tls;
@@ -189,16 +190,16 @@ fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
     Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
 }
 
-/// Whether clients without a known server name are served anything but 404.
+/// Returns whether clients without a known server name are served any response other than 404.
 fn serves_unnamed(listener: &TlsListener) -> bool {
     let nothing = Action::respond(404);
     let routes = listener.tls.hosts.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
     routes.is_some_and(|routes| routes.iter().any(|route| route.action != nothing))
 }
 
-/// The status with which the routes of [`Host::Any`] answer requests for a host that a rule or a TLS entry names.
+/// Returns the status with which [`Host::Any`] answers requests for a host that a rule or a TLS entry names.
 ///
-/// 421 tells a browser to open a connection for that name; a host without TLS has nothing to offer there.
+/// 421 makes a browser open a connection for that name. A host without TLS has no routes for such a connection.
 fn exclusion(host: &Host, listener: &TlsListener) -> Option<u16> {
     match host {
         Host::Any => None,
@@ -207,25 +208,25 @@ fn exclusion(host: &Host, listener: &TlsListener) -> Option<u16> {
     }
 }
 
-/// All hosts with an [`exclusion`].
+/// Returns all hosts with an [`exclusion`].
 fn excluded<'a>(listener: &TlsListener<'a>) -> impl Iterator<Item = (&'a Host, u16)> {
     let listener = *listener;
     let hosts = listener.tls.hosts.keys().chain(&listener.tls.refused).chain(listener.plain.keys());
     hosts.filter_map(move |host| Some((host, exclusion(host, &listener)?)))
 }
 
-/// The resource that has the routes of a host.
+/// Returns the key of the resource that contains the routes of a host.
 fn key_of_routes(listener: &ListenerId, host: &Host) -> Key {
     let kind = if is_scope(host) { ResourceType::SCOPED_ROUTES } else { ResourceType::ROUTES };
     (kind, names::tls_routes(listener, host).into())
 }
 
-/// Whether the routes of a host are a scope, which has one name for its key.
+/// Returns whether the routes of a host are a scope, which has one name as its key.
 fn is_scope(host: &Host) -> bool {
     matches!(host, Host::Exact(_))
 }
 
-/// The routes of one host: a scope, or a route configuration.
+/// Builds the routes of one host: a scope, or a route configuration.
 pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Settings) -> Resource {
     let name = names::tls_routes(listener.id, host);
     let virtual_host = &tls.virtual_host;
@@ -233,7 +234,7 @@ pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Set
     let mut routes = route_configuration(listener.id, host, tls, &answered(host, listener), settings);
     match host {
         Host::Exact(server_name) => {
-            // The key goes no further than Envoy.
+            // The header with the key is not for backends.
             routes.request_headers_to_remove.insert(0, names::SERVER_NAME.to_owned());
             let key = format!("{}{server_name}", names::scope_key_prefix(listener.id));
             Resource::new(&name, &scope(&name, key, routes), origins)
@@ -242,14 +243,14 @@ pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Set
     }
 }
 
-/// The routes of a TLS host, and 421 for requests that are for another host.
+/// Builds the routes of a TLS host, with a response of 421 to requests for other hosts.
 ///
-/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another one. So a
-/// wildcard host must refuse the names under it that are served on chains of their own, and the default backend must not
-/// get requests for a host that somebody names: `answered` has these names and the status for each.
+/// A browser reuses a connection for every name that the certificate covers; 421 makes it open another connection. A
+/// wildcard host therefore refuses the names below it that have chains of their own. The default backend must not
+/// receive requests for a host that a rule or a TLS entry names. `answered` contains these names with their status.
 /// Source: RFC 9110 section 15.5.20.
 ///
-/// Where HTTP/3 is on, and the host takes its TLS 1.3, clients are told.
+/// If HTTP/3 is enabled, and the host supports TLS 1.3, responses announce it.
 fn route_configuration(
     listener: &ListenerId,
     host: &Host,
@@ -284,7 +285,7 @@ fn route_configuration(
     }
 }
 
-/// The scope with this key.
+/// Builds the scope with this key.
 fn scope(name: &str, key: String, routes: route_v3::RouteConfiguration) -> route_v3::ScopedRouteConfiguration {
     use route_v3::scoped_route_configuration::{Key, key};
     let fragment = key::Fragment { r#type: Some(key::fragment::Type::StringKey(key)) };
@@ -296,14 +297,14 @@ fn scope(name: &str, key: String, routes: route_v3::RouteConfiguration) -> route
     }
 }
 
-/// The nearest wildcard host above `host` that is served: `*.example.com` for `a.b.example.com`.
+/// Returns the nearest served wildcard host above `host`: `*.example.com` for `a.b.example.com`.
 fn wildcard_above(host: &Host, listener: &TlsListener) -> Option<Host> {
     let (Host::Exact(name) | Host::Wildcard(name)) = host else { return None };
     let suffixes = name.match_indices('.').map(|(dot, _)| Host::Wildcard(name[dot + 1..].into()));
     suffixes.into_iter().find(|above| listener.tls.hosts.contains_key(above))
 }
 
-/// The names that the domain of a TLS host takes too but must not serve, by the status with which they are answered.
+/// Returns the names that the domain of a TLS host matches but must not serve, grouped by their response status.
 fn answered<'a>(host: &Host, listener: &TlsListener<'a>) -> BTreeMap<u16, BTreeSet<&'a Host>> {
     let mut answered = BTreeMap::<u16, BTreeSet<&Host>>::new();
     if *host == Host::Any {
@@ -319,8 +320,8 @@ fn answered<'a>(host: &Host, listener: &TlsListener<'a>) -> BTreeMap<u16, BTreeS
     answered
 }
 
-/// The names that the domain of the TLS host `host` takes too, though they are served otherwise. A wildcard among them takes
-/// those below it along.
+/// Returns the names that the domain of the TLS host `host` matches but that are served by other hosts. A wildcard name
+/// covers the names below it.
 fn elsewhere<'a>(host: &Host, listener: &TlsListener<'a>) -> Vec<&'a Host> {
     let Host::Wildcard(suffix) = host else { return vec![] };
     let below = |other: &&Host| match other {

@@ -22,25 +22,26 @@ use super::{names, wire};
 use crate::model::{CircuitBreakers, Cluster, ClusterId, Discovery, TrafficPolicy, UpstreamProtocol};
 use crate::settings::{self, Settings};
 
-/// How much is buffered per connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge proxy".
+/// The size of the buffers of a connection, upstream and downstream. Source: Envoy, "Configuring Envoy as an edge
+/// proxy".
 pub const CONNECTION_BUFFER_BYTES: u32 = 32 * 1024;
 
-/// How long Envoy keeps an idle connection if nothing is said.
+/// Envoy's default idle timeout of connections.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Key of the HTTP options in `typed_extension_protocol_options`.
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// The CDS resource of a cluster.
+/// Builds the CDS resource of a cluster.
 pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resource {
     let message = self::cluster(id, cluster, settings);
     Resource::new(&message.name, &message, vec![cluster.origin.clone()])
 }
 
-/// The message.
+/// Builds the message of a cluster.
 ///
-/// `ROUND_ROBIN`, since it reaches every endpoint with the fewest requests and gRPC clients know it too. The panic
-/// threshold is 0: Envoy's panic mode would send requests to draining endpoints.
+/// `ROUND_ROBIN` reaches every endpoint with the fewest requests, and gRPC clients support it. The panic threshold is
+/// 0, because Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
     let Cluster { discovery, port: _, policy, origin: _ } = cluster;
     let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _ } = policy;
@@ -66,14 +67,14 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
             ),
             ..Default::default()
         }),
-        // Kubernetes says which endpoints there are: one that it removes is gone at once, healthy or not.
+        // Kubernetes decides which endpoints exist. A removed endpoint disappears immediately, healthy or not.
         ignore_health_on_host_removal: true,
         ..Default::default()
     };
     discovered(message, id, discovery, settings.upstream.dns_lookup_family)
 }
 
-/// Adds to `message` how the cluster finds its endpoints. All clusters of a Service port share one load assignment.
+/// Sets how the cluster discovers its endpoints. All clusters of a Service port share one load assignment.
 fn discovered(
     message: cluster_v3::Cluster,
     id: &ClusterId,
@@ -110,9 +111,10 @@ fn discovered(
     }
 }
 
-/// What `STRICT_DNS` was: every address of the answer is an endpoint, resolved anew when its TTL is over.
+/// Builds the equivalent of `STRICT_DNS`: each address of the DNS response is an endpoint. The name is resolved again
+/// after its TTL.
 ///
-/// IPv4 first, then IPv6: `AUTO` prefers IPv6, which fails where nodes have no way out by it.
+/// IPv4 is preferred to IPv6. `AUTO` prefers IPv6, which fails where nodes have no IPv6 route to the Internet.
 pub fn strict_dns() -> dns_v3::DnsCluster {
     dns_v3::DnsCluster {
         respect_dns_ttl: true,
@@ -131,10 +133,11 @@ fn lookup_family(family: settings::DnsLookupFamily) -> DnsLookupFamily {
     }
 }
 
-/// A resolver that takes every name as it stands.
+/// Builds a resolver that ignores search domains.
 ///
-/// A pod's search domains would make `cart.shop` a Service inside the Kubernetes cluster, which an external name must not
-/// reach. Kubernetes itself answers with a CNAME, which is absolute too. Source: Service v1, `spec.externalName`.
+/// The search domains of a pod would turn `cart.shop` into a Service inside the Kubernetes cluster, which an external
+/// name must not reach. Kubernetes itself answers with a CNAME, which is absolute too. Source: Service v1,
+/// `spec.externalName`.
 fn without_search_domains() -> core_v3::TypedExtensionConfig {
     let options = core_v3::DnsResolverOptions { no_default_search_domain: true, ..Default::default() };
     let cares = cares_v3::CaresDnsResolverConfig { dns_resolver_options: Some(options), ..Default::default() };
@@ -144,7 +147,7 @@ fn without_search_domains() -> core_v3::TypedExtensionConfig {
     }
 }
 
-/// An assignment of one endpoint.
+/// Builds a load assignment with one endpoint.
 pub fn one_endpoint(name: &str, address: core_v3::Address) -> endpoint_v3::ClusterLoadAssignment {
     let endpoint = endpoint_v3::Endpoint { address: Some(address), ..Default::default() };
     endpoint_v3::ClusterLoadAssignment {
@@ -160,7 +163,7 @@ pub fn one_endpoint(name: &str, address: core_v3::Address) -> endpoint_v3::Clust
     }
 }
 
-/// The limits that are set; `None` if none is, so that Envoy's defaults hold.
+/// Builds the circuit breakers. Returns `None` without any limit, so that Envoy's defaults apply.
 pub fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitBreakers> {
     use cluster_v3::circuit_breakers::Thresholds;
     if *limits == CircuitBreakers::default() {
@@ -183,7 +186,8 @@ pub fn circuit_breakers(limits: &CircuitBreakers) -> Option<cluster_v3::CircuitB
     })
 }
 
-/// HTTP options of a cluster; none where Envoy's defaults hold: HTTP/1.1, and connections of an hour's idleness.
+/// Builds the HTTP options of a cluster. They are empty if Envoy's defaults apply: HTTP/1.1, and an idle timeout of an
+/// hour.
 fn http_options(protocol: UpstreamProtocol, settings: &Settings) -> HashMap<String, google::Any> {
     let common = common_options(settings);
     match protocol {
@@ -197,7 +201,7 @@ fn http_options(protocol: UpstreamProtocol, settings: &Settings) -> HashMap<Stri
     }
 }
 
-/// What holds for every version of HTTP, if the settings differ from what Envoy does anyway.
+/// Builds the options of all HTTP versions. Returns `None` if the settings equal Envoy's defaults.
 fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
     let max_requests_per_connection = settings.upstream.max_requests_per_connection;
     let idle = Some(settings.timeouts.upstream_idle).filter(|limit| *limit != Some(IDLE_TIMEOUT));
@@ -208,7 +212,7 @@ fn common_options(settings: &Settings) -> Option<core_v3::HttpProtocolOptions> {
     })
 }
 
-/// The options of a cluster that speaks HTTP/2 and nothing else.
+/// Builds the options of a cluster with HTTP/2 only.
 pub fn http2_options(http2: core_v3::Http2ProtocolOptions) -> HashMap<String, google::Any> {
     explicit_options(ProtocolConfig::Http2ProtocolOptions(http2), None)
 }
@@ -227,7 +231,7 @@ fn explicit_options(
     HashMap::from([(HTTP_OPTIONS.to_owned(), wire::any(&options))])
 }
 
-/// TLS to the endpoints, without verification: an Ingress cannot say what to verify against.
+/// Builds TLS to the endpoints. There is no verification, because an Ingress cannot name an authority.
 fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
     let alpn = match cluster.policy.protocol {
         UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
@@ -242,7 +246,7 @@ fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::Trans
     let context = tls_v3::UpstreamTlsContext {
         sni,
         common_tls_context: Some(tls_v3::CommonTlsContext {
-            // Towards a server Envoy stops at 1.2 unless told otherwise.
+            // Envoy's default maximum for TLS to a server is 1.2.
             tls_params: Some(tls_parameters(tls.minimum, tls.maximum, tls)),
             tls_certificate_sds_secret_configs: cluster.policy.client_certificate.iter().map(wire::secret).collect(),
             alpn_protocols: alpn,

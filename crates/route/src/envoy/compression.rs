@@ -1,4 +1,4 @@
-//! HTTP filters that compress answers.
+//! HTTP filters that compress responses.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::compression::brotli::compressor::v3 as brotli_v3;
@@ -11,11 +11,11 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use super::wire;
 use crate::settings::{Compression, CompressionAlgorithm};
 
-/// A filter for each algorithm. The client's `accept-encoding` chooses, and the first of them where it likes several
-/// alike.
+/// Builds a filter for each algorithm. The client's `accept-encoding` selects the algorithm; the first filter wins if
+/// several are equally acceptable.
 ///
-/// What is compressed already, small, or marked `cache-control: no-transform` stays as it is. A strong `etag` goes, for
-/// the bytes are no longer those that it names.
+/// A response is not compressed if it is already compressed, small, or marked `cache-control: no-transform`.
+/// Compression removes a strong `etag`, because the bytes differ from those that it identifies.
 pub fn filters(compression: &Compression) -> Vec<hcm_v3::HttpFilter> {
     let preferred = compression.algorithms.first();
     compression.algorithms.iter().map(|one| filter(*one, Some(one) == preferred, compression)).collect()
@@ -52,7 +52,7 @@ fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compre
     }
 }
 
-/// Envoy compares what stands before a `;`, such as that of `text/html; charset=utf-8`.
+/// Builds a match of a media type. Envoy compares the part before a `;`, such as in `text/html; charset=utf-8`.
 fn media_type(name: &str) -> matcher_v3::StringMatcher {
     matcher_v3::StringMatcher {
         ignore_case: true,

@@ -11,7 +11,7 @@ use super::route::{regex, string_matcher};
 use super::wire;
 use crate::model::{Action, Cors, ForwardFilter, HeaderValue, OriginMatch, VirtualHost};
 
-/// The filter's name, by which routes configure it.
+/// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.cors";
 
 /// Builds the HTTP filter. Only routes with a policy enable it, so that other routes do not pay for it.
@@ -24,7 +24,7 @@ pub fn filter() -> hcm_v3::HttpFilter {
     }
 }
 
-/// Whether a route of `host` needs the HTTP filter.
+/// Returns whether a route of `host` needs the HTTP filter.
 pub fn is_used(host: &VirtualHost) -> bool {
     host.routes.iter().any(|route| match &route.action {
         Action::Forward(forward) => policy_of(&forward.filters).is_some(),
@@ -32,12 +32,12 @@ pub fn is_used(host: &VirtualHost) -> bool {
     })
 }
 
-/// Returns the configuration of a route with `filters`; nothing without a policy.
+/// Returns the configuration of a route with `filters`. It is empty without a policy.
 pub fn per_route(filters: &[ForwardFilter]) -> HashMap<String, google::Any> {
     policy_of(filters).map(|cors| (FILTER.to_owned(), wire::any(&policy(cors)))).into_iter().collect()
 }
 
-/// Returns the policy that counts.
+/// Returns the effective policy.
 fn policy_of(filters: &[ForwardFilter]) -> Option<&Cors> {
     filters.iter().rev().find_map(|filter| match filter {
         ForwardFilter::Cors(cors) => Some(&**cors),

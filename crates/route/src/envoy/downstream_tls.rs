@@ -1,4 +1,4 @@
-//! TLS towards clients, over TCP and over QUIC, and towards scrapers.
+//! TLS to clients, over TCP and over QUIC, and to scrapers.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -11,7 +11,8 @@ use super::wire;
 use crate::model::{StatsTls, TlsHost, TlsVersion};
 use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
 
-/// Reads the server name, and fingerprints if they are asked for, before a chain is chosen.
+/// Builds the listener filter that reads the server name, and fingerprints if configured, before Envoy selects a filter
+/// chain.
 pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
     let Tls { ja3, ja4, .. } = settings.tls;
     let config = tls_inspector_v3::TlsInspector {
@@ -22,12 +23,12 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
     wire::listener_filter("envoy.filters.listener.tls_inspector", &config)
 }
 
-/// The transport socket of the listener for statistics. A client that must show a certificate and cannot is refused in the
-/// handshake.
+/// Builds the transport socket of the listener for statistics. The handshake fails for a client that does not present a
+/// required certificate.
 pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSocket {
     let parameters = &settings.tls.parameters;
     let presented = Presented { secret: &tls.secret, minimum: parameters.minimum, maximum: parameters.maximum };
-    // Of what the settings say of clients' HTTP nothing is said here.
+    // Downstream HTTP settings do not apply to scrapers.
     let alpn = alpn(&Settings::default());
     let mut context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
     if let Some(common) = &mut context.common_tls_context {
@@ -41,7 +42,7 @@ pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSo
     wire::transport_socket("envoy.transport_sockets.tls", &context)
 }
 
-/// The transport socket of a chain over TCP: the key pair by SDS, the versions of HTTP by ALPN.
+/// Builds the transport socket of a chain over TCP: the key pair by SDS, the HTTP versions by ALPN.
 pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, tls.minimum, tls.maximum, alpn(settings), &settings.tls.parameters);
     wire::transport_socket("envoy.transport_sockets.tls", &context)
@@ -55,12 +56,13 @@ fn alpn(settings: &Settings) -> Vec<String> {
     settings.http.versions.iter().map(name).collect()
 }
 
-/// Whether a host is served over QUIC, which has TLS 1.3 and no other.
+/// Returns whether a host is served over QUIC, which supports TLS 1.3 only.
 pub fn is_over_quic(tls: &TlsHost) -> bool {
     tls.maximum >= TlsVersion::V1_3
 }
 
-/// The transport socket of a chain over QUIC. No early data: it can be replayed, and backends do not expect that.
+/// Builds the transport socket of a chain over QUIC. Early data is off: it can be replayed, and backends do not expect
+/// that.
 pub fn over_quic(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, TlsVersion::V1_3, TlsVersion::V1_3, vec![], &settings.tls.parameters);
     let quic = quic_v3::QuicDownstreamTransport {
@@ -89,7 +91,8 @@ fn context(
     }
 }
 
-/// Versions, cipher suites and curves. Suites can be chosen for TLS 1.2 alone, so they are not named without it.
+/// Builds the TLS versions, cipher suites, and curves. Cipher suites are configurable for TLS 1.2 only, so they are
+/// omitted without it.
 pub fn tls_parameters(minimum: TlsVersion, maximum: TlsVersion, parameters: &TlsParameters) -> tls_v3::TlsParameters {
     let TlsParameters { minimum: _, maximum: _, cipher_suites, curves } = parameters;
     tls_v3::TlsParameters {

@@ -1,7 +1,7 @@
-//! Which filter chain a server name (SNI) leads to.
+//! Selects a filter chain by server name (SNI).
 //!
-//! Envoy has the name in lower case before it looks. Exact names are found in a map; then come the suffixes of wildcards, the
-//! longest first, of any number of labels, as Envoy's own `server_names` would match: routes are what insists on one label.
+//! Envoy converts the name to lower case first. Exact names are in a map. Wildcards are suffixes, the longest first,
+//! and match any number of labels, like Envoy's own `server_names`. The routes enforce wildcards of one label.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use matcher_v3::matcher::{MatcherList, MatcherTree, MatcherType, OnMatch, matche
 
 use super::super::wire;
 
-/// Server names and the filter chains that they lead to.
+/// Server names and their filter chains.
 #[derive(Debug, Default)]
 pub struct Choice {
     exact: HashMap<String, OnMatch>,
@@ -23,17 +23,17 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// This one name leads to `chain`.
+    /// Leads the server name `name` to `chain`.
     pub fn exact(&mut self, name: &str, chain: &str) {
         self.exact.insert(name.to_owned(), leads_to(chain));
     }
 
-    /// All names below `suffix` lead to `chain`, but for those that something more exact takes.
+    /// Leads all names below `suffix` to `chain`, except for names with a more specific match.
     pub fn below(&mut self, suffix: &str, chain: &str) {
         self.suffixes.push((format!(".{suffix}"), leads_to(chain)));
     }
 
-    /// The matcher; `None` if no name leads anywhere, for Envoy refuses an empty one.
+    /// Builds the matcher. Returns `None` without any names, because Envoy rejects an empty matcher.
     pub fn matcher(self) -> Option<matcher_v3::Matcher> {
         let suffixes = (!self.suffixes.is_empty()).then(|| by_suffix(self.suffixes));
         if self.exact.is_empty() {
