@@ -93,7 +93,7 @@ enum State {
     Buckets(Buckets),
     /// HTTP over TLS.
     Tls(Chains),
-    /// TCP or UDP: only the listener itself.
+    /// Connections or datagrams without HTTP: only the listener itself.
     Streams,
 }
 

@@ -1,4 +1,4 @@
-//! Load assignments: the hot path. Pods come and go far more often than anything else changes.
+//! Load assignments. This is the hot path: pods change far more often than any other object.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use lockgate_xds::snapshot::Resource;
 use super::wire;
 use crate::model::{Endpoint, Endpoints, Health, ServicePortId};
 
-/// The EDS resource of a Service port.
+/// Builds the EDS resource of a Service port.
 pub fn load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> Resource {
     let message = cluster_load_assignment(port, endpoints);
     Resource::new(&message.cluster_name, &message, endpoints.origins.clone())
 }
 
-/// The message. Without endpoints it is empty, which is how Envoy is told that there are none.
+/// Builds the load assignment of a Service port. It is empty if there are no endpoints.
 ///
-/// Each address occurs once in all of it (gRPC refuses repetitions), and a zone without endpoints is left out.
+/// Each address occurs only once in the message, because gRPC rejects repetitions. A zone without endpoints is omitted.
 pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> endpoint_v3::ClusterLoadAssignment {
     let mut seen = BTreeSet::new();
     let mut any_draining = false;
@@ -32,7 +32,8 @@ pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> e
         localities.push(endpoint_v3::LocalityLbEndpoints {
             locality: Some(core_v3::Locality { zone: zone.to_string(), ..Default::default() }),
             lb_endpoints: members.into_iter().map(lb_endpoint).collect(),
-            // Never unset: gRPC skips a locality without a weight. Proportional, so that every endpoint gets the same.
+            // Always set, because gRPC skips a locality without a weight. Proportional weights give every endpoint the
+            // same load.
             load_balancing_weight: Some(wire::uint32(healthy.max(1) as u32)),
             ..Default::default()
         });
@@ -45,8 +46,9 @@ pub fn cluster_load_assignment(port: &ServicePortId, endpoints: &Endpoints) -> e
     }
 }
 
-/// Envoy lowers a zone's weight once more than 40 % of its endpoints are not healthy. Our weights count healthy ones
-/// alone, so draining endpoints must not lower them again: a factor at which one healthy endpoint is enough.
+/// Builds the policy that keeps the weight of a zone with draining endpoints. Envoy reduces the weight of a zone if
+/// more than 40 % of its endpoints are not healthy. The weights already count healthy endpoints only, so Envoy must not
+/// reduce them again. With this factor, one healthy endpoint is enough.
 fn draining_policy() -> endpoint_v3::cluster_load_assignment::Policy {
     endpoint_v3::cluster_load_assignment::Policy {
         overprovisioning_factor: Some(wire::uint32(1_000_000)),
@@ -54,7 +56,7 @@ fn draining_policy() -> endpoint_v3::cluster_load_assignment::Policy {
     }
 }
 
-/// One endpoint.
+/// Builds one endpoint.
 fn lb_endpoint(endpoint: &Endpoint) -> endpoint_v3::LbEndpoint {
     let health = match endpoint.health {
         Health::Healthy => core_v3::HealthStatus::Healthy,

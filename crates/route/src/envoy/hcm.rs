@@ -15,52 +15,54 @@ use super::{authorization, body_limit, compression, cors, headers, names, rate_l
 use crate::model::ListenerId;
 use crate::settings::{EscapedSlashes, Http, HttpVersion, ServerHeader, Settings, Underscores};
 
-/// Where a connection manager's routes come from.
+/// The source of the routes of a connection manager.
 pub enum Routes {
-    /// By RDS, under this name.
+    /// RDS, with this name.
     Rds(String),
-    /// By SRDS, in the scope of this listener for the server name for which a connection was opened.
+    /// SRDS: the scope of this listener for the server name of the connection.
     ByServerName(ListenerId),
-    /// By SRDS, in the scope of the bucket of this listener that the host is in.
+    /// SRDS: the scope of this listener for the bucket of the request's host.
     ByBucket(ListenerId),
-    /// In the message itself.
+    /// The message itself.
     Inline(Box<route_v3::RouteConfiguration>),
 }
 
-/// The HTTP filters that some route needs, beyond those of the settings. A filter is absent while no route needs it.
+/// The HTTP filters that routes need, in addition to those of the settings. A filter is absent while no route needs it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteFilters {
     /// The filter for cross-origin requests.
     pub cors: bool,
 }
 
-/// Over what HTTP is spoken.
+/// The transport of HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
-    /// TCP, with or without TLS: the versions that the settings offer.
+    /// TCP, with or without TLS, and the HTTP versions of the settings.
     Tcp,
     /// QUIC.
     Http3,
 }
 
-/// What one HTTP/2 or HTTP/3 connection may have under way, in bytes of a stream and of all of them.
+/// Flow control windows of HTTP/2 and HTTP/3, in bytes: of a stream, and of a connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
-/// The network filter that speaks HTTP.
+/// Builds the network filter that serves HTTP.
 ///
-/// What differs from Envoy's defaults whatever the settings say, and why (source: Envoy, "Configuring Envoy as an edge
-/// proxy", where no other reason is given):
-/// - `use_remote_address`, and no address counts as internal: Envoy obeys no `x-envoy-*` header that a client sends.
+/// It differs from Envoy's defaults in these values, whatever the settings are. The source is Envoy, "Configuring Envoy
+/// as an edge proxy", unless another reason is given.
+/// - `use_remote_address`, and no address is internal: Envoy ignores all `x-envoy-*` headers of clients.
 /// - Headers that only proxies may send are removed from requests, unless proxies in front of Envoy are trusted.
-/// - `normalize_path`, since path rules are compared with what backends see.
-/// - HTTP/1.0 is answered; a request without `Host` is for the host `_`, which no Ingress can name.
-/// - `x-request-id` is kept if a client sends one, as users of other ingress controllers expect.
-/// - 64 KiB / 1 MiB windows bound what one HTTP/2 connection can take.
+/// - `normalize_path`, because path rules are compared with the paths that backends receive.
+/// - HTTP/1.0 is accepted. A request without `Host` is for the host `_`, which no Ingress can name.
+/// - `x-request-id` is kept if a client sends it, as users of other ingress controllers expect.
+/// - Windows of 64 KiB and 1 MiB limit the memory of one HTTP/2 connection.
 ///
-/// And what the defaults of the settings are about: slashes are merged, and escaped ones lead to a redirect; headers with underscores are dropped, for a
-/// backend that turns `-` into `_` could take `x_forwarded_for` for Envoy's own header, and refusing the request would
-/// break clients that send harmless ones; a connection has 100 streams, and 10 s for the headers of a request.
+/// The defaults of the settings have these effects:
+/// - Slashes are merged, and escaped slashes cause a redirect.
+/// - Headers with underscores are dropped. A backend that turns `-` into `_` could mistake `x_forwarded_for` for
+///   Envoy's own header. Rejecting the request would break clients that send harmless headers.
+/// - A connection has at most 100 streams, and 10 s for the headers of a request.
 pub fn http_connection_manager(
     stat_prefix: &str,
     routes: Routes,
@@ -134,7 +136,7 @@ pub fn http_connection_manager(
     }
 }
 
-/// Scopes by SRDS, of which a request has the one whose key is the value of a header.
+/// Builds scopes by SRDS. The scope of a request is the one whose key equals the value of `header`.
 pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     use fragment_builder::header_value_extractor::ExtractType;
     use hcm_v3::scoped_routes::scope_key_builder::{FragmentBuilder, fragment_builder};
@@ -148,7 +150,7 @@ pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     hcm_v3::ScopedRoutes {
         name: names::SCOPES.to_owned(),
         scope_key_builder: Some(ScopeKeyBuilder { fragments: vec![fragment] }),
-        // Of all connection managers the first one's source counts, so those without such scopes name it too.
+        // Envoy uses the source of the first connection manager for all of them, so all of them set it.
         rds_config_source: Some(wire::ads()),
         config_specifier: Some(ConfigSpecifier::ScopedRds(hcm_v3::ScopedRds {
             scoped_rds_config_source: Some(wire::ads()),
@@ -157,7 +159,7 @@ pub(super) fn scopes_by(header: &str) -> hcm_v3::ScopedRoutes {
     }
 }
 
-/// The extension that changes the headers of a request before anything reads them: routes, filters, the access log.
+/// Builds the extension that changes the headers of a request before routes, filters, and the access log read them.
 fn early_headers(mutations: Vec<mutation_rules_v3::HeaderMutation>) -> Vec<core_v3::TypedExtensionConfig> {
     if mutations.is_empty() {
         return vec![];
@@ -168,14 +170,15 @@ fn early_headers(mutations: Vec<mutation_rules_v3::HeaderMutation>) -> Vec<core_
     }]
 }
 
-/// Writes `value`, which is in Envoy's format, into the header `name`, in place of whatever the client sent.
+/// Builds a mutation that sets the header `name` to `value`, which is in Envoy's format, and replaces the value that
+/// the client sent.
 fn header_mutation(name: &str, value: &str) -> mutation_rules_v3::HeaderMutation {
     use mutation_rules_v3::header_mutation::Action;
     mutation_rules_v3::HeaderMutation { action: Some(Action::Append(headers::set(name, value))) }
 }
 
-/// Removes what only trusted proxies may send. Envoy itself removes the `x-envoy-` headers that it knows, and leaves those
-/// that other proxies know; it adds its own later.
+/// Removes headers that only trusted proxies may send. Envoy itself removes the `x-envoy-` headers that it knows, but
+/// not those of other proxies. It adds its own headers later.
 fn untrusted_headers(http: &Http) -> impl Iterator<Item = mutation_rules_v3::HeaderMutation> {
     use matcher_v3::string_matcher::MatchPattern;
     use mutation_rules_v3::header_mutation::{Action, RemoveOnMatch};
@@ -190,10 +193,10 @@ fn untrusted_headers(http: &Http) -> impl Iterator<Item = mutation_rules_v3::Hea
     actions.map(|action| mutation_rules_v3::HeaderMutation { action: Some(action) })
 }
 
-/// A configuration under which no client is internal, whatever its address.
+/// Builds a configuration that treats no client as internal, whatever its address.
 ///
-/// An empty one would make loopback and private addresses internal, and an absent one does so in older Envoys. No client
-/// has the broadcast address.
+/// An empty configuration would make loopback and private addresses internal. In older Envoys, so does an absent one.
+/// No client has the broadcast address.
 fn no_internal_address() -> hcm_v3::http_connection_manager::InternalAddressConfig {
     let broadcast =
         core_v3::CidrRange { address_prefix: "255.255.255.255".to_owned(), prefix_len: Some(wire::uint32(32)) };
@@ -210,7 +213,8 @@ fn escaped_slashes(chosen: EscapedSlashes) -> hcm_v3::http_connection_manager::P
     }
 }
 
-/// Over TCP the connection's first bytes, or ALPN, choose among the versions offered; a single one is spoken to all.
+/// Returns the codec. Over TCP, the first bytes or ALPN select one of the offered versions; a single version is used
+/// for all connections.
 fn codec_type(codec: Codec, versions: &[HttpVersion]) -> hcm_v3::http_connection_manager::CodecType {
     use hcm_v3::http_connection_manager::CodecType;
     match (codec, versions) {
@@ -221,7 +225,7 @@ fn codec_type(codec: Codec, versions: &[HttpVersion]) -> hcm_v3::http_connection
     }
 }
 
-/// What holds for every version of HTTP.
+/// Builds the options of all HTTP versions.
 fn common_options(settings: &Settings) -> core_v3::HttpProtocolOptions {
     use core_v3::http_protocol_options::HeadersWithUnderscoresAction as Action;
     let Settings { http, timeouts, .. } = settings;
@@ -239,7 +243,7 @@ fn common_options(settings: &Settings) -> core_v3::HttpProtocolOptions {
     }
 }
 
-/// The same bounds as for HTTP/2.
+/// Builds the HTTP/3 options, with the same limits as HTTP/2.
 fn http3_options(settings: &Settings) -> core_v3::Http3ProtocolOptions {
     core_v3::Http3ProtocolOptions {
         quic_protocol_options: Some(core_v3::QuicProtocolOptions {
@@ -261,8 +265,8 @@ fn server_header(chosen: ServerHeader) -> hcm_v3::http_connection_manager::Serve
     }
 }
 
-/// The HTTP filters. What may not pass is not counted, and no body is read of it. A preflight request has no credentials, so
-/// it is answered before anybody is asked.
+/// Builds the HTTP filters in order. Authorization precedes the rate limit and the body limit, so denied requests are
+/// not counted and their bodies are not read. A preflight request has no credentials, so CORS precedes authorization.
 fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpFilter> {
     let cors = filters.cors.then(cors::filter).into_iter();
     let authorization = authorization::filter(&settings.external_authorization);
@@ -272,7 +276,7 @@ fn http_filters(filters: RouteFilters, settings: &Settings) -> Vec<hcm_v3::HttpF
     cors.chain(compression).chain(authorization).chain(rate_limit).chain(body_limit).chain([router()]).collect()
 }
 
-/// The last HTTP filter, always there: gRPC clients and Envoy refuse a connection manager without it.
+/// Builds the last HTTP filter. It is required: gRPC clients and Envoy reject a connection manager without it.
 pub(super) fn router() -> hcm_v3::HttpFilter {
     hcm_v3::HttpFilter {
         name: "envoy.filters.http.router".to_owned(),

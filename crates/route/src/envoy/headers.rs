@@ -1,13 +1,13 @@
-//! Headers that the settings set or remove on every request and every answer.
+//! Headers that the settings set or remove on all requests and responses.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 
 use crate::settings::{HeaderPolicies, HeaderPolicy, Hsts};
 
-/// `routes` with the headers of `policies` on all that they forward or answer.
+/// Adds the headers of `policies` to all requests that `routes` forward and to all responses.
 ///
-/// They stand on the route configuration and not in the listener, so that a change of them drains no connection.
+/// They belong to the route configuration and not to the listener, so that a change drains no connection.
 pub fn with_policies(
     mut routes: route_v3::RouteConfiguration,
     policies: &HeaderPolicies,
@@ -20,7 +20,7 @@ pub fn with_policies(
     routes
 }
 
-/// `routes` with an answer's header that says where HTTP/3 is to be had. Source: RFC 7838; RFC 9114 section 3.1.1.
+/// Adds a response header to `routes` that announces HTTP/3. Source: RFC 7838; RFC 9114 section 3.1.1.
 pub fn with_alternative_service(
     mut routes: route_v3::RouteConfiguration,
     advertised_port: u16,
@@ -31,8 +31,8 @@ pub fn with_alternative_service(
     routes
 }
 
-/// `routes` with an answer's header that makes browsers use HTTPS for the host, unless the backend has sent one. Source:
-/// RFC 6797 section 6.1.
+/// Adds a response header to `routes` that makes browsers use HTTPS for the host, unless the backend has sent one.
+/// Source: RFC 6797 section 6.1.
 pub fn with_hsts(mut routes: route_v3::RouteConfiguration, hsts: &Hsts) -> route_v3::RouteConfiguration {
     let Some(max_age) = hsts.max_age else { return routes };
     let mut value = format!("max-age={}", max_age.as_secs());
@@ -50,12 +50,12 @@ fn to_set(policy: &HeaderPolicy) -> impl Iterator<Item = core_v3::HeaderValueOpt
     policy.set.iter().map(|(name, value)| set(name, value))
 }
 
-/// A header that replaces those of its name. `value` is in Envoy's format, where `%%` is a per cent sign.
+/// Builds a header that replaces existing values. `value` is in Envoy's format, where `%%` is a percent sign.
 pub(super) fn set(name: &str, value: &str) -> core_v3::HeaderValueOption {
     core_v3::HeaderValueOption {
         header: Some(core_v3::HeaderValue { key: name.to_owned(), value: value.to_owned(), ..Default::default() }),
         append_action: core_v3::header_value_option::HeaderAppendAction::OverwriteIfExistsOrAdd as i32,
-        // Envoy leaves out what is empty unless told otherwise.
+        // By default, Envoy omits empty headers.
         keep_empty_value: value.is_empty(),
         ..Default::default()
     }

@@ -13,7 +13,8 @@ use super::{access_log, downstream_tls, names, stats, wire};
 use crate::model::{Bind, Host, ListenerId, Model, RouteDiscovery};
 use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
 
-/// The listeners for probes and scrapers that have a port; by TLS, if its key pair exists.
+/// Builds the enabled listeners for probes and scrapers. The listener with TLS is absent if its key pair does not
+/// exist.
 pub fn of_operators(model: &Model, settings: &Settings) -> Vec<Resource> {
     let mut resources = Vec::new();
     if settings.listeners.stats.port != 0 {
@@ -31,7 +32,7 @@ pub fn of_operators(model: &Model, settings: &Settings) -> Vec<Resource> {
     resources
 }
 
-/// The Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. There are none without a host.
+/// Builds the Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. Without hosts, there are none.
 pub fn tls_listeners(
     listener: &TlsListener,
     filters: RouteFilters,
@@ -41,7 +42,7 @@ pub fn tls_listeners(
     if hosts.is_empty() {
         return vec![];
     }
-    // Of no generation: an edit that leaves the listener as it is must not ask for another one.
+    // Generations are left out: an edit that does not change the listener must not create a new version.
     let origins = hosts.values().flat_map(|host| host.origins.iter().cloned().map(|origin| origin.at(0)));
     let origins: Vec<_> = origins.collect();
     let tcp = [(listener.id.clone(), https(listener, filters, settings))];
@@ -49,7 +50,7 @@ pub fn tls_listeners(
     all.map(|(id, message)| (id.clone(), Resource::new(id.as_str(), &message, origins.clone()))).collect()
 }
 
-/// A listener for plain HTTP: one chain; the routes are found as `discovery` says.
+/// Builds a listener for plain HTTP, with one filter chain. `discovery` determines the source of the routes.
 pub fn http(
     id: &ListenerId,
     bind: &Bind,
@@ -70,9 +71,9 @@ pub fn http(
     }
 }
 
-/// A listener for HTTP over TLS: chains as [`chains`](super::chains) says.
+/// Builds a listener for HTTP over TLS, with the filter chains that [`chains`](super::chains) describes.
 ///
-/// Clients without a known server name get the chain of [`Host::Any`]; if there is none their connection is closed.
+/// Clients without a known server name use the chain of [`Host::Any`]. Without it, their connection is closed.
 pub fn https(at: &TlsListener, filters: RouteFilters, settings: &Settings) -> listener_v3::Listener {
     let listener_filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
     let listener =
@@ -80,7 +81,7 @@ pub fn https(at: &TlsListener, filters: RouteFilters, settings: &Settings) -> li
     with_chains(listener, at, Codec::Tcp, filters, settings)
 }
 
-/// The listener for HTTP/3, if there is one and a host for it: the chains of the listener `at` over QUIC.
+/// Builds the listener for HTTP/3 with the chains of `at` over QUIC, if HTTP/3 is enabled and a host supports it.
 pub fn http3(
     at: &TlsListener,
     filters: RouteFilters,
@@ -96,7 +97,7 @@ pub fn http3(
     Some((id, with_chains(listener, at, Codec::Http3, filters, settings)))
 }
 
-/// `listener` with the chains of the hosts of `at`, and the matcher that chooses among them.
+/// Adds the filter chains of the hosts of `at` to `listener`, and the matcher that selects a chain.
 fn with_chains(
     mut listener: listener_v3::Listener,
     at: &TlsListener,
@@ -130,7 +131,7 @@ fn with_chains(
     }
     for host in &at.tls.refused {
         if let Host::Exact(server_name) = host {
-            // Envoy closes a connection whose chain does not exist.
+            // Envoy closes a connection if the selected chain does not exist.
             choice.exact(server_name, names::REFUSED);
         }
     }
@@ -142,7 +143,7 @@ fn with_chains(
     listener
 }
 
-/// A listener on TCP with all that the settings say of its connections.
+/// Builds a listener on TCP with the connection settings.
 pub(super) fn over_tcp(id: &ListenerId, bind: &Bind, settings: &Settings) -> listener_v3::Listener {
     use listener_v3::listener::{ConnectionBalanceConfig, connection_balance_config};
     let Listeners { connection_balancer, max_connections_per_socket_event, .. } = settings.listeners;
@@ -158,7 +159,7 @@ pub(super) fn over_tcp(id: &ListenerId, bind: &Bind, settings: &Settings) -> lis
     }
 }
 
-/// What all listeners for clients share: where they listen, small buffers, marks on packets.
+/// Builds the common part of all listeners for clients: address, small buffers, packet marks.
 pub(super) fn listener(
     id: &ListenerId,
     bind: &Bind,
@@ -174,10 +175,10 @@ pub(super) fn listener(
     }
 }
 
-/// Where a listener listens: on all addresses of the host unless it has one of its own.
+/// Builds the address of a listener: all addresses of the machine, unless `bind` has an address.
 ///
-/// `::` with `ipv4_compat` is one socket for both families. It works where IPv6 is switched off by sysctl; on a kernel
-/// without IPv6 at all Envoy refuses the address, and `listeners.ipv6` must be false.
+/// `::` with `ipv4_compat` is one socket for both families. It works if IPv6 is disabled by sysctl. On a kernel without
+/// IPv6, Envoy rejects the address, and `listeners.ipv6` must be false.
 pub(super) fn address(
     bind: &Bind,
     protocol: core_v3::socket_address::Protocol,
@@ -193,8 +194,8 @@ pub(super) fn address(
     })
 }
 
-/// Marks on the packets, for the families that the listener's socket has. They are set before it is bound, so that the
-/// first packet of a connection bears them too.
+/// Builds the packet marks for the address families of the listener's socket. They are set before the socket is bound,
+/// so that they apply to the first packet of a connection too.
 fn socket_options(bind: &Bind, settings: &Settings) -> Vec<core_v3::SocketOption> {
     // Source: Linux, include/uapi/linux/in.h and in6.h.
     const IPPROTO_IP: i64 = 0;
@@ -217,7 +218,7 @@ fn socket_options(bind: &Bind, settings: &Settings) -> Vec<core_v3::SocketOption
     tos.into_iter().chain(class).collect()
 }
 
-/// Reads the PROXY header, version 1 or 2, before anything else.
+/// Builds the listener filter that reads the PROXY header, version 1 or 2, before all other bytes.
 pub(super) fn proxy_protocol(settings: &Settings) -> Option<listener_v3::ListenerFilter> {
     let optional = match settings.listeners.proxy_protocol {
         ProxyProtocol::Off => return None,

@@ -1,4 +1,4 @@
-//! Names on which two resources, or a resource and the bootstrap, must agree.
+//! Names that two resources, or a resource and the bootstrap, must agree on.
 //!
 //! The names of clusters, load assignments, and secrets are the `Display` forms of their identities in the model.
 
@@ -7,59 +7,61 @@ use lockgate_xds::provenance::ObjectRef;
 use super::chains::Presented;
 use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
-/// The set of scopes: those of TLS hosts, and whatever else is found by a key. Envoys share one subscription for it.
+/// The set of scopes: those of TLS hosts and of buckets. Envoys share one subscription for it.
 pub const SCOPES: &str = "lockgate";
-/// The header by which Envoy finds the scope of a request: the server name for which the connection was opened. Whatever
-/// clients send in it is replaced, and it goes no further.
+/// The header that contains the scope key of a request: the server name of the connection. It replaces any value that
+/// clients send, and is not forwarded.
 pub const SERVER_NAME: &str = "x-lockgate-server-name";
-/// The same for plain text: the bucket that the host is in.
+/// The same header for plain text: it contains the bucket of the host.
 pub const BUCKET: &str = "x-lockgate-bucket";
 /// The listener for `/ready` and `/stats`.
 pub const STATS: &str = "stats";
-/// The listener for `/stats` by TLS.
+/// The listener for `/stats` over TLS.
 pub const STATS_TLS: &str = "stats-tls";
-/// The listener for `/ready` that is refused under overload.
+/// The listener for `/ready` that rejects requests under overload.
 pub const OVERLOAD_PROBE: &str = "overload-probe";
-/// The listener for what of the admin interface only tells something.
+/// The listener for the read-only pages of the admin interface.
 pub const ADMIN: &str = "admin";
-/// The bootstrap's static cluster that is Envoy's own admin interface.
+/// The static cluster of the bootstrap for Envoy's own admin interface.
 pub const ADMIN_CLUSTER: &str = "envoy-admin";
-/// The bootstrap's static cluster that is the xDS server.
+/// The static cluster of the bootstrap for the xDS server.
 pub const XDS_CLUSTER: &str = "lockgate-xds";
-/// The cluster of the collector that takes spans.
+/// The cluster of the trace collector.
 pub const TRACING_CLUSTER: &str = "tracing";
-/// The cluster of the server that is asked by gRPC whether a request may pass.
+/// The cluster of an external authorization server that uses gRPC.
 pub const AUTHORIZATION_CLUSTER: &str = "external-authorization";
-/// The same of one that is asked by HTTP. It has a name of its own since listeners change over after clusters have.
+/// The cluster of an external authorization server that uses HTTP. It has a separate name because listeners change
+/// later than clusters.
 pub const HTTP_AUTHORIZATION_CLUSTER: &str = "external-authorization-http";
-/// The cluster of the service that counts requests.
+/// The cluster of the rate limit service.
 pub const RATE_LIMIT_CLUSTER: &str = "rate-limit";
-/// The layer of runtime flags that the bootstrap asks for by RTDS.
+/// The layer of runtime flags that the bootstrap subscribes to by RTDS.
 pub const RUNTIME: &str = "lockgate";
-/// The runtime key by which `lockgate envoy-drain` makes `/ready` fail while nothing else changes yet; 100 is draining.
+/// The runtime key with which `lockgate envoy-drain` makes `/ready` fail before anything else changes; 100 is draining.
 pub const DRAINING: &str = "lockgate.draining";
-/// Key of our metadata on a route: `kind`, `namespace` and `name` of the object behind it.
+/// The key of Lockgate's metadata on a route: `kind`, `namespace`, and `name` of its object.
 pub const METADATA: &str = "dev.lockgate";
 
 /// The name of routes that redirect to https.
 pub const REDIRECT: &str = "https-redirect";
 
-/// The routes of a TLS host: the scope `"https/shop.example.com"`; the route configurations `"https/*.example.com"`, and
-/// `"https/*"` for clients without a known server name, which also are the names of their filter chains.
+/// Returns the name of the routes of a TLS host. For exact hosts it is a scope, such as `"https/shop.example.com"`. For
+/// wildcards and clients without a known server name, it is a route configuration and a filter chain:
+/// `"https/*.example.com"`, `"https/*"`.
 pub fn tls_routes(listener: &ListenerId, host: &Host) -> String {
     format!("{listener}/{host}")
 }
 
-/// The prefix of a listener's HTTP statistics in Envoy: `"ingress_http"`.
+/// Returns the prefix of a listener's HTTP statistics in Envoy: `"ingress_http"`.
 pub fn stat_prefix(listener: &ListenerId) -> String {
     format!("ingress_{listener}")
 }
 
-/// The start of the keys of a listener's scopes, which the server name follows.
+/// Returns the prefix of the scope keys of a listener; the server name follows it.
 ///
-/// All listeners of an Envoy share one set of scopes, so each listener needs keys of its own. The listener of Ingresses keeps
-/// the bare server name: Envoys that run and connections that drain look for that key, and would answer 404 for another.
-/// A server name has no slash, so the keys of two listeners differ.
+/// All listeners of an Envoy share one set of scopes, so each listener needs keys of its own. The listener of Ingresses
+/// uses the bare server name: running Envoys and draining connections look up that key, and would answer 404 for
+/// another. A server name has no slash, so the keys of two listeners differ.
 pub fn scope_key_prefix(listener: &ListenerId) -> String {
     match listener.as_str() {
         ListenerId::HTTPS => String::new(),
@@ -67,18 +69,20 @@ pub fn scope_key_prefix(listener: &ListenerId) -> String {
     }
 }
 
-/// A virtual host of a listener for plain HTTP, by the first of its domains: `"http/shop.example.com"`.
+/// Returns the name of a virtual host of a listener for plain HTTP, by the first of its domains:
+/// `"http/shop.example.com"`.
 pub fn virtual_host(listener: &ListenerId, first: &Host) -> String {
     format!("{listener}/{first}")
 }
 
-/// The scope, its key, and the route configuration of a bucket of hosts of a listener for plain HTTP: `"http/13"`.
+/// Returns the name of a bucket of hosts of a listener for plain HTTP, which names its scope, key, and route
+/// configuration: `"http/13"`.
 pub fn bucket(listener: &ListenerId, number: impl std::fmt::Display) -> String {
     format!("{listener}/{number}")
 }
 
-/// The filter chain of all exact hosts that are presented so: `"https/shop/cert"`, or `"https/shop/cert/1.3"` if there is
-/// one version of TLS only. The name of a host has no slash.
+/// Returns the name of the filter chain that hosts with the same TLS properties share. It is `"https/shop/cert"`, or
+/// `"https/shop/cert/1.3"` with a single TLS version. The name of a host has no slash.
 pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
     let Presented { secret, minimum, maximum } = presented;
     let versions = match (minimum, maximum) {
@@ -89,38 +93,40 @@ pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
     format!("{listener}/{secret}{versions}")
 }
 
-/// The filter chain of a host whose connections are forwarded: `"passthrough/shop.example.com"`.
+/// Returns the name of the filter chain of a host with TLS passthrough: `"passthrough/shop.example.com"`.
 pub fn passthrough_chain(listener: &ListenerId, host: &Host) -> String {
     format!("{listener}/{host}")
 }
 
-/// The route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or `"api/http/…"` for the
-/// routes of the plain-text listener.
+/// Returns the name of the route configuration that a gRPC client uses for a host: `"api/https/shop.example.com"`, or
+/// `"api/http/…"` for the routes of the plain-text listener.
 pub fn api_routes_of_host(listener: &ListenerId, host: &str) -> String {
     format!("api/{listener}/{host}")
 }
 
-/// The route configuration that a gRPC client uses for a Service port: `"api/service/shop/cart/http"`.
+/// Returns the name of the route configuration that a gRPC client uses for a Service port:
+/// `"api/service/shop/cart/http"`.
 pub fn api_routes_of_port(port: &ServicePortId) -> String {
     format!("api/service/{port}")
 }
 
-/// The targets by which gRPC clients call port 80 of the Service `shop/cart`: `"cart.shop:80"`, `"cart.shop.svc:80"` and
-/// `"cart.shop.svc.cluster.local:80"`, all of them names by which DNS in a Kubernetes cluster finds the Service.
+/// Returns the targets with which gRPC clients call port 80 of the Service `shop/cart`: `"cart.shop:80"`,
+/// `"cart.shop.svc:80"`, and `"cart.shop.svc.cluster.local:80"`. DNS in a Kubernetes cluster resolves these names to
+/// the Service.
 pub fn service_targets(service: &ObjectKey, port: u16) -> [String; 3] {
     let ObjectKey { namespace, name } = service;
     ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{name}.{namespace}{suffix}:{port}"))
 }
 
-/// The name of the filter chain that does not exist: connections that it is chosen for are closed.
+/// The name of a filter chain that does not exist. A connection for which it is selected is closed.
 pub const REFUSED: &str = "refused";
 
-/// The name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
+/// Returns the name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
 pub fn alt_stat_name(cluster: &ClusterId) -> String {
     cluster.to_string().replace('/', "_")
 }
 
-/// The name of a route, which is what `%ROUTE_NAME%` logs: `"Ingress/shop/cart"`.
+/// Returns the name of a route, which `%ROUTE_NAME%` logs: `"Ingress/shop/cart"`.
 pub fn route(origin: &ObjectRef) -> String {
     format!("{}/{}/{}", origin.kind, origin.namespace, origin.name)
 }

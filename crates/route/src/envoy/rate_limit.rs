@@ -1,4 +1,4 @@
-//! A service that counts requests, and what it is told of them.
+//! Global rate limiting: an external service that counts requests, and the descriptors of a request.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::ratelimit::v3 as ratelimit_config_v3;
@@ -11,10 +11,10 @@ use super::route::regex;
 use super::{names, services, wire};
 use crate::settings::{Entry, HeaderCondition, HeaderMatch, RateLimit};
 
-/// The HTTP filter, if there is a service.
+/// Builds the HTTP filter if a service is configured.
 ///
-/// What is told of a request stands in it and not on routes, so that these stay as they are. Envoy asks about requests that
-/// go to a backend, not about those that it answers itself.
+/// The filter contains the descriptors, so that routes do not change. Envoy sends descriptors only for requests that it
+/// forwards to a backend, not for direct responses.
 pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
     use ratelimit_v3::rate_limit::XRateLimitHeadersRfcVersion;
     let RateLimit { endpoint, domain, timeout, fail_open, headers, resource_exhausted, descriptors } = settings;
@@ -47,7 +47,7 @@ pub fn filter(settings: &RateLimit) -> Option<hcm_v3::HttpFilter> {
     })
 }
 
-/// How Envoy makes an entry of a request.
+/// Builds the action that derives an entry from a request.
 fn action(entry: &Entry) -> route_v3::rate_limit::Action {
     use route_v3::rate_limit::action::{ActionSpecifier, GenericKey, HeaderValueMatch, RemoteAddress, RequestHeaders};
     let specifier = match entry {

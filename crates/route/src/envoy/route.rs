@@ -1,4 +1,4 @@
-//! Route configurations, and what they consist of. Those behind TLS are put together by [`super::chains`].
+//! Route configurations and their parts. [`super::chains`] builds those of TLS hosts.
 
 mod action;
 pub(super) mod buckets;
@@ -29,15 +29,14 @@ pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
 pub(super) use matches::{header_matchers, regex, string_matcher};
 
-/// The route configuration of a listener for plain HTTP with all virtual hosts in it: every host, and 404 for those that
-/// nobody named.
+/// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
 pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
     let mut virtual_hosts = VirtualHosts::new(listener);
     virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]), settings);
     http_routes_of(listener, virtual_hosts.all(), settings)
 }
 
-/// The same of virtual hosts that have been made.
+/// Builds the same route configuration from existing virtual hosts.
 pub fn http_routes_of<'a>(
     listener: &ListenerId,
     virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
@@ -47,7 +46,7 @@ pub fn http_routes_of<'a>(
     with_virtual_hosts(rest, virtual_hosts)
 }
 
-/// The resource of `routes` with these virtual hosts, which have been encoded.
+/// Builds the resource of `routes` with these encoded virtual hosts.
 fn with_virtual_hosts<'a>(
     routes: route_v3::RouteConfiguration,
     virtual_hosts: impl Iterator<Item = &'a Arc<Resource>> + Clone,
@@ -56,7 +55,7 @@ fn with_virtual_hosts<'a>(
     const VIRTUAL_HOSTS: u32 = 2;
     let head = route_v3::RouteConfiguration { name: routes.name, ..Default::default() };
     let rest = route_v3::RouteConfiguration { name: String::new(), ..routes };
-    // In the order of the fields' numbers, as prost writes it.
+    // The fields are in the order of their numbers, as prost writes them.
     let mut message = head.encode_to_vec();
     message.reserve(virtual_hosts.clone().map(|one| one.size()).sum());
     for one in virtual_hosts.clone() {
@@ -67,19 +66,20 @@ fn with_virtual_hosts<'a>(
     Resource::from_encoded(ResourceType::ROUTES, &head.name, &message, origins)
 }
 
-/// The route configuration of a listener for plain HTTP for clients that ask for its virtual hosts one by one.
+/// Builds the route configuration of a listener for plain HTTP for clients that subscribe to its virtual hosts
+/// individually.
 pub fn http_routes_by_host(listener: &ListenerId, settings: &Settings) -> Resource {
     let routes = with_settings(route_configuration(listener.as_str(), vec![]), settings);
     let vhds = route_v3::Vhds { config_source: Some(wire::ads()) };
     Resource::new(listener.as_str(), &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
 
-/// The objects that asked for the routes of `host`.
+/// Returns the objects that define the routes of `host`.
 pub(super) fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
     host.routes.iter().map(|route| route.origin.clone())
 }
 
-/// The message. Domains are compared without the port, so they need no `:*` twins.
+/// Builds a route configuration. Envoy compares domains without the port, so they need no variants with `:*`.
 pub fn route_configuration(name: &str, virtual_hosts: Vec<route_v3::VirtualHost>) -> route_v3::RouteConfiguration {
     route_v3::RouteConfiguration {
         name: name.to_owned(),
@@ -89,13 +89,13 @@ pub fn route_configuration(name: &str, virtual_hosts: Vec<route_v3::VirtualHost>
     }
 }
 
-/// `routes` with all that the settings say of every one of them.
+/// Applies the settings of all route configurations to `routes`.
 pub(super) fn with_settings(routes: route_v3::RouteConfiguration, settings: &Settings) -> route_v3::RouteConfiguration {
     let routes = headers::with_policies(routes, &settings.headers);
     authorization::with_context(routes, &settings.external_authorization)
 }
 
-/// The virtual host of `host`.
+/// Builds the virtual host of `host`.
 pub fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: host.to_string(),
@@ -105,7 +105,7 @@ pub fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> 
     }
 }
 
-/// The virtual host for every host that no other one takes: all its requests get `status`.
+/// Builds the virtual host that answers all requests for unknown hosts with `status`.
 pub(super) fn answering_all(status: u16, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: "*".to_owned(),
@@ -115,7 +115,8 @@ pub(super) fn answering_all(status: u16, settings: &Settings) -> route_v3::Virtu
     }
 }
 
-/// Its route. Nobody is asked about it: there is nothing behind it.
+/// Builds the route that answers all requests with `status`. External authorization is off, because there is no
+/// backend.
 fn answering(status: u16, marks: &Marks) -> route_v3::Route {
     route_v3::Route {
         r#match: Some(route_v3::RouteMatch {
@@ -128,12 +129,12 @@ fn answering(status: u16, marks: &Marks) -> route_v3::Route {
     }
 }
 
-/// What routes bear for the sake of settings.
+/// The parts of a route that depend on settings.
 #[derive(Debug, Default, PartialEq)]
 struct Marks {
-    /// Whether the object behind a route is in its metadata.
+    /// Whether the metadata of a route names its object.
     named: bool,
-    /// What a route says that leads nowhere.
+    /// The filter configuration of routes without a backend.
     unasked: HashMap<String, google::Any>,
 }
 
@@ -144,11 +145,12 @@ impl Marks {
     }
 }
 
-/// The routes of `host`.
+/// Builds the routes of `host`.
 ///
-/// Envoy's domain `*.example.com` takes several labels, where some routes are for one label only. Hosts of several labels are
-/// told apart by one route for all, not by each: a request is compared with the routes in turn, and a tenant may have
-/// thousands, so the time would be that of thousands of regular expressions on a host of up to 60 KiB.
+/// Envoy's domain `*.example.com` matches several labels, but some routes are for one label only. A single route takes
+/// the hosts with several labels, instead of a condition on each route. Envoy compares a request with the routes in
+/// turn, and a tenant may have thousands. The time would be that of thousands of regular expressions on a host of up to
+/// 60 KiB.
 fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Route> {
     let any_host = content.routes.iter().flat_map(|one| route(one, &[], marks));
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
@@ -165,9 +167,9 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Ro
     for_several_labels.chain(Some(nothing).filter(|_| reached)).chain(any_host).collect()
 }
 
-/// Whether a format string of the settings asks the routes' metadata for the objects behind them.
+/// Returns whether a format string of the settings reads the object of a route from its metadata.
 ///
-/// Otherwise routes have none: it makes Envoy's work of a change of routes more than half as long again.
+/// Otherwise routes have no metadata, which takes Envoy more than half as long again for a change of routes.
 fn names_objects(settings: &Settings) -> bool {
     let asks = |format: &str| format.contains("METADATA(ROUTE:") && format.contains(names::METADATA);
     let HeaderPolicies { request, response } = &settings.headers;
@@ -198,7 +200,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> V
         }
     };
     let mut route = route_v3::Route {
-        // The object behind it.
+        // The object of the route.
         name: names::route(origin),
         r#match: Some(matches::route_match(matches, headers)),
         metadata: marks.named.then(|| metadata(origin)),
@@ -216,7 +218,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> V
     }
 }
 
-/// The object behind a route, for the access log and for whoever reads a configuration dump.
+/// Builds the metadata that names the object of a route, for the access log and for readers of a configuration dump.
 fn metadata(origin: &ObjectRef) -> core_v3::Metadata {
     let fields = [("kind", origin.kind), ("namespace", &*origin.namespace), ("name", &*origin.name)];
     core_v3::Metadata {

@@ -1,6 +1,7 @@
-//! Envoy's runtime flags, as a layer that every Envoy asks for by RTDS (`lockgate bootstrap` writes that it does).
+//! Envoy's runtime flags, as a layer that every Envoy subscribes to by RTDS. `lockgate bootstrap` writes the
+//! subscription.
 //!
-//! So limits that Envoy knows as flags alone can change while it runs, and a change of them touches no listener.
+//! Some limits of Envoy exist only as flags. The layer changes them at runtime without a change of a listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +14,12 @@ use super::names;
 use crate::model::{ListenerId, Model, Traffic};
 use crate::settings::Settings;
 
-/// The layer. It is there without a flag too, for an Envoy waits for it.
+/// Builds the layer. It exists even without flags, because Envoy waits for it.
 pub fn resource(model: &Model, settings: &Settings) -> Resource {
     Resource::new(names::RUNTIME, &runtime(&listeners(model), settings), vec![])
 }
 
-/// The names of the listeners for clients, sorted. The one for HTTP/3 of Ingresses is always among them.
+/// Returns the sorted names of the listeners for clients. The HTTP/3 listener of Ingresses is always included.
 fn listeners(model: &Model) -> BTreeSet<&str> {
     let http3 = model.listeners.values().filter_map(|listener| match &listener.traffic {
         Traffic::Https(tls) => tls.http3.as_ref(),
@@ -27,7 +28,7 @@ fn listeners(model: &Model) -> BTreeSet<&str> {
     model.listeners.keys().chain(http3).map(ListenerId::as_str).chain([ListenerId::HTTP3]).collect()
 }
 
-/// The message. Flags that stand for a setting of ours win over those that the user wrote.
+/// Builds the layer's message. A flag that represents another setting takes precedence over the `runtime` setting.
 pub fn runtime(listeners: &BTreeSet<&str>, settings: &Settings) -> runtime_v3::Runtime {
     let mut flags: BTreeMap<String, Value> = settings.runtime.clone();
     if let Some(limit) = settings.http.max_requests_per_io_cycle {

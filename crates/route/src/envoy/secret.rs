@@ -6,13 +6,13 @@ use lockgate_xds::snapshot::Resource;
 use super::wire;
 use crate::model::{Material, Secret, SecretId};
 
-/// The SDS resource of a secret.
+/// Builds the SDS resource of a secret.
 pub fn resource(id: &SecretId, secret: &Secret) -> Resource {
     let message = self::secret(id, &secret.material);
     Resource::new(&message.name, &message, vec![secret.origin.clone()])
 }
 
-/// The message; it may hold a private key, so it is never logged or written to a golden file.
+/// Builds the message of a secret. It may contain a private key, so it is never logged or written to a golden file.
 pub fn secret(id: &SecretId, material: &Material) -> tls_v3::Secret {
     use tls_v3::secret::Type;
     let content = match material {

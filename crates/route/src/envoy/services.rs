@@ -1,4 +1,5 @@
-//! Services that Envoy itself asks or tells something, by a name of the settings: their clusters, and how they are called.
+//! Services that Envoy itself calls, such as authorization servers, by a name in the settings: their clusters and gRPC
+//! clients.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,30 +13,30 @@ use super::{names, wire};
 use crate::model::CircuitBreakers;
 use crate::settings::{AuthorizationProtocol, Endpoint, ExternalAuthorization, RateLimit, Settings, Tracing};
 
-/// How long a connection to one may take.
+/// The connect timeout of a service.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long one may leave what it was sent without an acknowledgement of TCP, before the connection is given up.
+/// The time after which a connection without a TCP acknowledgment is closed.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What a service speaks.
+/// The protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     /// HTTP/1.1.
     Http,
-    /// gRPC: HTTP/2.
+    /// gRPC, over HTTP/2.
     Grpc,
 }
 
-/// The CDS resources of all services that may be asked; those that the settings do not name have none. Listeners name them,
-/// so they are there before these are.
+/// Builds the CDS resources of all services. A service without an endpoint in the settings has none. Listeners
+/// reference these clusters, so the clusters precede the listeners.
 pub fn clusters(settings: &Settings) -> [(&'static str, Option<Resource>); 4] {
     let Settings { tracing, external_authorization, rate_limit, upstream, .. } = settings;
     let Tracing { endpoint: collector, .. } = tracing;
     let ExternalAuthorization { endpoint: authorizer, protocol, .. } = external_authorization;
     let RateLimit { endpoint: limiter, .. } = rate_limit;
     let over = |wanted| authorizer.as_ref().filter(|_| *protocol == wanted);
-    // Spans can wait or be lost; a request that is not asked about is refused.
+    // Spans can wait or be lost. A request without an authorization response is rejected.
     let limits = &upstream.circuit_breakers;
     [
         (names::TRACING_CLUSTER, collector.as_ref(), Protocol::Grpc, None),
@@ -49,11 +50,12 @@ pub fn clusters(settings: &Settings) -> [(&'static str, Option<Resource>); 4] {
     })
 }
 
-/// The message. Every address of the service's name gets its share.
+/// Builds the cluster of a service. The load is distributed over all addresses of its name.
 ///
-/// The name is looked up with the search domains of Envoy's pod: it is the operator's, not a tenant's. A service that is
-/// `asked` before a request goes on has limits. A connection to it whose other end has vanished is given up after seconds: TCP
-/// itself sends again for a quarter of an hour, and all the time Envoy would go on to ask over it.
+/// The search domains of Envoy's pod apply to the name, because it comes from the operator and not from a tenant.
+/// Limits apply to a service that is `asked` before a request proceeds. A connection to a peer that has disappeared is
+/// closed after seconds. TCP itself would retransmit for a quarter of an hour, and Envoy would use the connection all
+/// that time.
 fn cluster(
     name: &str,
     endpoint: &Endpoint,
@@ -89,7 +91,7 @@ fn cluster(
     }
 }
 
-/// `TCP_USER_TIMEOUT` of Linux. Source: tcp(7).
+/// Builds the Linux socket option `TCP_USER_TIMEOUT`. Source: tcp(7).
 fn tcp_user_timeout(timeout: Duration) -> core_v3::SocketOption {
     const IPPROTO_TCP: i64 = 6;
     const TCP_USER_TIMEOUT: i64 = 18;
@@ -102,7 +104,7 @@ fn tcp_user_timeout(timeout: Duration) -> core_v3::SocketOption {
     }
 }
 
-/// How Envoy calls the service behind `cluster` by gRPC.
+/// Builds the gRPC client of the service behind `cluster`.
 pub fn grpc(cluster: &str, timeout: Duration) -> core_v3::GrpcService {
     let envoy_grpc = core_v3::grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..Default::default() };
     core_v3::GrpcService {
@@ -139,7 +141,7 @@ mod tests {
         let endpoint = Some(Endpoint { host: "somebody".to_owned(), port: 1 });
         settings.external_authorization.endpoint = endpoint.clone();
         assert_eq!(named(&settings), ["external-authorization"]);
-        // While the listeners change over, both are needed.
+        // Both clusters are needed until the listeners have changed.
         settings.external_authorization.protocol = AuthorizationProtocol::Http;
         assert_eq!(named(&settings), ["external-authorization-http"]);
         (settings.tracing.endpoint, settings.rate_limit.endpoint) = (endpoint.clone(), endpoint);

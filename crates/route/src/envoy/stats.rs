@@ -1,4 +1,4 @@
-//! The listeners for probes, for scrapers, in clear text and by TLS, and for whoever looks into an Envoy.
+//! The listeners for probes, for scrapers (in clear text and over TLS), and for the read-only admin pages.
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
@@ -13,10 +13,10 @@ use super::{downstream_tls, names, route, wire};
 use crate::model::{Bind, StatsTls};
 use crate::settings::{Listeners, Settings};
 
-/// What scrapers ask for.
+/// The paths that scrapers request.
 const STATISTICS: [&str; 2] = ["/stats", "/stats/prometheus"];
 
-/// What of the admin interface changes nothing. Source: Contour, `AdminListener`.
+/// The read-only paths of the admin interface. Source: Contour, `AdminListener`.
 const READ_ONLY: [&str; 11] = [
     "/certs",
     "/clusters",
@@ -31,11 +31,11 @@ const READ_ONLY: [&str; 11] = [
     "/stats/recentlookups",
 ];
 
-/// `GET` of `/ready`, `/stats` and `/stats/prometheus` reach the admin interface; of the first alone if the settings want
-/// the others by TLS, even where that cannot be. `/ready` fails while [`names::DRAINING`] is set, before Envoy itself says
-/// so: what load balancers learn first.
+/// Builds the listener for `GET` of `/ready`, `/stats`, and `/stats/prometheus`, which the admin interface answers. If
+/// the settings move statistics to TLS, it serves only `/ready`, even if TLS is not possible. `/ready` fails while
+/// [`names::DRAINING`] is set, before Envoy itself drains, so that load balancers react first.
 ///
-/// It answers under overload too: an Envoy that sheds load is not one to restart.
+/// It answers under overload too, because an Envoy that sheds load must not be restarted.
 pub fn listener(settings: &Settings) -> listener_v3::Listener {
     let Listeners { stats, stats_tls, .. } = &settings.listeners;
     let statistics = STATISTICS.iter().filter(|_| stats_tls.at.port == 0);
@@ -43,7 +43,8 @@ pub fn listener(settings: &Settings) -> listener_v3::Listener {
     under_overload_too(of_admin(names::STATS, &paths, stats, settings))
 }
 
-/// The statistics by TLS, with what `tls` says. They can be had under overload too.
+/// Builds the listener for statistics over TLS, with the key pair and authorities of `tls`. It answers under overload
+/// too.
 pub fn by_tls(tls: &StatsTls, settings: &Settings) -> listener_v3::Listener {
     let mut listener = of_admin(names::STATS_TLS, &STATISTICS, &settings.listeners.stats_tls.at, settings);
     for chain in &mut listener.filter_chains {
@@ -56,18 +57,19 @@ fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener 
     listener_v3::Listener { ignore_global_conn_limit: true, bypass_overload_manager: true, ..listener }
 }
 
-/// `/ready` once more, where Envoy refuses it while it sheds load, as it refuses the requests of clients.
+/// Builds the second listener for `/ready`. Envoy rejects it during load shedding, like requests of clients.
 pub fn overload_probe(settings: &Settings) -> listener_v3::Listener {
     of_admin(names::OVERLOAD_PROBE, &["/ready"], &settings.listeners.overload_probe, settings)
 }
 
-/// What can be read of the admin interface: an Envoy that sheds load is one to look into.
+/// Builds the listener for the read-only admin pages. It answers under overload, so that an operator can inspect the
+/// Envoy.
 pub fn admin(settings: &Settings) -> listener_v3::Listener {
     under_overload_too(of_admin(names::ADMIN, &READ_ONLY, &settings.listeners.admin, settings))
 }
 
-/// A listener that passes `paths` on to the admin interface. What the settings say of clients is not said of probes, so
-/// that no change of it disturbs them.
+/// Builds a listener that passes `paths` to the admin interface. Settings for clients do not apply, so a change of them
+/// does not affect probes.
 fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> listener_v3::Listener {
     let draining = paths.contains(&"/ready").then(draining).into_iter();
     let virtual_host = route_v3::VirtualHost {
@@ -77,7 +79,8 @@ fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> liste
         ..Default::default()
     };
     let routes = route_v3::RouteConfiguration {
-        // The cluster is the bootstrap's; an Envoy with another bootstrap shall answer 503 here, not refuse all.
+        // The bootstrap defines the cluster. An Envoy with another bootstrap must answer 503 here instead of rejecting
+        // the listener.
         validate_clusters: Some(wire::boolean(false)),
         ..route::route_configuration(name, vec![virtual_host])
     };
@@ -94,7 +97,7 @@ fn of_admin(name: &str, paths: &[&str], at: &Bind, settings: &Settings) -> liste
     }
 }
 
-/// What `/ready` answers when an Envoy is about to drain, in Envoy's own words.
+/// Builds the response of `/ready` before a drain, with the text that Envoy uses.
 fn draining() -> route_v3::Route {
     let answer = route_v3::DirectResponseAction {
         status: 503,
@@ -104,7 +107,7 @@ fn draining() -> route_v3::Route {
     route_v3::Route {
         r#match: Some(route_v3::RouteMatch {
             path_specifier: Some(route_v3::route_match::PathSpecifier::Path("/ready".to_owned())),
-            // Of a hundred: never, unless somebody sets the key.
+            // A percentage of 0, unless the key is set.
             runtime_fraction: Some(core_v3::RuntimeFractionalPercent {
                 default_value: Some(type_v3::FractionalPercent::default()),
                 runtime_key: names::DRAINING.to_owned(),
@@ -116,7 +119,8 @@ fn draining() -> route_v3::Route {
     }
 }
 
-/// `GET` of a path of the admin interface, which is trusted to whoever reaches it: no path but this one.
+/// Builds a route for `GET` of one path of the admin interface. The admin interface has no access control, so no other
+/// path is forwarded.
 fn admin_route(path: &str) -> route_v3::Route {
     let get = route_v3::HeaderMatcher {
         name: ":method".to_owned(),

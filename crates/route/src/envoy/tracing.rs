@@ -1,4 +1,4 @@
-//! Spans by OpenTelemetry: what is traced.
+//! Tracing: spans in OpenTelemetry format.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use super::{names, services, wire};
 use crate::settings::{Sampling, TagValue, Tracing};
 
-/// How long the collector may take for a batch of spans.
+/// The timeout of the collector for a batch of spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a connection manager traces; nothing without a collector.
+/// Builds the tracing configuration of a connection manager. Returns `None` without a collector.
 ///
-/// A span for each request that came in and one for each that went out, since Envoy is a hop of its own.
+/// Each incoming and each outgoing request has a span, because Envoy is a hop of its own.
 pub fn tracing(settings: &Tracing) -> Option<hcm_v3::http_connection_manager::Tracing> {
     let Tracing { endpoint, service_name, sampling, max_path_tag_length, custom_tags, pod_detail } = settings;
     endpoint.as_ref()?;
@@ -54,7 +54,7 @@ fn custom_tag(tag: &str, value: &TagValue) -> tracing_v3::CustomTag {
     tracing_v3::CustomTag { tag: tag.to_owned(), r#type: Some(value) }
 }
 
-/// A tag with a variable of Envoy's environment. Without a value Envoy leaves it out.
+/// Builds a tag with the value of a variable in Envoy's environment. Envoy omits a tag without a value.
 fn environment(tag: &str, variable: &str) -> tracing_v3::CustomTag {
     use tracing_v3::custom_tag::{Environment, Type};
     let value = Environment { name: variable.to_owned(), default_value: String::new() };

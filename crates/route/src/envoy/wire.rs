@@ -1,4 +1,4 @@
-//! Small wrappers that every message needs.
+//! Small constructors of common message fields.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use envoy_types::pb::google::protobuf as google;
 
 use crate::model::SecretId;
 
-/// `message` with its type URL.
+/// Wraps `message` with its type URL.
 pub fn any<M: prost::Message + prost::Name>(message: &M) -> google::Any {
     google::Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// A transport socket with its configuration.
+/// Builds a transport socket with its configuration.
 pub fn transport_socket<M: prost::Message + prost::Name>(name: &str, message: &M) -> core_v3::TransportSocket {
     core_v3::TransportSocket {
         name: name.to_owned(),
@@ -22,7 +22,7 @@ pub fn transport_socket<M: prost::Message + prost::Name>(name: &str, message: &M
     }
 }
 
-/// A listener filter with its configuration.
+/// Builds a listener filter with its configuration.
 pub fn listener_filter<M: prost::Message + prost::Name>(name: &str, message: &M) -> listener_v3::ListenerFilter {
     listener_v3::ListenerFilter {
         name: name.to_owned(),
@@ -31,35 +31,35 @@ pub fn listener_filter<M: prost::Message + prost::Name>(name: &str, message: &M)
     }
 }
 
-/// A protobuf duration; what exceeds its range is as good as for ever.
+/// Converts a duration to protobuf. A duration beyond the supported range becomes the longest one.
 pub fn duration(duration: Duration) -> google::Duration {
-    // Protobuf allows 10,000 years; Envoy refuses more than the milliseconds of an i64 hold, which is more than that.
+    // Protobuf allows 10,000 years. Envoy's limit, an i64 of milliseconds, is higher.
     const LONGEST: u64 = 315_576_000_000;
     google::Duration { seconds: duration.as_secs().min(LONGEST) as i64, nanos: duration.subsec_nanos() as i32 }
 }
 
-/// A time limit; no limit is 0, where Envoy has a limit of its own if nothing is said.
+/// Converts a time limit. No limit becomes 0, because Envoy has default limits.
 pub fn limit(limit: Option<Duration>) -> google::Duration {
     duration(limit.unwrap_or(Duration::ZERO))
 }
 
-/// A wrapped bool.
+/// Builds a wrapped bool.
 pub fn boolean(value: bool) -> google::BoolValue {
     google::BoolValue { value }
 }
 
-/// A wrapped u32.
+/// Builds a wrapped u32.
 pub fn uint32(value: u32) -> google::UInt32Value {
     google::UInt32Value { value }
 }
 
-/// A `google.protobuf.Struct` of text fields.
+/// Builds a `google.protobuf.Struct` of text fields.
 pub fn text_struct<'a>(fields: impl IntoIterator<Item = (&'a str, &'a str)>) -> google::Struct {
     let text = |value: &str| google::Value { kind: Some(google::value::Kind::StringValue(value.to_owned())) };
     google::Struct { fields: fields.into_iter().map(|(name, value)| (name.to_owned(), text(value))).collect() }
 }
 
-/// A TCP address and port.
+/// Builds a TCP address and port.
 pub fn socket_address(address: &str, port: u16) -> core_v3::Address {
     address_of(core_v3::SocketAddress {
         address: address.to_owned(),
@@ -68,15 +68,16 @@ pub fn socket_address(address: &str, port: u16) -> core_v3::Address {
     })
 }
 
-/// The address that `socket` is.
+/// Wraps the address of `socket`.
 pub fn address_of(socket: core_v3::SocketAddress) -> core_v3::Address {
     core_v3::Address { address: Some(core_v3::address::Address::SocketAddress(socket)) }
 }
 
-/// "Ask on the ADS stream": the only source of configuration that our resources name.
+/// Builds the only configuration source that the resources use: the ADS stream.
 ///
-/// Envoy waits for it as long as it takes. After its own 15 s it would go on without: be ready without routes, or have a
-/// cluster without endpoints, while the controller is slow or away. What we name, we also serve, in the same snapshot.
+/// Envoy waits for it without a limit. With its default timeout of 15 s, Envoy would proceed without the resource while
+/// the controller is slow or unavailable. It would become ready without routes, or have a cluster without endpoints.
+/// All referenced resources are in the same snapshot.
 pub fn ads() -> core_v3::ConfigSource {
     core_v3::ConfigSource {
         resource_api_version: core_v3::ApiVersion::V3 as i32,
@@ -86,12 +87,12 @@ pub fn ads() -> core_v3::ConfigSource {
     }
 }
 
-/// A key pair, by SDS.
+/// Builds the reference to a key pair by SDS.
 pub fn secret(id: &SecretId) -> tls_v3::SdsSecretConfig {
     tls_v3::SdsSecretConfig { name: id.to_string(), sds_config: Some(ads()) }
 }
 
-/// Content in the message itself.
+/// Wraps content that is part of the message.
 pub fn inline_bytes(content: &[u8]) -> core_v3::DataSource {
     core_v3::DataSource {
         specifier: Some(core_v3::data_source::Specifier::InlineBytes(content.to_vec())),
@@ -99,7 +100,7 @@ pub fn inline_bytes(content: &[u8]) -> core_v3::DataSource {
     }
 }
 
-/// Text in the message itself.
+/// Wraps text that is part of the message.
 pub fn inline_string(content: &str) -> core_v3::DataSource {
     core_v3::DataSource {
         specifier: Some(core_v3::data_source::Specifier::InlineString(content.to_owned())),
@@ -107,7 +108,8 @@ pub fn inline_string(content: &str) -> core_v3::DataSource {
     }
 }
 
-/// Probes after 30 s of silence, so that a peer that vanished is noticed within a minute.
+/// Builds TCP keepalive settings. Probes start after 30 s of silence, so that a vanished peer is noticed within a
+/// minute.
 pub fn tcp_keepalive() -> core_v3::TcpKeepalive {
     core_v3::TcpKeepalive {
         keepalive_probes: Some(uint32(6)),

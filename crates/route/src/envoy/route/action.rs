@@ -1,4 +1,4 @@
-//! Forwarding to clusters, and answers by Envoy itself.
+//! Forwarding to clusters, and direct responses of Envoy.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::model::{
     ClusterFilter, Forward, ForwardFilter, HeaderChange, Mirror, PathMatch, Retry, RouteFilter, Share, WeightedCluster,
 };
 
-/// Builds the action that forwards requests whose path is matched by `path`. An absent timeout is written as 0, for Envoy
-/// takes 15 s where nothing is said.
+/// Builds the action that forwards requests whose path is matched by `path`. No timeout is written as 0, because
+/// Envoy's default is 15 s.
 pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteAction {
     use route_v3::route_action::{ClusterSpecifier, UpgradeConfig};
     let Forward { clusters, timeout, retry, websocket, filters } = forward;
@@ -27,7 +27,7 @@ pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteActio
             ..Default::default()
         }),
     };
-    // The connection manager lets websockets through, so a route speaks only to forbid them.
+    // The connection manager enables websockets, so a route only has to forbid them.
     let refused = UpgradeConfig {
         upgrade_type: "websocket".to_owned(),
         enabled: Some(wire::boolean(false)),
@@ -44,7 +44,7 @@ pub fn route_action(forward: &Forward, path: &PathMatch) -> route_v3::RouteActio
     action
 }
 
-/// Applies `filter` to `action`. Changes of headers ([`add_header_changes`]) and CORS belong to the route.
+/// Applies `filter` to `action`. Header changes ([`add_header_changes`]) and CORS belong to the route.
 fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteAction) {
     use route_v3::route_action::HostRewriteSpecifier;
     match filter {
@@ -67,10 +67,10 @@ fn apply(filter: &ForwardFilter, path: &PathMatch, action: &mut route_v3::RouteA
     }
 }
 
-/// Adds the changes of headers to `route`.
+/// Adds the header changes to `route`.
 ///
-/// Envoy applies the changes of a weighted cluster before those of its route. So where a cluster has changes, the clusters
-/// have all of them, and the route has none.
+/// Envoy applies the changes of a weighted cluster before those of its route. If any cluster has changes, each cluster
+/// therefore has all changes, and the route has none.
 pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFilter], forward: Option<&Forward>) {
     let clusters = forward.map(|forward| forward.clusters.as_slice()).unwrap_or_default();
     let by_cluster = clusters.iter().any(|cluster| !cluster.filters.is_empty());
@@ -99,7 +99,7 @@ pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFi
     (route.response_headers_to_add, route.response_headers_to_remove) = (responses.add, responses.remove);
 }
 
-/// Returns the weighted clusters of `route`; none if it names one cluster.
+/// Returns the weighted clusters of `route`. Without weights, the slice is empty.
 fn weights(route: &mut route_v3::Route) -> &mut [ClusterWeight] {
     use route_v3::route_action::ClusterSpecifier;
     match &mut route.action {
@@ -111,7 +111,7 @@ fn weights(route: &mut route_v3::Route) -> &mut [ClusterWeight] {
     }
 }
 
-/// Returns the changes of headers in the filters of `cluster` that `select` finds.
+/// Returns the header changes in the filters of `cluster` that `select` finds.
 fn changes(
     cluster: &WeightedCluster,
     select: fn(&ClusterFilter) -> Option<&Vec<HeaderChange>>,
@@ -156,7 +156,7 @@ fn mirror_policy(mirror: &Mirror) -> route_v3::route_action::RequestMirrorPolicy
     }
 }
 
-/// Builds a retry policy. A retry goes to another endpoint if there is one.
+/// Builds a retry policy. A retry goes to a different endpoint if possible.
 pub(super) fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
     use route_v3::retry_policy::{RetryBackOff, RetryHostPredicate, retry_host_predicate::ConfigType};
     let Retry { on, retries, per_try_timeout, status_codes, backoff } = retry;
@@ -176,8 +176,8 @@ pub(super) fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
     }
 }
 
-/// Builds an answer by Envoy itself with the default text of `status`. The text tells it from the same status out of a
-/// backend.
+/// Builds a direct response with the default text of `status`. The text distinguishes it from a response of a backend
+/// with the same status.
 pub fn direct_response(status: u16) -> route_v3::DirectResponseAction {
     let text = match status {
         404 => "no route for this host and path\n",
@@ -188,7 +188,7 @@ pub fn direct_response(status: u16) -> route_v3::DirectResponseAction {
     response(status, text)
 }
 
-/// Builds an answer by Envoy itself with this text.
+/// Builds a direct response with this text.
 pub(super) fn response(status: u16, text: &str) -> route_v3::DirectResponseAction {
     route_v3::DirectResponseAction {
         status: status.into(),

@@ -1,9 +1,9 @@
-//! The routes of a listener for plain HTTP in a fixed number of route configurations, for very large sites: Envoy takes up
-//! a change of one of them, and not of all virtual hosts there are.
+//! The routes of a listener for plain HTTP in a fixed number of route configurations (buckets), for very large sites. A
+//! change makes Envoy process one bucket instead of all virtual hosts.
 //!
-//! Envoy finds the right one by a key that it computes from the host, by a CEL expression, before routes are looked for
-//! (SRDS). A key that is not known would be 404, so the key is one that every host has: the number of its bucket. In
-//! each bucket are, beside its own exact hosts, all wildcard hosts and the default one, for what is not known by name.
+//! Envoy selects the bucket of a request with a key (SRDS), which a CEL expression computes from the host. Envoy
+//! answers 404 for an unknown key, so every host has a valid key: the number of its bucket. A bucket contains its own
+//! exact hosts, and all wildcard hosts and the default host, for unknown host names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,24 +17,26 @@ use crate::envoy::names;
 use crate::model::{Host, ListenerId, VirtualHost};
 use crate::settings::Settings;
 
-/// For each bit of a bucket's number, the letters and digits whose count in a host makes it: 0 if it is even.
+/// For each bit of a bucket number: the letters and digits whose count in a host determines the bit. The bit is 0 for
+/// an even count.
 ///
-/// RE2 can count no further. The sets were looked for so that hosts of any kind, also such that differ in a number only,
-/// spread evenly (the largest bucket is 1.7 times the mean at the worst), and that each is few ranges: Envoy takes no
-/// expressions whose programs have more than 100 instructions. Other characters do not count, so a port may follow.
+/// RE2 cannot count beyond parity. The sets were selected by search for two properties. Hosts of any kind are
+/// distributed evenly, even if they differ in a number only; the largest bucket is at most 1.7 times the mean. Each set
+/// has few ranges, because Envoy rejects expressions whose programs have more than 100 instructions. Other characters
+/// do not count, so a port may follow.
 const SETS: [&str; 6] =
     ["245789ijlmtuvz", "3567efghinoqrw", "034568ahijmnotuv", "168hlmrwxyz", "2378bcknprstuwx", "0234589bgijklmoqrvwxy"];
 
-/// How many there are. Another number would be other keys, in the listener too.
+/// The number of buckets. Another number would change the keys, and therefore the listener.
 pub const COUNT: usize = 1 << SETS.len();
 
-/// The bucket of a host, which has no port.
+/// Returns the bucket of a host without a port.
 fn bucket(host: &str) -> usize {
     let odd = |set: &&str| host.bytes().filter(|byte| set.as_bytes().contains(&byte.to_ascii_lowercase())).count() % 2;
     SETS.iter().enumerate().map(|(bit, set)| odd(set) << bit).sum()
 }
 
-/// The key of a request's scope, in Envoy's format.
+/// Returns the scope key of a request, in Envoy's format.
 pub fn key(listener: &ListenerId) -> String {
     let bits = SETS.iter().enumerate().map(|(bit, set)| {
         let (odd, even) = (class(|byte| set.as_bytes().contains(&byte)), class(|byte| !set.as_bytes().contains(&byte)));
@@ -43,7 +45,8 @@ pub fn key(listener: &ListenerId) -> String {
     names::bucket(listener, format_args!("%CEL({})%", bits.collect::<Vec<_>>().join("+")))
 }
 
-/// A class of the characters of a host, of which `has` knows the lower-case ones, in few ranges.
+/// Returns a character class with few ranges for the characters of a host. `has` decides about the lower-case
+/// characters.
 fn class(has: impl Fn(u8) -> bool) -> String {
     let characters = (b'.'..=b'z').filter(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte));
     let mut ranges: Vec<(u8, u8)> = Vec::new();
@@ -54,29 +57,30 @@ fn class(has: impl Fn(u8) -> bool) -> String {
         }
     }
     let ranges = ranges.into_iter().map(|(first, last)| format!("{}-{}", char::from(first), char::from(last)));
-    // A hyphen at the end stands for itself.
+    // A hyphen at the end is literal.
     format!("[{}{}]", ranges.collect::<String>(), if has(b'-') { "-" } else { "" })
 }
 
-/// The buckets and what is in them, kept so that a change costs one bucket; one of a wildcard host costs all.
+/// The buckets and their contents. A change of an exact host rebuilds one bucket; a change of a wildcard host rebuilds
+/// all.
 #[derive(Debug)]
 pub struct Buckets {
     listener: ListenerId,
     exact: Vec<VirtualHosts>,
-    /// Wildcard hosts and the default one.
+    /// Wildcard hosts and the default host.
     everywhere: VirtualHosts,
     given: bool,
 }
 
 impl Buckets {
-    /// Empty buckets of a listener.
+    /// Creates the empty buckets of a listener.
     pub fn new(listener: &ListenerId) -> Self {
         let hosts = || VirtualHosts::new(listener);
         let exact = (0..COUNT).map(|_| hosts()).collect();
         Self { listener: listener.clone(), exact, everywhere: hosts(), given: false }
     }
 
-    /// Takes in what `hosts` now says of the `touched` ones. Which scopes and route configurations have changed by that.
+    /// Updates the `touched` hosts from `hosts`. Returns the changed scopes and route configurations.
     pub fn update<'a>(
         &mut self,
         hosts: &BTreeMap<Host, VirtualHost>,
@@ -114,7 +118,7 @@ impl Buckets {
         update
     }
 
-    /// What it takes to have none of them any more.
+    /// Returns the resources to remove with the listener.
     pub fn removal(&self) -> impl Iterator<Item = Key> {
         let kinds = [ResourceType::SCOPED_ROUTES, ResourceType::ROUTES];
         (0..COUNT).flat_map(move |number| kinds.map(|kind| (kind, names::bucket(&self.listener, number).into())))
@@ -123,7 +127,7 @@ impl Buckets {
     fn routes(&self, number: usize, settings: &Settings) -> Resource {
         let routes = super::route_configuration(&names::bucket(&self.listener, number), vec![]);
         let mut routes = super::with_settings(routes, settings);
-        // The key goes no further than Envoy.
+        // The header with the key is not for backends.
         routes.request_headers_to_remove.insert(0, names::BUCKET.to_owned());
         super::with_virtual_hosts(routes, self.exact[number].all().chain(self.everywhere.all()))
     }

@@ -1,4 +1,4 @@
-//! Encoded routes. Those of a host with many routes are kept, so that a change encodes the changed routes alone.
+//! Encoded routes. For a host with many routes they are kept, so that a change encodes only the changed routes.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use prost::Message;
 use super::Marks;
 use crate::model::{CommonEnds, Host, Route, VirtualHost};
 
-/// The smallest number of routes that are kept. Fewer are encoded again, which needs no memory.
+/// The smallest number of routes that are kept. Fewer routes are encoded again, which needs no memory.
 const LARGE: usize = 32;
 
-/// The routes of a host with many of them, and where each ends in its encoded table.
+/// The routes of a large host, and the end of each route in the encoded table.
 #[derive(Debug)]
 pub struct LargeHost {
     routes: Vec<Arc<Route>>,
@@ -21,13 +21,14 @@ pub struct LargeHost {
 }
 
 impl LargeHost {
-    /// Whether the routes of `host` are kept. Those of a wildcard depend on each other.
+    /// Returns whether the routes of `host` are kept. The routes of a wildcard host depend on each other, so they are
+    /// not.
     pub fn is_large(host: &Host, content: &VirtualHost) -> bool {
         content.routes.len() >= LARGE && !matches!(host, Host::Wildcard(_))
     }
 
-    /// Encodes `routes`. The bytes of routes that are in common with the start or the end of those before, which were
-    /// encoded with the same marks, are copied.
+    /// Encodes `routes`. Routes that `before` shares at its start or end are copied. `before` was encoded with the same
+    /// marks.
     pub fn encode(routes: &[Arc<Route>], before: Option<(&Self, &[u8])>, marks: &Marks) -> (Self, Vec<u8>) {
         let none = Self { routes: vec![], ends: vec![] };
         let (old, bytes) = before.unwrap_or((&none, &[]));
@@ -45,14 +46,14 @@ impl LargeHost {
         (Self { routes: routes.to_vec(), ends }, table)
     }
 
-    /// Where the route at `index` starts in the table.
+    /// Returns the offset of the route at `index` in the table.
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
 }
 
-/// Encodes `routes` as the fields `routes` of a virtual host. The encodings of single routes, one after the other, are the
-/// encoding of all of them.
+/// Encodes `routes` as the fields `routes` of a virtual host. The result is the concatenation of the encodings of
+/// single routes.
 pub fn encode(routes: Vec<route_v3::Route>) -> Vec<u8> {
     let alone = route_v3::VirtualHost { routes, ..Default::default() };
     protobuf::canonical(ResourceType::VIRTUAL_HOST.full_name(), &alone.encode_to_vec())
@@ -97,7 +98,7 @@ mod tests {
     fn a_change_encodes_the_changed_routes_alone() {
         let (before, now) = (routes(&[1, 2, 4, 5]), routes(&[1, 2, 3, 4, 5]));
         let (large, bytes) = LargeHost::encode(&before, None, &Marks::default());
-        // Whatever is encoded again does not have these bytes.
+        // Routes that are encoded again do not have these bytes.
         let (_, copied) = LargeHost::encode(&now, Some((&large, &vec![0; bytes.len()])), &Marks::default());
         let changed = copied.iter().filter(|byte| **byte != 0).count();
         assert!(changed > 0 && changed <= anew(&routes(&[3])).len(), "{changed} bytes");

@@ -1,8 +1,8 @@
-//! Hosts with equal routes, in parts of a bounded size.
+//! Groups of hosts with equal routes, in parts of a bounded size.
 //!
-//! The parts are the leaves of a binary trie over a hash of the host: one that grows past [`MOST`] is halved by the next
-//! bit, and two halves that fit into one become one again. So the parts are a function of the set alone, whatever came
-//! and went in which order, and a host that comes or goes changes one part, or halves or joins a few at the most.
+//! The parts are the leaves of a binary trie over a hash of the host. A part that exceeds [`MOST`] is split by the next
+//! bit, and two halves that fit into one part are merged. The parts therefore depend only on the set of hosts, not on
+//! the order of changes. Adding or removing a host changes one part, or splits or merges a few parts.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::model::Host;
 
-/// The most hosts of a part: what a change of one host has to say anew.
+/// The maximum number of hosts in a part. It bounds the size of the update for a change of one host.
 pub const MOST: usize = 64;
 
-/// Hosts that were the first of their part, which is what parts are called by, before and after changes.
+/// The parts that have changed, named by their first hosts before the change and by any host after it.
 #[derive(Debug, Default)]
 pub struct Renamed {
     /// The first hosts of the parts that were changed.
     pub before: BTreeSet<Host>,
-    /// A host of each part that has been changed; it may be in another one meanwhile, which then has changed too.
+    /// A host of each changed part. It may have moved to another part meanwhile, which then has changed too.
     pub after: BTreeSet<Host>,
 }
 
 /// The hosts that share their routes.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// Covers all hashes, in their order. Empty if there never was a host.
+    /// The parts cover all hashes, in order. Empty if there never was a host.
     parts: Vec<Part>,
 }
 
@@ -39,10 +39,10 @@ struct Part {
 }
 
 impl Group {
-    /// Adds a host that is not in it.
+    /// Adds a host that is not in the group.
     pub fn insert(&mut self, host: &Host, renamed: &mut Renamed) {
         if self.parts.is_empty() {
-            // Nearly every group is of one host.
+            // Nearly every group has one host.
             self.parts = vec![Part { start: 0, depth: 0, hosts: Vec::with_capacity(1) }];
         }
         let at = self.place(host);
@@ -66,7 +66,7 @@ impl Group {
         }
     }
 
-    /// Takes a host out that is in it.
+    /// Removes a host that is in the group.
     pub fn remove(&mut self, host: &Host, renamed: &mut Renamed) {
         if self.parts.is_empty() {
             return;
@@ -89,12 +89,12 @@ impl Group {
         renamed.after.extend(self.parts[at].hosts.first().cloned());
     }
 
-    /// The hosts of the part that `host` is in, sorted.
+    /// Returns the sorted hosts of the part that contains `host`.
     pub fn with(&self, host: &Host) -> &[Host] {
         if self.parts.is_empty() { &[] } else { &self.parts[self.place(host)].hosts }
     }
 
-    /// Whether no host is left.
+    /// Returns whether no host is left.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.hosts.is_empty())
     }
@@ -104,7 +104,8 @@ impl Group {
         self.parts.partition_point(|part| part.start <= hash).saturating_sub(1)
     }
 
-    /// Where the lower half begins of the pair that the part at `at` and its neighbour make, if both fit into one.
+    /// Returns the index of the lower half of the pair formed by the part at `at` and its sibling, if both fit into one
+    /// part.
     fn sibling(&self, at: usize) -> Option<usize> {
         let part = &self.parts[at];
         let bit = 1u64.checked_shl(u64::BITS.checked_sub(part.depth)?)?;
@@ -116,7 +117,7 @@ impl Group {
 }
 
 impl Part {
-    /// Keeps the lower half. Returns the upper one.
+    /// Splits the part, keeps the lower half, and returns the upper half.
     fn halve(&mut self) -> Self {
         self.depth += 1;
         let start = self.start | 1 << (u64::BITS - self.depth);

@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use crate::envoy::headers;
 use crate::model::HeaderChange;
 
-/// Changes in Envoy's terms. Envoy removes headers first, sets headers then, and adds values last.
+/// Changes in Envoy's form. Envoy first removes headers, then sets headers, and finally adds values.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     /// Headers to set and values to add.
@@ -15,7 +15,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Builds the changes that have the effect of `changes` in their order.
+    /// Builds the changes that have the same effect as `changes` in their order.
     pub fn new<'a>(changes: impl Iterator<Item = &'a HeaderChange>) -> Self {
         let mut built = Self::default();
         for change in changes {
@@ -39,7 +39,7 @@ impl Changes {
         built
     }
 
-    /// Drops the changes of a header, whose value a later change decides.
+    /// Drops the earlier changes of a header whose value a later change determines.
     fn forget(&mut self, name: &str) {
         self.add.retain(|option| option.header.as_ref().is_none_or(|header| header.key != name));
         self.remove.retain(|removed| removed != name);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::model::{HeaderName, HeaderValue};
 
-    /// The values of a header that had the value `old`, as Envoy changes them.
+    /// Returns the values of a header with the value `old` after Envoy has applied `changes`.
     fn values(changes: &[HeaderChange]) -> Vec<String> {
         use core_v3::header_value_option::HeaderAppendAction;
         let Changes { add, remove } = Changes::new(changes.iter());

@@ -1,6 +1,6 @@
-//! The virtual hosts of a listener for plain HTTP: hosts with equal routes are one, with several domains.
+//! The virtual hosts of a listener for plain HTTP. Hosts with equal routes share one virtual host with several domains.
 //!
-//! Envoy's cost of a change is by virtual host and route, hardly by domain.
+//! The cost of a change in Envoy depends on the virtual hosts and routes, and hardly on the domains.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
@@ -20,7 +20,7 @@ use crate::model::{Host, ListenerId, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
 
-/// The routes of a virtual host, encoded: its fields `routes`. Equal routes, equal bytes.
+/// The encoded routes of a virtual host: its fields `routes`. Equal routes have equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Table {
     hash: u64,
@@ -32,7 +32,7 @@ impl Table {
         Self { hash: xxh3_64(&bytes), bytes: bytes.into() }
     }
 
-    /// The routes of `host`; those of [`Host::Any`] where it has none are one that answers 404.
+    /// Returns the routes of `host`. Without routes, [`Host::Any`] has one route that answers 404.
     fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> Option<Self> {
         match (host, content) {
             (_, Some(content)) => Some(Self::new(encoded::encode(super::routes(host, content, marks)))),
@@ -42,30 +42,30 @@ impl Table {
     }
 }
 
-/// A table of a thousand routes is large, and is looked up several times.
+/// Hashes only the precomputed hash: a table of a thousand routes is large, and is looked up several times.
 impl Hash for Table {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
     }
 }
 
-/// All virtual hosts, kept so that a change costs what it changes. What they are depends on the hosts alone, not on
-/// what they were before.
+/// The virtual hosts of a listener, kept so that an update costs only the change. They depend on the current hosts
+/// alone, not on their history.
 #[derive(Debug)]
 pub struct VirtualHosts {
     listener: ListenerId,
     tables: BTreeMap<Host, Table>,
     groups: HashMap<Table, Group>,
-    /// By the first of their domains, after which they are called.
+    /// The virtual hosts by their first domain, which determines the name.
     made: BTreeMap<Host, Arc<Resource>>,
-    /// The hosts whose tables are composed of what has been encoded before.
+    /// The hosts whose tables reuse encoded routes.
     large: BTreeMap<Host, LargeHost>,
-    /// What the tables were encoded with.
+    /// The marks of the encoded tables.
     marks: Marks,
 }
 
 impl VirtualHosts {
-    /// No virtual hosts of a listener yet.
+    /// Creates an empty set of virtual hosts for a listener.
     pub fn new(listener: &ListenerId) -> Self {
         Self {
             listener: listener.clone(),
@@ -77,10 +77,10 @@ impl VirtualHosts {
         }
     }
 
-    /// Takes in what `hosts` now says of the `touched` ones. Which virtual hosts have changed by that, and which went.
-    /// Once [`Host::Any`] has been touched there always is one for it.
+    /// Updates the `touched` hosts from `hosts`. Returns the changed and the removed virtual hosts. Once [`Host::Any`]
+    /// has been touched, it always has a virtual host.
     ///
-    /// A domain that moves is in both lists: they belong together.
+    /// A domain that moves is in both lists; they belong together.
     pub fn update<'a>(
         &mut self,
         hosts: &BTreeMap<Host, VirtualHost>,
@@ -123,17 +123,17 @@ impl VirtualHosts {
         update
     }
 
-    /// All of them, in the order of their first domains.
+    /// Returns all virtual hosts in the order of their first domains.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> + Clone {
         self.made.values()
     }
 
-    /// What it takes to have none of them any more.
+    /// Returns the resources to remove with the listener.
     pub fn removal(&self) -> impl Iterator<Item = Key> {
         self.made.values().map(|one| (one.kind(), one.name().clone()))
     }
 
-    /// Encodes the routes of a host. If there are many, those that it had before are not encoded again.
+    /// Encodes the routes of a host. If there are many, unchanged routes are not encoded again.
     fn table(&self, host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> (Option<Table>, Option<LargeHost>) {
         match content.filter(|content| LargeHost::is_large(host, content)) {
             None => (Table::of(host, content, marks), None),
@@ -149,7 +149,7 @@ impl VirtualHosts {
     fn touch(&mut self, host: &Host, table: Option<Table>, renamed: &mut Renamed) {
         if let Some(old) = self.tables.get(host) {
             if Some(old) == table.as_ref() {
-                // As it was, but perhaps for other objects.
+                // The routes are unchanged, but the objects behind them may differ.
                 renamed.after.insert(host.clone());
                 return;
             }
@@ -170,15 +170,15 @@ impl VirtualHosts {
         }
     }
 
-    /// The routes of `host`, and the hosts that are in one virtual host with it.
+    /// Returns the routes of `host`, and the hosts that share its virtual host.
     fn members(&self, host: &Host) -> Option<(&Table, &[Host])> {
         let table = self.tables.get(host)?;
         Some((table, self.groups.get(table)?.with(host)))
     }
 }
 
-/// The resource of the virtual host with the domains `members`. Envoy removes it by the name in the message, which
-/// therefore is the resource's.
+/// Builds the resource of the virtual host with the domains `members`. Envoy removes a virtual host by the name in the
+/// message, so it must be the name of the resource.
 fn virtual_host(
     listener: &ListenerId,
     first: &Host,

@@ -50,7 +50,7 @@ fn query_matcher(QueryMatch { name, value }: &QueryMatch) -> route_v3::QueryPara
     route_v3::QueryParameterMatcher { name: name.to_string(), query_parameter_match_specifier: Some(specifier) }
 }
 
-/// Builds the pattern of a value; `None` for any value.
+/// Builds the pattern of a value. Returns `None` if any value matches.
 fn pattern(value: &ValueMatch) -> Option<MatchPattern> {
     Some(match value {
         ValueMatch::Present => return None,
@@ -60,7 +60,8 @@ fn pattern(value: &ValueMatch) -> Option<MatchPattern> {
     })
 }
 
-/// Builds the match of a path. `SeparatedPrefix` matches whole elements, so `/foo` matches `/foo/bar` and not `/foobar`.
+/// Builds the match of a path. `SeparatedPrefix` matches complete path elements, so `/foo` matches `/foo/bar` but not
+/// `/foobar`.
 fn path(path: &PathMatch) -> route_v3::route_match::PathSpecifier {
     use route_v3::route_match::PathSpecifier;
     match path {
@@ -71,9 +72,9 @@ fn path(path: &PathMatch) -> route_v3::route_match::PathSpecifier {
     }
 }
 
-/// Matches `:authority` only if it is one label before `.suffix`.
+/// Matches `:authority` only if it has exactly one label before `.suffix`.
 ///
-/// Hosts arrive in any case and with a port or without; Envoy folds neither for a header match.
+/// Hosts arrive in any case, with or without a port. Envoy normalizes neither for a header match.
 pub(super) fn one_label_before(suffix: &str) -> route_v3::HeaderMatcher {
     let pattern = format!(r"(?i)[^.:]+\.{}(:[0-9]+)?", suffix.replace('.', r"\."));
     authority(MatchPattern::SafeRegex(regex(pattern)))

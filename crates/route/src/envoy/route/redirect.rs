@@ -9,11 +9,11 @@ use super::rewrite::Rewritten;
 use crate::envoy::names;
 use crate::model::{PathMatch, Redirect, RedirectStatus, Rewrite, Scheme};
 
-/// Gives the redirect of `route`, which has all other fields, to one route or two.
+/// Builds one or two routes for a redirect. `route` has all other fields.
 ///
-/// A port in the request's `Host` is that of the listener, and leads nowhere with another scheme. Envoy keeps it unless it
-/// is told one to put in its place, and then writes that one always; so requests that bring a port have a route of their
-/// own, which makes it the default port of the new scheme.
+/// A port in the request's `Host` is the port of the listener, which is wrong for another scheme. Envoy keeps it unless
+/// the redirect sets a port, and then always writes that port. Requests with a port therefore have a separate route,
+/// which sets the default port of the new scheme.
 pub(super) fn redirects(route: route_v3::Route, path: &PathMatch, redirect: &Redirect) -> Vec<route_v3::Route> {
     let default = redirect.scheme.map(Scheme::default_port);
     let with = |matched: Option<route_v3::RouteMatch>, port: u16| route_v3::Route {
@@ -30,7 +30,7 @@ pub(super) fn redirects(route: route_v3::Route, path: &PathMatch, redirect: &Red
     };
     let has_port = authority(matcher_v3::string_matcher::MatchPattern::Contains(":".to_owned()));
     let (mut with_port, mut without) = (matched.clone(), matched.clone());
-    // Envoy looks at headers first, and shall not try the same regular expression twice.
+    // Envoy evaluates headers first. The condition prevents a second evaluation of the same regular expression.
     if let Some(route_v3::route_match::PathSpecifier::SafeRegex(_)) = matched.path_specifier {
         without.headers.push(route_v3::HeaderMatcher { invert_match: true, ..has_port.clone() });
     }
@@ -40,20 +40,20 @@ pub(super) fn redirects(route: route_v3::Route, path: &PathMatch, redirect: &Red
 
 /// Marks the redirect to the same URL on https, which has no origin of its own.
 ///
-/// Nothing in it tells hosts apart, neither the host nor the object behind it: all hosts with nothing but such redirects are
-/// one virtual host, and they are most of what a site with TLS has in plain text. Nobody is asked whether one may be sent.
+/// The route contains neither the host nor its object. All hosts with only such redirects therefore share one virtual
+/// host, which is most of the plain-text side of a site with TLS. External authorization is off for these redirects.
 pub(super) fn marked(route: route_v3::Route, marks: &Marks) -> route_v3::Route {
     let mut typed_per_filter_config = route.typed_per_filter_config;
     typed_per_filter_config.extend(marks.unasked.clone());
     route_v3::Route { name: names::REDIRECT.to_owned(), metadata: None, typed_per_filter_config, ..route }
 }
 
-/// Whether `redirect` leads to the same URL on https.
+/// Returns whether `redirect` leads to the same URL on https.
 pub(super) fn is_to_https(redirect: &Redirect) -> bool {
     redirect.scheme == Some(Scheme::Https) && redirect.rewrite.is_none()
 }
 
-/// Builds the redirect; a port of 0 keeps the port.
+/// Builds the redirect. A port of 0 keeps the port of the request.
 fn action(redirect: &Redirect, path: &PathMatch, port: u16) -> route_v3::RedirectAction {
     use route_v3::redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier};
     let Redirect { status, scheme, port: _, rewrite } = redirect;

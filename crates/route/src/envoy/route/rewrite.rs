@@ -1,26 +1,26 @@
-//! Changes of paths.
+//! Path rewrites.
 
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
 use super::matches::regex;
 use crate::model::{PathMatch, PathRewrite};
 
-/// A change of a path in Envoy's terms.
+/// A path rewrite in Envoy's form.
 #[derive(Debug, PartialEq)]
 pub enum Rewritten {
-    /// The prefix that the route matched is replaced.
+    /// Replaces the prefix that the route matched.
     Prefix(String),
-    /// What a pattern matches is replaced.
+    /// Replaces the match of a pattern.
     Regex(matcher_v3::RegexMatchAndSubstitute),
-    /// The path is replaced.
+    /// Replaces the path.
     Full(String),
 }
 
 impl Rewritten {
-    /// Builds the change of paths that `path` matches.
+    /// Builds the rewrite of paths that `path` matches.
     ///
-    /// No result has two slashes in a row, nor lacks the first one, where the matched prefix or its replacement ends with a
-    /// slash. Source: Gateway API v1, `HTTPPathModifier`.
+    /// The result starts with a slash and has no double slashes, even if the matched prefix or its replacement ends
+    /// with a slash. Source: Gateway API v1, `HTTPPathModifier`.
     pub fn new(path: &PathMatch, rewrite: &PathRewrite) -> Self {
         let prefix = match rewrite {
             PathRewrite::Prefix(prefix) => prefix.as_str(),
@@ -32,30 +32,30 @@ impl Rewritten {
                 Self::Regex(substitute(format!("^{}/*", escape(matched)), "/"))
             }
             PathMatch::SeparatedPrefix(_) => Self::Prefix(elements.to_owned()),
-            // Each path begins with the slash that was matched.
+            // The matched slash is the first character of each path.
             PathMatch::Prefix(matched) if **matched == *"/" => Self::Prefix(format!("{elements}/")),
             PathMatch::Prefix(_) => Self::Prefix(or_root(prefix)),
             PathMatch::Exact(_) | PathMatch::Regex(_) => Self::Full(or_root(prefix)),
         }
     }
 
-    /// Returns the change as a pattern, for requests that are forwarded: Envoy has no replacement of a whole path there.
+    /// Returns the rewrite as a pattern, for forwarded requests: Envoy has no replacement of the complete path there.
     pub fn full_by_regex(full: &str) -> matcher_v3::RegexMatchAndSubstitute {
         substitute("^.*$".to_owned(), full)
     }
 }
 
-/// Envoy takes an empty path for no change.
+/// Returns `path`, or `/` if it is empty: Envoy treats an empty path as no rewrite.
 fn or_root(path: &str) -> String {
     if path.is_empty() { "/".to_owned() } else { path.to_owned() }
 }
 
-/// Replaces what `pattern` matches by `text`, in which a backslash has no special meaning.
+/// Builds a substitution of the match of `pattern` by `text`, in which a backslash has no special meaning.
 fn substitute(pattern: String, text: &str) -> matcher_v3::RegexMatchAndSubstitute {
     matcher_v3::RegexMatchAndSubstitute { pattern: Some(regex(pattern)), substitution: text.replace('\\', r"\\") }
 }
 
-/// Returns an RE2 pattern that matches `text` alone.
+/// Returns an RE2 pattern that matches only `text`.
 fn escape(text: &str) -> String {
     let special = |one: char| one.is_ascii() && !one.is_ascii_alphanumeric() && one != '/' && one != '_';
     let mut escaped = String::with_capacity(text.len());
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::model::HeaderValue;
 
-    /// The path that Envoy forwards for `request`.
+    /// Returns the path that Envoy forwards for `request`.
     fn rewritten(path: &PathMatch, prefix: &str, request: &str) -> String {
         let matched = match path {
             PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => &**text,
