@@ -1,7 +1,8 @@
-//! Kubernetes objects to Envoy resources, as a pure function: no I/O, no clock, no randomness.
+//! Translates Kubernetes objects to Envoy resources. The translation is a pure function: no I/O, no clock, no
+//! randomness.
 //!
-//! [`objects`] stores the fields of each object that the translation reads. [`translate`] builds the [`model`] from them, and
-//! [`envoy`] builds resources from the model. [`settings`] configures both.
+//! [`objects`] stores the fields of each object that the translation reads. [`translate`] builds the [`model`] from
+//! them, and [`envoy`] builds resources from the model. [`settings`] configures both.
 
 pub mod duration;
 pub mod envoy;

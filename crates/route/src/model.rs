@@ -1,7 +1,7 @@
-//! What is to be served, in plain ordered types: the one route model that every kind of source object translates to.
+//! The route model: the served configuration in plain ordered types. Every kind of source object translates to it.
 //!
-//! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. Ordered collections only, so that equal models
-//! become equal bytes.
+//! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. All collections are ordered, so that equal
+//! models give equal bytes.
 
 mod cluster;
 mod filter;
@@ -32,24 +32,24 @@ pub use route::{
 };
 pub use touched::Touched;
 
-/// Everything that is to be served at one moment.
+/// The complete configuration that is served at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Model {
     /// The listeners for clients, by name.
     pub listeners: BTreeMap<ListenerId, Listener>,
     /// Clusters, each referenced by at least one route or listener.
     pub clusters: BTreeMap<ClusterId, Arc<Cluster>>,
-    /// Endpoints of every Service port that a cluster with [`Discovery::Eds`] reaches; present even when empty. The
+    /// The endpoints of every Service port that a cluster with [`Discovery::Eds`] reaches, even if there are none. The
     /// clusters of a port share them.
     pub endpoints: BTreeMap<ServicePortId, Endpoints>,
     /// Key pairs and authorities, each referenced by at least one [`TlsHost`] or [`Cluster`], or by `stats_tls`.
     pub secrets: BTreeMap<SecretId, Secret>,
-    /// How Envoy's statistics are served by TLS.
+    /// The TLS configuration of the listener for statistics.
     pub stats_tls: Option<StatsTls>,
 }
 
 impl Model {
-    /// The hosts of a listener for plain HTTP; `None` if there is no such listener.
+    /// Returns the hosts of a listener for plain HTTP. Returns `None` if there is no such listener.
     pub fn plain(&self, listener: &str) -> Option<&PlainHosts> {
         match &self.listeners.get(listener)?.traffic {
             Traffic::Http(hosts) => Some(hosts),
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// The hosts of a listener for HTTP over TLS; `None` if there is no such listener.
+    /// Returns the hosts of a listener for HTTP over TLS. Returns `None` if there is no such listener.
     pub fn tls(&self, listener: &str) -> Option<&TlsHosts> {
         match &self.listeners.get(listener)?.traffic {
             Traffic::Https(hosts) => Some(hosts),
@@ -65,7 +65,7 @@ impl Model {
         }
     }
 
-    /// The hosts of a listener for plain HTTP, to be changed.
+    /// Returns the mutable hosts of a listener for plain HTTP.
     pub fn plain_mut(&mut self, listener: &str) -> Option<&mut PlainHosts> {
         match &mut self.listeners.get_mut(listener)?.traffic {
             Traffic::Http(hosts) => Some(hosts),
@@ -73,7 +73,7 @@ impl Model {
         }
     }
 
-    /// The hosts of a listener for HTTP over TLS, to be changed.
+    /// Returns the mutable hosts of a listener for HTTP over TLS.
     pub fn tls_mut(&mut self, listener: &str) -> Option<&mut TlsHosts> {
         match &mut self.listeners.get_mut(listener)?.traffic {
             Traffic::Https(hosts) => Some(hosts),
@@ -82,18 +82,18 @@ impl Model {
     }
 }
 
-/// Which `Host` / `:authority` (or SNI) a thing is for. The order is the order in which Envoy prefers them.
+/// A pattern of `Host`, `:authority`, or SNI. The order is Envoy's order of preference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
-    /// One name, lower case: `shop.example.com`.
+    /// One name in lower case: `shop.example.com`.
     Exact(Arc<str>),
-    /// Exactly one label, then this suffix: `example.com` for `*.example.com`.
+    /// Exactly one label before this suffix: `example.com` for `*.example.com`.
     Wildcard(Arc<str>),
     /// Every host.
     Any,
 }
 
-/// `shop.example.com`, `*.example.com` or `*`: as an Ingress rule and Envoy's `domains` write it.
+/// Displays `shop.example.com`, `*.example.com`, or `*`, as in an Ingress rule and in Envoy's `domains`.
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,18 +104,18 @@ impl fmt::Display for Host {
     }
 }
 
-/// A server name behind TLS: its key pair, its TLS settings, its routes.
+/// A server name behind TLS, with its key pair, TLS settings, and routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlsHost {
-    /// The key pair presented, by identity in [`Model::secrets`].
+    /// The presented key pair, by its identity in [`Model::secrets`].
     pub secret: SecretId,
     /// Lowest TLS version accepted.
     pub minimum: TlsVersion,
     /// Highest TLS version accepted.
     pub maximum: TlsVersion,
-    /// Routes of this host; requests for another host on the connection are answered 421.
+    /// The routes of this host. Requests for another host on the connection are answered 421.
     pub virtual_host: VirtualHost,
-    /// The objects that ask for TLS on this host.
+    /// The objects that request TLS for this host.
     pub origins: Vec<ObjectRef>,
 }
 
@@ -133,46 +133,46 @@ pub enum TlsVersion {
 pub struct Endpoints {
     /// By zone, sorted; `""` where none is known.
     pub zones: Vec<(Arc<str>, Vec<Endpoint>)>,
-    /// The EndpointSlices and the Service that they come from, sorted.
+    /// The EndpointSlices and the Service of these endpoints, sorted.
     pub origins: Vec<ObjectRef>,
 }
 
-/// One address that serves a Service port. The order makes lists deterministic.
+/// One address of a Service port. The order makes lists deterministic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
     /// The port.
     pub port: u16,
-    /// Whether it takes new requests.
+    /// Whether the endpoint accepts new requests.
     pub health: Health,
 }
 
-/// Whether an endpoint takes new requests.
+/// Whether an endpoint accepts new requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// Takes requests.
+    /// Accepts requests.
     Healthy,
-    /// Takes no new connections; requests under way and sticky sessions go on.
+    /// Accepts no new connections. Current requests and sticky sessions continue.
     Draining,
 }
 
-/// A key pair, checked: the key matches the leaf certificate.
+/// A validated key pair: the key matches the leaf certificate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeyPair {
-    /// The chain, leaf first, PEM.
+    /// The certificate chain in PEM, leaf first.
     pub certificate_chain: Vec<u8>,
-    /// The private key, PEM.
+    /// The private key in PEM.
     pub private_key: Vec<u8>,
-    /// The names that the leaf certificate covers, lower case: DNS SANs, else its common name.
+    /// The names of the leaf certificate in lower case: its DNS SANs, or its common name if there are none.
     pub names: Vec<String>,
-    /// Not valid after this time, in seconds since the Unix epoch.
+    /// The end of the validity, in seconds since the Unix epoch.
     pub not_after: i64,
-    /// Whether the key is an Ed25519 key, which Envoy serves over TCP and not over QUIC.
+    /// Whether the key is an Ed25519 key. Envoy supports these over TCP but not over QUIC.
     pub is_ed25519: bool,
 }
 
-/// Never shows the private key.
+/// Redacts the private key.
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair")
@@ -182,29 +182,30 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// How statistics are served by TLS.
+/// The TLS configuration of the listener for statistics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsTls {
-    /// The key pair presented, by identity in [`Model::secrets`].
+    /// The presented key pair, by its identity in [`Model::secrets`].
     pub secret: SecretId,
-    /// The authorities of which clients must show a certificate, by identity in [`Model::secrets`]; `None` asks for none.
+    /// The authorities that verify client certificates, by identity in [`Model::secrets`]. `None` requires no
+    /// certificate.
     pub clients: Option<SecretId>,
 }
 
-/// What TLS needs, and the object that it comes from.
+/// The content of a Secret for TLS, with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Secret {
-    /// What it is.
+    /// The content.
     pub material: Material,
     /// The Secret object.
     pub origin: ObjectRef,
 }
 
-/// What a secret is.
+/// The content of a secret.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Material {
-    /// What a server or a client shows.
+    /// The key pair of a server or a client.
     Pair(Arc<KeyPair>),
-    /// What certificates of others are verified by: certificate authorities, PEM.
+    /// The certificate authorities that verify peers, in PEM.
     Authorities(Arc<str>),
 }

@@ -1,7 +1,7 @@
-//! The objects that translation reads, cut down to what it reads, in one immutable value.
+//! The Kubernetes objects, reduced to the fields that the translation reads, in one immutable value.
 //!
-//! `Objects` is persistent: a clone is cheap and shares everything, so a translation works on a state that nobody
-//! changes, while the loop goes on applying events.
+//! `Objects` is persistent: a clone is cheap and shares all objects. A translation works on an unchanging state while
+//! the loop applies further events.
 
 mod content;
 mod deleted;
@@ -32,49 +32,49 @@ pub use misencoded::Misencoded;
 pub use precedence::Precedence;
 pub use revision::Revision;
 
-/// One object among those of all kinds.
+/// The identity of an object of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     /// The kind.
     pub kind: Kind,
-    /// Namespace and name.
+    /// The namespace and the name.
     pub key: ObjectKey,
 }
 
 impl ObjectId {
-    /// The object `namespace`/`name` of `kind`.
+    /// Returns the identity of the object `namespace`/`name` of `kind`.
     pub fn new(kind: Kind, namespace: &str, name: &str) -> Self {
         Self { kind, key: ObjectKey::new(namespace, name) }
     }
 }
 
-/// `Ingress shop/cart`, or `IngressClass ours` without a namespace.
+/// Displays `Ingress shop/cart`, or `IngressClass ours` without a namespace.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind.as_str(), self.key)
     }
 }
 
-/// What every object has. Only annotations that some translation reads are kept.
+/// The metadata of an object. It contains only annotations that the translation reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// Namespace and name.
+    /// The namespace and the name.
     pub key: ObjectKey,
-    /// `metadata.uid`, empty if absent: another object of the same name has another.
+    /// `metadata.uid`, empty if absent. It distinguishes successive objects with the same name.
     pub uid: Arc<str>,
     /// `metadata.generation`, 0 if absent.
     pub generation: i64,
-    /// `metadata.creationTimestamp` in seconds since the Unix epoch; `i64::MAX` if absent, so that an object of
+    /// `metadata.creationTimestamp` in seconds since the Unix epoch. If absent, it is `i64::MAX`, so that an object of
     /// unknown age is the youngest.
     pub created: i64,
-    /// Whether `metadata.deletionTimestamp` is set: the object is being deleted, and finalizers may hold it for any time.
+    /// Whether `metadata.deletionTimestamp` is set. Finalizers may hold such an object for any time.
     pub terminating: bool,
-    /// Annotations under the prefixes that translation reads.
+    /// Annotations with the prefixes that the translation reads.
     pub annotations: BTreeMap<String, String>,
 }
 
 impl Meta {
-    /// A reference to the object of `kind` with this metadata.
+    /// Returns a reference to the object of `kind` with this metadata.
     pub fn object_ref(&self, kind: Kind) -> ObjectRef {
         ObjectRef {
             kind: kind.as_str(),
@@ -88,18 +88,18 @@ impl Meta {
 /// An Ingress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ingress {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
-    /// Its spec, as the API has it.
+    /// The spec, as in the API.
     pub spec: IngressSpec,
-    /// Its status. Translation does not read it.
+    /// The status. The translation does not read it.
     pub status: IngressStatus,
 }
 
-/// There are no numbers in it that differ from themselves; and two that are one are equal without a look at them.
+/// `IngressSpec` has no floats, so `Eq` is sound.
 impl Eq for Ingress {}
 
-/// The status of an Ingress, for who keeps it up to date.
+/// The status of an Ingress, for the status writer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct IngressStatus {
     /// `status.loadBalancer.ingress`.
@@ -113,7 +113,7 @@ pub struct IngressStatus {
 /// An IngressClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IngressClass {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
     /// `spec.controller`, empty if absent.
     pub controller: String,
@@ -122,7 +122,7 @@ pub struct IngressClass {
 /// A Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
     /// `spec.externalName` if the type is ExternalName.
     pub external_name: Option<String>,
@@ -135,11 +135,11 @@ pub struct Service {
 /// A port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Its name, empty if it has none.
+    /// The name, empty if absent.
     pub name: Arc<str>,
-    /// Its number. 1 to 65535.
+    /// The number, 1 to 65535.
     pub port: u16,
-    /// `TCP`, `UDP` or `SCTP`.
+    /// `TCP`, `UDP`, or `SCTP`.
     pub protocol: Arc<str>,
     /// `appProtocol`.
     pub app_protocol: Option<Arc<str>>,
@@ -148,20 +148,21 @@ pub struct ServicePort {
 /// An EndpointSlice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointSlice {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
-    /// The Service that it belongs to: label `kubernetes.io/service-name`, empty if absent.
+    /// The name of its Service: label `kubernetes.io/service-name`, empty if absent.
     pub service: Arc<str>,
-    /// What its addresses are.
+    /// The type of the addresses.
     pub address_type: AddressType,
-    /// Its ports: name (empty if nil), and number (`None`: all ports, skipped). Only protocol TCP or nil is kept.
+    /// The ports: name (empty if nil), and number (`None` means all ports, and is skipped). Only ports with protocol
+    /// TCP or nil are kept.
     pub ports: Vec<(Arc<str>, Option<u16>)>,
-    /// Its endpoints.
+    /// The endpoints.
     pub endpoints: Vec<SliceEndpoint>,
 }
 
 impl EndpointSlice {
-    /// The key of its Service.
+    /// Returns the key of the Service.
     pub fn service_key(&self) -> ObjectKey {
         ObjectKey { namespace: self.meta.key.namespace.clone(), name: self.service.clone() }
     }
@@ -174,14 +175,14 @@ pub enum AddressType {
     Ipv4,
     /// IPv6 addresses.
     Ipv6,
-    /// Names: not served.
+    /// Host names. They are not served.
     Fqdn,
 }
 
 /// An endpoint of an EndpointSlice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SliceEndpoint {
-    /// The first of its addresses, as text (only the first one counts, says the API).
+    /// The first address, as text. According to the API, the other addresses have no meaning.
     pub address: Arc<str>,
     /// `conditions.ready`; nil is true.
     pub ready: bool,
@@ -191,76 +192,77 @@ pub struct SliceEndpoint {
     pub terminating: bool,
     /// `zone`, empty if absent.
     pub zone: Arc<str>,
-    /// `targetRef` as `namespace/name` when it is a Pod: the same pod counts once over both IP families.
+    /// `targetRef` as `namespace/name` if it is a Pod. A pod with addresses of both IP families counts once.
     pub pod: Option<Arc<str>>,
 }
 
-/// A Secret of type `kubernetes.io/tls` or `Opaque`, already checked.
+/// A validated Secret of type `kubernetes.io/tls` or `Opaque`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
-    /// The key pair that is served: the current one, the last good one, or an expired one if there is no better.
+    /// The key pair that is served: the current one, the last good one, or an expired one if there is no other.
     pub pair: Option<Arc<KeyPair>>,
-    /// The current content, if its only fault is that its time has not come.
+    /// The current content, if its only fault is that it is not valid yet.
     pub early: Option<EarlyPair>,
     /// The current content, if its only fault is that it has expired.
     pub expired: Option<Arc<KeyPair>>,
-    /// What is wrong with the current content, if anything; lower case, no full stop, names the data key.
+    /// The fault of the current content, if any; lower case, no full stop, names the data key.
     pub fault: Option<String>,
-    /// The same of `ca.crt`: the newest usable certificate authorities that this object ever had, PEM. Shared by all who
-    /// have the same ones, as all that one authority has issued do.
+    /// The newest usable certificate authorities (`ca.crt`) that this object ever had, in PEM. Secrets with equal
+    /// authorities share the text, such as all Secrets that one authority has issued.
     pub authorities: Option<Arc<str>>,
-    /// What is wrong with the current `ca.crt`; that there is none, too.
+    /// The fault of the current `ca.crt`. An absent `ca.crt` is a fault too.
     pub authorities_fault: Option<Arc<str>>,
 }
 
 /// A key pair whose certificate is not valid yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlyPair {
-    /// The first moment of its validity, in seconds since 1970.
+    /// The start of the validity, in seconds since 1970.
     pub not_before: i64,
     /// The key pair.
     pub pair: Arc<KeyPair>,
 }
 
-/// A Namespace: whether it exists and whether it is being deleted is read.
+/// A Namespace. The translation reads only its existence and whether it is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its metadata.
+    /// The metadata.
     pub meta: Meta,
 }
 
-/// All objects, by kind and key. Cheap to clone.
+/// All objects, by kind and key. A clone is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
-    /// The objects of each kind; also deleted Secrets whose last good key pair is still served (see [`Objects::delete`]).
+    /// The objects of each kind, and deleted Secrets whose last good key pair is still served (see
+    /// [`Objects::delete`]).
     by_kind: BTreeMap<Kind, OrdMap<ObjectKey, Object>>,
-    /// Whether the operator wrote the objects, and not tenants: then endpoints may be on Envoy's own machine.
+    /// Whether the objects come from the operator and not from tenants. Then endpoints may be on Envoy's own machine.
     pub from_operator: bool,
-    /// Service and name of each EndpointSlice.
+    /// The Service and the name of each EndpointSlice.
     slices_of_services: OrdSet<(ObjectKey, Arc<str>)>,
-    /// The Secrets that are deleted and yet kept in `secrets`, oldest deletion first.
+    /// The deleted Secrets that are still in `by_kind`, oldest deletion first.
     deleted_secrets: Deleted,
-    /// The Secrets that are served by content that they no longer have.
+    /// The Secrets that are served by their last good content.
     kept_secrets: OrdSet<ObjectKey>,
-    /// The deleted Secrets that went out of `secrets` since [`Objects::take_evicted_secrets`] was last called.
+    /// The deleted Secrets that were evicted since the last call of [`Objects::take_evicted_secrets`].
     evicted_secrets: Vec<ObjectKey>,
-    /// The Secrets with an [`EarlyPair`], by the first moment of its validity.
+    /// The Secrets with an [`EarlyPair`], by the start of its validity.
     early_secrets: OrdSet<(i64, ObjectKey)>,
-    /// The objects of which something cannot be decoded.
+    /// The objects that cannot be decoded completely.
     misencoded: OrdMap<(Kind, ObjectKey), Arc<Misencoded>>,
 }
 
-/// What a Secret that was deleted bears as its fault.
+/// The fault of a deleted Secret.
 pub const SECRET_DELETED: &str = "the Secret was deleted";
 
 impl Objects {
-    /// Takes in a new or changed object. Returns whether anything changed that translation reads.
+    /// Applies a new or changed object. Returns whether any field that the translation reads has changed.
     ///
-    /// A Secret without a usable pair of its own keeps the pair that it had before: the last good one. The same with its
-    /// certificate authorities. An expired pair is served if the one before does not last longer: that does not depend on
-    /// when it arrived. An object of which nothing can be decoded leaves the version before in use.
+    /// A Secret without a usable key pair keeps its previous pair, the last good one. The same applies to its
+    /// certificate authorities. An expired pair is served unless the previous pair expires later; the order of arrival
+    /// has no effect. If an object cannot be decoded at all, its previous version stays in use.
     pub fn apply(&mut self, object: Object) -> bool {
         if let Some(found) = object.get::<Misencoded>() {
             let readable = found.readable.clone();
@@ -281,11 +283,11 @@ impl Objects {
         }
     }
 
-    /// Inserts an object. Returns whether anything changed that the translation reads.
+    /// Inserts an object. Returns whether any field that the translation reads has changed.
     fn insert(&mut self, object: Object) -> bool {
         let (of_kind, key) = (self.by_kind.entry(object.kind()).or_default(), &object.meta().key);
         let before = of_kind.get(key);
-        // An equal object stays as it is: its place in the map stays shared with older versions of the map.
+        // An equal object is not replaced, so its node stays shared with older versions of the map.
         if before == Some(&object) {
             return false;
         }
@@ -298,13 +300,12 @@ impl Objects {
         self.by_kind.get_mut(&kind).is_some_and(|of_kind| of_kind.remove(key).is_some())
     }
 
-    /// Takes an object away. Returns whether anything changed.
+    /// Deletes an object. Returns whether anything changed.
     ///
-    /// A Secret that ever had a usable key pair, or authorities, is not forgotten: it keeps the last good ones and bears
-    /// the fault [`SECRET_DELETED`], since people delete Secrets to have them issued anew, and hosts must not go dark
-    /// meanwhile.
-    /// That lasts until the Secret is back, until 1024 other Secrets are deleted after it, or until the process ends;
-    /// a Secret that was gone before the process started is unknown to it.
+    /// A Secret that ever had a usable key pair or authorities is retained with its last good content and the fault
+    /// [`SECRET_DELETED`]. Users delete Secrets to have them issued again, and hosts must stay available meanwhile. It
+    /// is retained until the Secret exists again, until 1024 other Secrets are deleted after it, or until the process
+    /// ends. A new process does not know Secrets that were deleted before it started.
     pub fn delete(&mut self, kind: Kind, key: &ObjectKey) -> bool {
         self.forget_encoding(kind, key);
         if kind == Kind::SECRET {
@@ -316,8 +317,8 @@ impl Objects {
         self.remove(kind, key)
     }
 
-    /// Makes `objects` all that there is of `kind`, as after a list. Objects of other kinds among them are left out.
-    /// Returns what is new, changed or gone, sorted. Secrets that are gone go as in [`Objects::delete`].
+    /// Replaces all objects of `kind`, as after a list. Objects of other kinds are ignored. Returns the added, changed,
+    /// and removed objects, sorted. Removed Secrets are handled as in [`Objects::delete`].
     pub fn replace(&mut self, kind: Kind, objects: Vec<Object>) -> Vec<ObjectRef> {
         let listed: BTreeSet<ObjectKey> =
             objects.iter().filter(|object| object.kind() == kind).map(|object| object.meta().key.clone()).collect();
@@ -342,35 +343,35 @@ impl Objects {
         changed
     }
 
-    /// The metadata of an object, also of one of which nothing else can be decoded.
+    /// Returns the metadata of an object, even if the rest of it cannot be decoded.
     pub fn meta(&self, kind: Kind, key: &ObjectKey) -> Option<&Meta> {
         let misencoded = || self.misencoded(kind, key).map(|object| &object.meta);
         self.of_kind(kind).get(key).map(Object::meta).or_else(misencoded)
     }
 
-    /// The objects of `kind`.
+    /// Returns the objects of `kind`.
     pub fn of_kind(&self, kind: Kind) -> &OrdMap<ObjectKey, Object> {
         static NONE: LazyLock<OrdMap<ObjectKey, Object>> = LazyLock::new(OrdMap::default);
         self.by_kind.get(&kind).unwrap_or(&NONE)
     }
 
-    /// The object with this key of the kind of `T`.
+    /// Returns the object of type `T` with this key.
     pub fn get<T: Typed>(&self, key: &ObjectKey) -> Option<&T> {
         self.of_kind(T::KIND).get(key)?.get()
     }
 
-    /// All objects of the kind of `T`, by key.
+    /// Returns all objects of type `T`, by key.
     pub fn all<T: Typed>(&self) -> impl Iterator<Item = &T> {
         self.of_kind(T::KIND).values().filter_map(Object::get)
     }
 
-    /// The Service that an EndpointSlice belongs to.
+    /// Returns the Service that an EndpointSlice belongs to.
     pub fn service_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
         self.get::<EndpointSlice>(slice).map(EndpointSlice::service_key)
     }
 
-    /// The key by which the translation looks for an object: its own, or that of the group that it belongs to
-    /// ([`Grouping`]). `None` if the group is unknown, because the object does not exist.
+    /// Returns the key under which the translation reads an object: its own key, or the key of its group
+    /// ([`Grouping`]). Returns `None` if the group is unknown, because the object does not exist.
     pub fn group_of(&self, kind: Kind, key: &ObjectKey) -> Option<ObjectKey> {
         match kind.info().grouping {
             Grouping::Alone => Some(key.clone()),
@@ -378,20 +379,20 @@ impl Objects {
         }
     }
 
-    /// The EndpointSlices that belong to a Service, by name.
+    /// Returns the EndpointSlices that belong to a Service, by name.
     pub fn slices_of(&self, service: &ObjectKey) -> impl Iterator<Item = &EndpointSlice> {
         let from = self.slices_of_services.range((service.clone(), Arc::from(""))..);
         let names = from.take_while(move |(other, _)| other == service).map(|(_, name)| name.clone());
         names.filter_map(|name| self.get(&ObjectKey { namespace: service.namespace.clone(), name }))
     }
 
-    /// How many objects of `kind` there are.
+    /// Returns the number of objects of `kind`.
     pub fn count(&self, kind: Kind) -> usize {
         let deleted = if kind == Kind::SECRET { self.deleted_secrets.len() } else { 0 };
         self.of_kind(kind).len() - deleted
     }
 
-    /// Notes that a slice belongs to `service`, and no longer to the Service of before.
+    /// Records that a slice belongs to `service`, and no longer to its previous Service.
     fn enter_slice(&mut self, slice: &ObjectKey, service: ObjectKey) {
         if let Some(before) = self.service_of(slice).filter(|before| *before != service) {
             self.slices_of_services.remove(&(before, slice.name.clone()));

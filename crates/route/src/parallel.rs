@@ -1,12 +1,12 @@
-//! The same work for many things, on all cores: at the start there is everything to make, and nothing to answer yet.
+//! Parallel computation on all cores, for the initial translation of all objects.
 
 use std::{panic, thread};
 
-/// Fewer are done where they are: a thread costs as much as some of them. In tests a handful is many, so that what is
-/// compared there has been done on all cores.
+/// The number of items from which threads are used: a thread costs as much as several items. Tests use a small number,
+/// so that they cover the parallel computation.
 const MANY: usize = if cfg!(test) { 3 } else { 512 };
 
-/// What `work` makes of each of `items`, in their order.
+/// Applies `work` to all `items` and returns the results in their order.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if items.len() < MANY {
         return items.iter().map(work).collect();

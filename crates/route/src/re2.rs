@@ -1,12 +1,12 @@
-//! Which regular expressions Envoy accepts, and what matching them costs.
+//! Validates regular expressions for Envoy, and computes the cost of matching them.
 //!
-//! [`check`] applies RE2's grammar and limits, so that a bad pattern is found before it reaches Envoy and takes its
-//! neighbors with it. [`cost`] also bounds the time and memory that a pattern takes in Envoy: use it for patterns that
+//! [`check`] applies RE2's grammar and limits. It detects a bad pattern before Envoy would reject it together with
+//! other routes. [`cost`] also limits the time and memory that a pattern takes in Envoy. Use it for patterns that
 //! tenants write.
 //!
-//! Rust's parser stands in for RE2's. Syntax that only Rust knows is rejected here. Syntax that only RE2 knows (`\C`,
-//! `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser, which costs a rare path and never a listener.
-//! Source: RE2 syntax document, `re2/parse.cc`.
+//! Rust's parser stands in for RE2's. Syntax that only Rust supports is rejected here. Syntax that only RE2 supports
+//! (`\C`, `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser. That costs a rarely used path, but never
+//! a listener. Source: RE2 syntax document, `re2/parse.cc`.
 
 mod automaton;
 mod class;
@@ -17,11 +17,11 @@ use regex_syntax::ast::{
     LiteralKind, RepetitionKind, RepetitionRange,
 };
 
-/// RE2's limit of a repetition count, and of the product of nested ones.
+/// RE2's limit of a repetition count, and of the product of nested repetition counts.
 const MAX_REPEAT: u32 = 1000;
 
-/// The largest program that [`check`] accepts, in instructions. RE2 stops at about 87,000 (an eighth of its `max_mem`
-/// of 8 MiB, by 16 bytes).
+/// The largest program that [`check`] accepts, in instructions. RE2's limit is about 87,000 (an eighth of its `max_mem`
+/// of 8 MiB, divided by 16 bytes).
 const MAX_SIZE: u64 = 80_000;
 
 /// Instructions of an empty program: fail, match, and the two of the prefix for unanchored matches.
@@ -35,24 +35,24 @@ const UNICODE_CLASS: u64 = 3000;
 pub struct Cost {
     /// Instructions of the compiled program, never fewer than Envoy's `re2.program_size`.
     pub size: u32,
-    /// Steps of building the whole automaton (DFA), which RE2 does piece by piece as requests need it. A step takes
-    /// Envoy some nanoseconds and some bytes.
+    /// Steps of building the complete automaton (DFA), which RE2 builds lazily. A step takes Envoy some nanoseconds and
+    /// some bytes.
     pub steps: u32,
 }
 
-/// The highest cost that a pattern may have.
+/// The maximum cost of a pattern.
 pub type Limits = Cost;
 
-/// Why a pattern is rejected.
+/// The reason for the rejection of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// Envoy's RE2 does not accept it; the reason quotes the part at fault.
+    /// Envoy's RE2 rejects the pattern. The reason quotes the faulty part.
     Invalid(String),
-    /// It exceeds a limit, which is named.
+    /// The pattern exceeds a limit, which the text names.
     TooExpensive(String),
 }
 
-/// General categories and the scripts in common use: the Unicode classes that both grammars spell alike.
+/// General categories and common scripts: the Unicode classes that both grammars spell alike.
 const UNICODE_CLASSES: [&str; 55] = [
     "C",
     "Cc",
@@ -111,7 +111,7 @@ const UNICODE_CLASSES: [&str; 55] = [
     "Thai",
 ];
 
-/// Checks whether Envoy's RE2 accepts `pattern`. Errors: the reason, quoting the part at fault.
+/// Checks whether Envoy's RE2 accepts `pattern`. The error is the reason and quotes the faulty part.
 pub fn check(pattern: &str) -> Result<(), String> {
     match program_size(pattern)? {
         size if size > MAX_SIZE => Err("it is too large".to_owned()),
@@ -121,8 +121,8 @@ pub fn check(pattern: &str) -> Result<(), String> {
 
 /// Returns the cost of `pattern`.
 ///
-/// Without the limit of steps, a pattern of 27 instructions such as `/(a|b)*a(a|b){20}` would take a worker 25 ms: its
-/// automaton has a million states, so RE2 gives up on it and simulates the program byte by byte.
+/// The limit of steps is necessary: the pattern `/(a|b)*a(a|b){20}` has only 27 instructions, but would take a worker
+/// 25 ms. Its automaton has a million states, so RE2 gives up on it and simulates the program byte by byte.
 pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
     let size = program_size(pattern).map_err(Rejection::Invalid)?;
     let Some(size) = u32::try_from(size).ok().filter(|size| *size <= limits.size) else {
@@ -133,10 +133,10 @@ pub fn cost(pattern: &str, limits: Limits) -> Result<Cost, Rejection> {
     Ok(Cost { size, steps })
 }
 
-/// Estimates the size of the compiled program. Errors: the reason why RE2 rejects `pattern`.
+/// Estimates the size of the compiled program. The error is the reason why RE2 rejects `pattern`.
 fn program_size(pattern: &str) -> Result<u64, String> {
     let ast = Parser::new().parse(pattern).map_err(|error| error.kind().to_string())?;
-    // A flag holds to the end of its group. It is enough to know whether there is one at all.
+    // A flag applies to the end of its group. The presence of any flag is a sufficient upper bound.
     let sizes = Sizes { pattern, folds: pattern.contains("(?") };
     Ok(EMPTY_PROGRAM.saturating_add(sizes.of(&ast, MAX_REPEAT)?))
 }
@@ -149,7 +149,7 @@ struct Sizes<'a> {
 }
 
 impl Sizes<'_> {
-    /// The size of `ast`, whose repetitions may multiply to `repeat`.
+    /// Returns the size of `ast`, whose repetition counts may have a product of up to `repeat`.
     fn of(&self, ast: &Ast, repeat: u32) -> Result<u64, String> {
         let text = || self.pattern.get(ast.span().start.offset..ast.span().end.offset).unwrap_or_default();
         let unknown = |what: &str| Err(format!("RE2 does not know {what} {:?}", text()));
@@ -161,7 +161,7 @@ impl Sizes<'_> {
             Ast::Flags(_) => 1,
             Ast::Literal(literal) if !re2_literal(literal) => return unknown("the escape"),
             Ast::Literal(literal) if literal.c.is_ascii() => 1,
-            // RE2 reads each byte as a character of Latin-1, which may have another case.
+            // RE2 reads each byte as a Latin-1 character, which may have another case.
             Ast::Literal(literal) => 2 * literal.c.len_utf8() as u64,
             Ast::ClassUnicode(class) if !re2_unicode(class) => return unknown("the class"),
             Ast::ClassUnicode(_) => UNICODE_CLASS,
@@ -174,7 +174,7 @@ impl Sizes<'_> {
                 | AssertionKind::NotWordBoundary => 2,
                 _ => return unknown("the assertion"),
             },
-            // Where Rust reads hyphens, RE2 reads a range that starts with one.
+            // Rust parses two hyphens as an operator, but RE2 parses them as the start of a range.
             Ast::ClassBracketed(_) if text().contains("--") => return unknown("the double hyphen in"),
             Ast::ClassBracketed(class) => match class::bracketed(class) {
                 Ok(Some(set)) => set.instructions(self.folds),
@@ -185,7 +185,7 @@ impl Sizes<'_> {
                 if matches!(*repetition.ast, Ast::Repetition(_)) {
                     return unknown("the double repetition");
                 }
-                // How often the part is there for certain, and how often it is there perhaps.
+                // The number of required copies and of optional copies.
                 let (certain, perhaps) = match &repetition.op.kind {
                     RepetitionKind::Range(RepetitionRange::Exactly(n)) => (*n, 0),
                     RepetitionKind::Range(RepetitionRange::Bounded(least, most)) => {
@@ -199,7 +199,7 @@ impl Sizes<'_> {
                 if count > repeat {
                     return Err(format!("{:?} repeats more than {MAX_REPEAT} times", text()));
                 }
-                // Each copy that may be left out needs a branch around it. The loop needs one or two.
+                // Each optional copy needs a branch around it. A loop needs one or two.
                 (self.of(&repetition.ast, repeat / count)?)
                     .saturating_mul(u64::from(count))
                     .saturating_add(u64::from(perhaps) + 2)
@@ -233,7 +233,7 @@ fn re2_flags(flags: &Flags) -> bool {
 
 fn re2_literal(literal: &Literal) -> bool {
     match &literal.kind {
-        // RE2 lets a backslash stand before punctuation, of which `_` is none.
+        // RE2 accepts a backslash only before punctuation, which does not include `_`.
         LiteralKind::Superfluous => literal.c != '_',
         // Envoy's RE2 reads bytes, not UTF-8.
         LiteralKind::HexFixed(kind) | LiteralKind::HexBrace(kind) => {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_size_is_never_less_than_that_of_envoy() {
-        // As Envoy 1.40 counts them (`re2.program_size`).
+        // Values that Envoy 1.40 reports (`re2.program_size`).
         for (pattern, size) in [
             ("/.", 7),
             ("/.*x", 8),

@@ -1,4 +1,4 @@
-//! The settings that the translation and the Envoy resources depend on, as data.
+//! The settings of the translation and of the Envoy resources, as data.
 
 mod access_log;
 mod downstream;
@@ -40,13 +40,13 @@ pub struct Settings {
     pub external_names: ExternalNames,
     /// Envoy's listeners.
     pub listeners: Listeners,
-    /// HTTP towards clients.
+    /// HTTP for clients.
     pub http: Http,
     /// Compression of responses.
     pub compression: Compression,
     /// Headers set and removed on all routes.
     pub headers: HeaderPolicies,
-    /// How Envoys get their routes.
+    /// How Envoys receive their routes.
     pub routes: Routes,
     /// Limits of regular expressions in paths.
     pub regexes: Regexes,
@@ -54,11 +54,11 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// Retries of requests to backends.
     pub retries: Retries,
-    /// TLS towards clients.
+    /// TLS for clients.
     pub tls: Tls,
     /// Envoy's access log.
     pub access_log: AccessLog,
-    /// Spans for a collector.
+    /// Tracing.
     pub tracing: Tracing,
     /// External authorization of requests.
     pub external_authorization: ExternalAuthorization,
@@ -66,26 +66,26 @@ pub struct Settings {
     pub rate_limit: RateLimit,
     /// Connections to backends.
     pub upstream: Upstream,
-    /// Envoy's runtime flags, by their keys; values in JSON. What other settings decide is not among them.
+    /// Envoy's runtime flags by key, with JSON values. Flags that other settings determine are not included.
     pub runtime: BTreeMap<String, serde_json::Value>,
 }
 
-/// Which Ingresses are served.
+/// The selection of Ingresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingress {
-    /// What `spec.controller` of an IngressClass of ours says.
+    /// The value of `spec.controller` in the IngressClasses that Lockgate serves.
     pub controller: String,
-    /// Names of ingress classes that are ours even without an IngressClass object.
+    /// Names of ingress classes that are served even without an IngressClass object.
     pub class_names: Vec<String>,
-    /// Whether an Ingress without any class is served although no IngressClass of ours is the default.
+    /// Whether an Ingress without a class is served even if no served IngressClass is the default.
     pub classless: bool,
-    /// What happens to paths with an annotation of another controller that restricts access.
+    /// The handling of paths with an annotation of another controller that restricts access.
     pub restricting_annotations: RestrictingAnnotations,
     /// Annotations of other controllers that are neither enforced nor reported.
     pub ignored_annotations: Vec<String>,
 }
 
-/// What happens to paths with an annotation of another ingress controller that restricts access.
+/// The handling of paths with an annotation of another ingress controller that restricts access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RestrictingAnnotations {
     /// Answered 403.
@@ -110,8 +110,8 @@ impl Default for Ingress {
 /// Whether several namespaces may share a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NamespaceOwnership {
-    /// The namespace with the oldest rule for a host owns it, and the names below it if it is a wildcard. Rules of other
-    /// namespaces count only if an Ingress of the owner delegates the host to them.
+    /// The namespace with the oldest rule for a host owns it, including the names below a wildcard. Rules of other
+    /// namespaces are ignored unless an Ingress of the owner delegates the host to them.
     #[default]
     Strict,
     /// Every namespace may add paths to every host.
@@ -121,8 +121,8 @@ pub enum NamespaceOwnership {
 /// Services of type ExternalName.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalNames {
-    /// Whether they may be backends (GHSA-5ph6-qq5x-7jwc).
+    /// Whether they are allowed as backends (GHSA-5ph6-qq5x-7jwc).
     pub allow: bool,
-    /// Whether one may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
+    /// Whether they may point into the Kubernetes cluster (`*.cluster.local`, `*.svc`).
     pub cluster_local: bool,
 }

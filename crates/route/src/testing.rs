@@ -1,4 +1,4 @@
-//! Builders of objects and models, and a real Envoy's verdict, for tests of this crate and of its users.
+//! Builders of objects and models, and validation by a real Envoy, for tests of this crate and of its users.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

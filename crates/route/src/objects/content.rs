@@ -13,30 +13,30 @@ use super::{
 
 /// The content of an object of one kind, reduced to the fields that the translation or the status writers read.
 pub trait Content: Any + Debug + Send + Sync {
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> Kind;
 
-    /// The metadata.
+    /// Returns the metadata.
     fn meta(&self) -> &Meta;
 
-    /// Whether `other` is the same in every field.
+    /// Returns whether `other` is the same in every field.
     fn is_same(&self, other: &dyn Any) -> bool;
 
-    /// Whether `other` is the same in every field that the translation reads.
+    /// Returns whether `other` is the same in every field that the translation reads.
     fn is_same_to_translation(&self, other: &dyn Any) -> bool {
         self.is_same(other)
     }
 }
 
-/// A type whose values are the contents of all objects of one kind. It is a [`Content`].
+/// A type that represents all objects of one kind. It implements [`Content`].
 pub trait Typed: Any + Clone + Debug + PartialEq + Send + Sync {
     /// The kind.
     const KIND: Kind;
 
-    /// The metadata.
+    /// Returns the metadata.
     fn metadata(&self) -> &Meta;
 
-    /// Whether `other` is the same in every field that the translation reads.
+    /// Returns whether `other` is the same in every field that the translation reads.
     fn equals_for_translation(&self, other: &Self) -> bool {
         self == other
     }
@@ -60,32 +60,32 @@ impl<T: Typed> Content for T {
     }
 }
 
-/// One object of any kind. Cheap to clone.
+/// One object of any kind. A clone is cheap.
 #[derive(Clone)]
 pub struct Object(Arc<dyn Content>);
 
 impl Object {
-    /// An object with this content.
+    /// Creates an object with this content.
     pub fn new(content: impl Content) -> Self {
         Self(Arc::new(content))
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.0.kind()
     }
 
-    /// The metadata.
+    /// Returns the metadata.
     pub fn meta(&self) -> &Meta {
         self.0.meta()
     }
 
-    /// Kind and key.
+    /// Returns the kind and the key.
     pub fn id(&self) -> ObjectId {
         ObjectId { kind: self.kind(), key: self.meta().key.clone() }
     }
 
-    /// The key of the group that the object belongs to, for kinds that are read by group ([`Grouping`]).
+    /// Returns the key of the group that the object belongs to, for kinds that are read by group ([`Grouping`]).
     pub fn group(&self) -> Option<ObjectKey> {
         match self.kind().info().grouping {
             Grouping::Alone => None,
@@ -93,24 +93,24 @@ impl Object {
         }
     }
 
-    /// A reference to the object.
+    /// Returns a reference to the object.
     pub fn object_ref(&self) -> ObjectRef {
         self.meta().object_ref(self.kind())
     }
 
-    /// The content, if it is of this type.
+    /// Returns the content if it has this type.
     pub fn get<T: Content>(&self) -> Option<&T> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// A copy with `change` applied to the content, if that is of this type; otherwise the object as it is.
+    /// Returns a copy with `change` applied to the content if it has this type; otherwise returns the object unchanged.
     pub fn with<T: Content + Clone>(self, change: impl FnOnce(&mut T)) -> Self {
         let Some(mut content) = self.get::<T>().cloned() else { return self };
         change(&mut content);
         Self::new(content)
     }
 
-    /// Whether `other` is the same in every field that the translation reads.
+    /// Returns whether `other` is the same in every field that the translation reads.
     pub fn is_same_to_translation(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.is_same_to_translation(&*other.0)
     }

@@ -1,12 +1,13 @@
-//! The objects that are deleted and yet kept, in the order of their deletion.
+//! Deleted objects that are retained, in the order of their deletion.
 
 use imbl::OrdMap;
 
 use super::ObjectKey;
 
-/// Keys in the order in which they were added. A clone is cheap and shares everything.
+/// Keys in the order in which they were added. A clone is cheap and shares all keys.
 ///
-/// Two maps, and no `imbl::Vector`: `Vector::retain` frees elements twice if the vector is shared and has more than 64.
+/// It consists of two maps instead of an `imbl::Vector`: `Vector::retain` frees elements twice if the vector is shared
+/// and has more than 64 elements.
 #[derive(Debug, Clone, Default)]
 pub struct Deleted {
     keys: OrdMap<u64, ObjectKey>,
@@ -14,12 +15,12 @@ pub struct Deleted {
 }
 
 impl Deleted {
-    /// Returns how many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Returns whether a key is among them.
+    /// Returns whether the set contains a key.
     pub fn contains(&self, key: &ObjectKey) -> bool {
         self.numbers.contains_key(key)
     }

@@ -1,9 +1,9 @@
-//! Annotations of other ingress controllers: which controller an annotation belongs to.
+//! Annotations of other ingress controllers, and the controller of each annotation.
 //!
-//! Decoding keeps these annotations, so that translation can report them. Which of them restrict access is decided in
-//! `translate`.
+//! Decoding keeps these annotations, so that the translation can report them. `translate` determines which annotations
+//! restrict access.
 
-/// The ingress controllers whose annotations are recognized, each with the beginnings of their names.
+/// The ingress controllers whose annotations are recognized, with the prefixes of their annotation names.
 pub const CONTROLLERS: &[(&str, &[&str])] = &[
     ("ingress-nginx", &["nginx.ingress.kubernetes.io/"]),
     ("NGINX Ingress Controller", &["nginx.org/", "nginx.com/", "appprotect.f5.com/", "appprotectdos.f5.com/"]),
@@ -39,10 +39,10 @@ pub const CONTROLLERS: &[(&str, &[&str])] = &[
     ("several controllers", &["ingress.kubernetes.io/"]),
 ];
 
-/// Annotations with one of these beginnings that translation reads. What becomes supported moves here.
+/// Prefixes of the annotations that the translation supports.
 const READ: [&str; 1] = ["ingress.kubernetes.io/force-ssl-redirect"];
 
-/// Annotations that controllers write into objects themselves: the results of GKE Ingress.
+/// Annotations that controllers write themselves: the results of GKE Ingress.
 const RESULTS: [&str; 11] = [
     "backends",
     "forwarding-rule",
@@ -57,7 +57,8 @@ const RESULTS: [&str; 11] = [
     "url-map",
 ];
 
-/// Returns the controller that an annotation belongs to, if it is known and translation does not read the annotation.
+/// Returns the controller of an annotation if the controller is known and the translation does not support the
+/// annotation.
 pub fn controller_of(annotation: &str) -> Option<&'static str> {
     let of = |(_, beginnings): &&(&str, &[&str])| beginnings.iter().any(|start| annotation.starts_with(start));
     let (controller, _) = CONTROLLERS.iter().find(of)?;
@@ -76,7 +77,7 @@ mod tests {
             ("nginx.org/basic-auth-secret", Some("NGINX Ingress Controller")),
             ("plugins.konghq.com", Some("Kong")),
             ("ingress.kubernetes.io/auth-type", Some("several controllers")),
-            // Read here, written by GKE Ingress, of others.
+            // Supported by the translation, written by GKE Ingress, or of an unknown controller.
             ("ingress.kubernetes.io/force-ssl-redirect", None),
             ("ingress.kubernetes.io/backends", None),
             ("projectcontour.io/retry-on", None),

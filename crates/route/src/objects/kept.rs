@@ -1,6 +1,6 @@
-//! The last good content of Secrets: what is served although the Secret no longer has it.
+//! The last good content of Secrets: the served content that the Secret itself no longer contains.
 //!
-//! It is in no object, so a process that starts does not know it. Replicas tell it to each other.
+//! No object contains it, so a new process does not know it. Replicas share it with each other.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::model::KeyPair;
 pub struct Kept {
     /// The Secret.
     pub key: ObjectKey,
-    /// The key pair, if the one of the Secret is unusable or gone.
+    /// The key pair, if the current one of the Secret is unusable or absent.
     pub pair: Option<Arc<KeyPair>>,
-    /// The certificate authorities, PEM, if those of the Secret are unusable or gone.
+    /// The certificate authorities in PEM, if the current ones of the Secret are unusable or absent.
     pub authorities: Option<Arc<str>>,
 }
 
 impl Kept {
-    /// Returns the last good content of `secret`; `None` if all that is served of it is what it contains.
+    /// Returns the last good content of `secret`. Returns `None` if the Secret contains all its served content.
     pub(super) fn of(secret: &Secret) -> Option<Self> {
         let pair = secret.pair.clone().filter(|_| secret.fault.is_some() && !secret.serves_expired());
         let authorities = secret.authorities.clone().filter(|_| secret.authorities_fault.is_some());
@@ -29,23 +29,23 @@ impl Kept {
     }
 }
 
-/// Returns whether `new` takes the place of the last good pair `known`. Replicas may know different ones. All of them
-/// choose the one that expires last, so that they serve the same in the end.
+/// Returns whether `new` replaces the last good pair `known`. Replicas may know different pairs. All of them select the
+/// pair that expires last, so that they converge.
 fn outranks(new: &KeyPair, known: Option<&Arc<KeyPair>>) -> bool {
     let rank = |pair: &KeyPair| (pair.not_after, pair.certificate_chain.clone());
     known.is_none_or(|known| rank(new) > rank(known))
 }
 
 impl Objects {
-    /// Returns the last good content that is served of the Secrets that no longer have it, by key.
+    /// Returns the last good content of all Secrets that are served by it, by key.
     pub fn kept(&self) -> impl Iterator<Item = Kept> {
         self.kept_secrets.iter().filter_map(|key| Kept::of(self.get::<Secret>(key)?))
     }
 
-    /// Takes over the last good content that another replica has. Returns whether anything changed.
+    /// Adopts the last good content of another replica. Returns whether anything changed.
     ///
-    /// Only what the Secret itself does not give is taken. A Secret that does not exist counts as deleted, if there is
-    /// room for one more: a replica does not drop what it knows itself.
+    /// Content that the Secret itself contains takes precedence. A Secret that does not exist counts as deleted, if
+    /// there is room for another one. A replica does not evict the Secrets that it knows itself.
     pub fn adopt(&mut self, kept: &Kept) -> bool {
         let known = self.get::<Secret>(&kept.key);
         if known.is_none() && self.deleted_secrets.len() >= DELETED_SECRETS {
@@ -70,7 +70,7 @@ impl Objects {
         true
     }
 
-    /// Notes whether the Secret `key` is served by its last good content, after a change of it.
+    /// Records whether the Secret `key` is served by its last good content, after a change.
     pub(super) fn note_kept(&mut self, key: &ObjectKey) {
         match self.get::<Secret>(key).and_then(Kept::of) {
             Some(_) => self.kept_secrets.insert(key.clone()),
@@ -79,7 +79,7 @@ impl Objects {
     }
 }
 
-/// A Secret that was deleted before this process could see it.
+/// Returns a Secret that was deleted before this process could see it.
 fn unknown(key: &ObjectKey) -> Secret {
     Secret {
         meta: Meta {

@@ -1,4 +1,5 @@
-//! The table of kinds: API group, version, and collection of each kind, and how the translation looks for its objects.
+//! The table of kinds: the API group, version, and collection of each kind, and the key under which the translation
+//! reads its objects.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,14 +7,14 @@ use std::hash::{Hash, Hasher};
 
 use super::{ObjectId, ObjectKey};
 
-/// A kind of watched objects: a row of the table. Cheap to copy and to compare.
+/// A kind of watched objects: a row of the table. Copies and comparisons are cheap.
 #[derive(Clone, Copy)]
 pub struct Kind(&'static KindInfo);
 
 /// A row of the table of kinds.
 #[derive(Debug)]
 pub struct KindInfo {
-    /// `kind` of its objects: `Ingress`.
+    /// The `kind` field: `Ingress`.
     pub name: &'static str,
     /// The API group; empty is the core group.
     pub group: &'static str,
@@ -21,32 +22,34 @@ pub struct KindInfo {
     pub version: &'static str,
     /// The name of the collection: `ingresses`.
     pub plural: &'static str,
-    /// Whether its objects are in namespaces.
+    /// Whether the objects are namespaced.
     pub namespaced: bool,
-    /// Whether a cluster may lack the kind, because it comes with a CustomResourceDefinition. Readiness does not wait for it.
+    /// Whether a cluster may lack the kind, because a CustomResourceDefinition declares it. Readiness does not wait for
+    /// it.
     pub optional: bool,
-    /// The key under which the translation looks for its objects.
+    /// The key under which the translation reads the objects.
     pub grouping: Grouping,
-    /// Whether a deletion counts only after a moment, in case the object is created again: requests fail without it.
+    /// Whether a deletion is delayed briefly, in case the object is created again: requests fail without it.
     pub deletion_waits: bool,
-    /// Whether annotations of other ingress controllers are kept: they matter where requests are routed by.
+    /// Whether annotations of other ingress controllers are kept. They matter for kinds that declare routes or
+    /// backends.
     pub foreign_annotations: bool,
-    /// Whether Lockgate writes the status of its objects.
+    /// Whether Lockgate writes the status of the objects.
     pub has_status: bool,
-    /// Whether other objects refer to its objects by name, so that names are worth sharing in memory.
+    /// Whether other objects reference the objects by name, so that sharing the names saves memory.
     pub named_by_others: bool,
 }
 
-/// The key under which the translation looks for the objects of a kind.
+/// The key under which the translation reads the objects of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
-    /// Each by its own key.
+    /// The key of each object.
     Alone,
-    /// All objects of one Service together, by the key of the Service.
+    /// The key of the object's Service, for all objects of that Service together.
     ByService,
 }
 
-/// The defaults of most kinds.
+/// The defaults of the table.
 const COMMON: KindInfo = KindInfo {
     name: "",
     group: "",
@@ -99,7 +102,7 @@ impl Kind {
         named_by_others: false,
         ..COMMON
     });
-    /// v1. The last good key pair of a deleted Secret is kept anyway.
+    /// v1. Deletions are not delayed, because the last good key pair of a deleted Secret is retained anyway.
     pub const SECRET: Self = Self(&KindInfo { name: "Secret", plural: "secrets", ..COMMON });
     /// v1
     pub const NAMESPACE: Self =
@@ -109,27 +112,27 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::INGRESS, Self::INGRESS_CLASS, Self::SERVICE, Self::ENDPOINT_SLICE, Self::SECRET, Self::NAMESPACE];
 
-    /// A kind that is not in [`Kind::ALL`].
+    /// Creates a kind that is not in [`Kind::ALL`].
     pub const fn new(info: &'static KindInfo) -> Self {
         Self(info)
     }
 
-    /// The row of the table.
+    /// Returns the row of the table.
     pub const fn info(self) -> &'static KindInfo {
         self.0
     }
 
-    /// The object of this kind with this key.
+    /// Returns the identity of the object of this kind with this key.
     pub fn id(self, key: ObjectKey) -> ObjectId {
         ObjectId { kind: self, key }
     }
 
-    /// The kind as the API writes it.
+    /// Returns the name of the kind in the API.
     pub fn as_str(self) -> &'static str {
         self.0.name
     }
 
-    /// `apiVersion` of its objects: `networking.k8s.io/v1`.
+    /// Returns the `apiVersion` of the objects: `networking.k8s.io/v1`.
     pub fn api_version(self) -> String {
         match self.0.group {
             "" => self.0.version.to_owned(),
@@ -137,7 +140,7 @@ impl Kind {
         }
     }
 
-    /// The collection as RBAC and kubectl write it: `ingresses.networking.k8s.io`.
+    /// Returns the collection as in RBAC and kubectl: `ingresses.networking.k8s.io`.
     pub fn resource(self) -> String {
         match self.0.group {
             "" => self.0.plural.to_owned(),
@@ -151,7 +154,7 @@ impl Kind {
         Self::ALL.into_iter().find(|Self(info)| (info.plural, info.group) == (plural, group))
     }
 
-    /// The path of the collection at the API server, of one namespace or of all.
+    /// Returns the path of the collection at the API server, for one namespace or for all.
     pub fn path(self, namespace: Option<&str>) -> String {
         let KindInfo { group, version, plural, .. } = self.0;
         let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -182,7 +185,7 @@ impl PartialOrd for Kind {
 
 impl Ord for Kind {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Nearly always both are the same row.
+        // Both are nearly always the same row.
         if std::ptr::eq(self.0, other.0) {
             return Ordering::Equal;
         }

@@ -2,11 +2,11 @@
 
 use super::{Kind, Meta, Namespace, ObjectId, ObjectKey, Objects};
 
-/// The rank of an object in every conflict: the lesser one wins.
+/// The rank of an object in every conflict: the smaller rank wins.
 ///
-/// An object that is being deleted loses to every object that is not. Its Service and pods may be gone already, and a
-/// finalizer can hold the object for any time. Between two objects of the same state the older one wins, then the lower
-/// namespace/name, then the kind. An object that is being deleted and conflicts with nobody is served until it is gone.
+/// An object that is being deleted loses to every other object. Its Service and pods may be gone already, and a
+/// finalizer can hold it for any time. Between two objects in the same state, the older one wins, then the lower
+/// namespace/name, then the kind. An object that is being deleted but has no conflict is served until it is gone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Precedence {
     /// Whether the object or its namespace is being deleted.
@@ -15,12 +15,12 @@ pub struct Precedence {
     pub created: i64,
     /// [`Meta::key`].
     pub key: ObjectKey,
-    /// The kind, which decides between two objects that are equal in all else.
+    /// The kind, which decides if all other fields are equal.
     pub kind: Kind,
 }
 
 impl Precedence {
-    /// The object.
+    /// Returns the identity of the object.
     pub fn id(&self) -> ObjectId {
         ObjectId { kind: self.kind, key: self.key.clone() }
     }
@@ -33,10 +33,10 @@ impl Objects {
         Precedence { terminating, created: meta.created, key: meta.key.clone(), kind }
     }
 
-    /// Whether the namespace of this name is being deleted.
+    /// Returns whether the namespace of this name is being deleted.
     ///
-    /// The API server sets `metadata.deletionTimestamp` and `status.phase: Terminating` in one write and rejects one
-    /// without the other, so the metadata is enough.
+    /// The API server sets `metadata.deletionTimestamp` and `status.phase: Terminating` in one write, and rejects one
+    /// without the other. The metadata is therefore sufficient.
     pub fn is_terminating(&self, namespace: &str) -> bool {
         !namespace.is_empty()
             && self.get::<Namespace>(&ObjectKey::new("", namespace)).is_some_and(|namespace| namespace.meta.terminating)

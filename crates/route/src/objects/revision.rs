@@ -8,14 +8,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Meta;
 
-/// A hash of the content that the translation reads from an object, the same in every process.
+/// A hash of the content that the translation reads from an object, equal in all processes.
 ///
-/// It changes with the spec, with an annotation that the translation reads, with the start of a deletion, and with the uid.
-/// `metadata.generation` changes with the spec alone. Revisions have no order: two of them are equal or not.
+/// It changes with the spec, with an annotation that the translation reads, with the start of a deletion, and with the
+/// uid. In contrast, `metadata.generation` changes only with the spec. Revisions have no order; they can only be
+/// compared for equality.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Revision(pub u64);
 
-/// The content of an object, as it is hashed.
+/// The hashed content of an object.
 #[derive(Serialize)]
 struct Hashed<'a, S> {
     uid: &'a str,
@@ -31,7 +32,7 @@ impl Revision {
     /// The hash covers the JSON of the content, which is unambiguous: strings are quoted, fields have names, and absent
     /// fields are absent or `null`. `spec` must have a JSON form, as all types of the Kubernetes API do.
     pub fn new(meta: &Meta, spec: &impl Serialize) -> Self {
-        // Without `..`, so that a new field of the metadata does not compile until it is considered here.
+        // No `..`, so that a new field of the metadata does not compile until it is considered here.
         let Meta { key: _, uid, generation: _, created: _, terminating, annotations } = meta;
         let content = Hashed { uid, terminating: *terminating, annotations, spec };
         let json = serde_json::to_vec(&content);
@@ -40,7 +41,7 @@ impl Revision {
     }
 }
 
-/// `1f3870be274f6c49`
+/// Displays `1f3870be274f6c49`.
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

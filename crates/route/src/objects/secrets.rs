@@ -1,20 +1,22 @@
-//! Secrets as they come and go: the last good content of each stays, and a certificate is served when its time has come.
+//! Changes of Secrets. The last good content of each Secret is retained, and a certificate is served from the start of
+//! its validity.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{KeyPair, Kind, Object, ObjectKey, Objects, SECRET_DELETED, Secret};
 
-/// How many deleted Secrets are kept at the most, so that a tenant who makes and deletes Secrets cannot fill the memory.
+/// The maximum number of deleted Secrets that are retained. A tenant who creates and deletes Secrets cannot exhaust the
+/// memory.
 pub(super) const DELETED_SECRETS: usize = 1024;
 
 impl Secret {
-    /// Whether the pair that is served is the current content, which has expired.
+    /// Returns whether the served pair is the current content although it has expired.
     pub fn serves_expired(&self) -> bool {
         self.pair.is_some() && self.pair == self.expired
     }
 
-    /// Whether the pair of `before` is better than what this Secret has, which is at fault.
+    /// Returns whether the pair of `before` is better than the content of this Secret, which is at fault.
     fn is_bettered_by(&self, before: &Self) -> bool {
         let end = |pair: &Option<Arc<KeyPair>>| pair.as_ref().map(|pair| pair.not_after);
         match (&self.expired, &self.pair) {
@@ -92,14 +94,14 @@ impl Objects {
         self.early_secrets.get_min().map(|(not_before, _)| *not_before)
     }
 
-    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now. Returns
-    /// the Secrets that changed.
+    /// Takes key pairs whose certificates are valid at the time `now` into use, as if their Secrets arrived now.
+    /// Returns the changed Secrets.
     pub fn use_valid_secrets(&mut self, now: i64) -> Vec<ObjectKey> {
         let mut changed = Vec::new();
         while let Some((not_before, key)) = self.early_secrets.get_min().cloned().filter(|(at, _)| *at <= now) {
             self.early_secrets.remove(&(not_before, key.clone()));
             let Some(mut secret) = self.get::<Secret>(&key).cloned() else { continue };
-            // The clock may have jumped: what has expired stays at fault.
+            // The clock may have jumped. An expired pair stays at fault.
             let valid = secret.early.take().filter(|early| now <= early.pair.not_after);
             let is_valid = valid.is_some();
             if let Some(early) = valid {
@@ -114,8 +116,8 @@ impl Objects {
         changed
     }
 
-    /// Returns the deleted Secrets that made room for others since the last call. They have changed, like the object
-    /// whose deletion caused it.
+    /// Returns the deleted Secrets that were evicted since the last call. They have changed, like the object whose
+    /// deletion evicted them.
     pub fn take_evicted_secrets(&mut self) -> Vec<ObjectKey> {
         std::mem::take(&mut self.evicted_secrets)
     }

@@ -1,9 +1,9 @@
-//! The size of the automaton (DFA) that RE2 builds for a pattern while it matches.
+//! The size of the automaton (DFA) that RE2 builds for a pattern during matching.
 //!
-//! RE2 reads a path with one look-up per byte as long as the automaton fits into its memory. A state of the automaton is a
-//! set of places in the pattern, so there may be exponentially many: `.*a.{30}` has a billion. RE2 then builds new states
-//! for each request, and in the end falls back to an algorithm that is a hundred times slower. So only patterns with a
-//! small automaton are accepted.
+//! RE2 reads a path with one lookup per byte as long as the automaton fits into its memory. A state of the automaton is
+//! a set of places in the pattern, so the number of states may be exponential: `.*a.{30}` has a billion. RE2 then
+//! builds new states for each request, and finally falls back to an algorithm that is a hundred times slower. Only
+//! patterns with a small automaton are therefore accepted.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use regex_automata::nfa::thompson::{Config, NFA, State};
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::syntax;
 
-/// What a new state costs beside its transitions: memory, and a place in RE2's table of states.
+/// The cost of a new state in addition to its transitions: memory, and an entry in RE2's table of states.
 const NEW_STATE: u32 = 16;
 
-/// Memory for the places of one pattern, in bytes. The limit of the compiled size comes first.
+/// The memory limit for the places of one pattern, in bytes. The limit of the compiled size applies first.
 const MAX_PLACES: usize = 1 << 20;
 
-/// Returns the steps of building the whole automaton: places visited for each transition of each state. Errors: that
-/// they are more than `limit`.
+/// Returns the steps of building the complete automaton: places visited for each transition of each state. The error is
+/// that they exceed `limit`.
 pub fn steps(pattern: &str, limit: u32) -> Result<u32, String> {
     let bytes = syntax::Config::new().unicode(false).utf8(false);
     let config = Config::new().utf8(false).nfa_size_limit(Some(MAX_PLACES));
@@ -32,11 +32,11 @@ type Places = Box<[StateID]>;
 
 struct Automaton<'a> {
     nfa: &'a NFA,
-    /// The states that were found.
+    /// The states that have been found.
     known: HashSet<Places>,
     /// The known states whose transitions have not been followed.
     open: Vec<Places>,
-    /// Whether a place has been visited for the transition in hand: the transition's number.
+    /// For each place, the number of the last transition that visited it.
     visited: Vec<u32>,
     transition: u32,
     spent: u32,
@@ -49,7 +49,7 @@ impl<'a> Automaton<'a> {
         Self { nfa, known: HashSet::new(), open: Vec::new(), visited, transition: 0, spent: 0, limit }
     }
 
-    /// Follows all transitions of all states. Returns the steps; `None` if there are more than the limit.
+    /// Follows all transitions of all states. Returns the steps, or `None` if they exceed the limit.
     fn explore(mut self) -> Option<u32> {
         self.enter(&[self.nfa.start_anchored()])?;
         while let Some(state) = self.open.pop() {
@@ -64,7 +64,7 @@ impl<'a> Automaton<'a> {
         Some(self.spent)
     }
 
-    /// One byte for each range of bytes that `state` treats alike.
+    /// Returns one byte for each range of bytes that `state` does not distinguish.
     fn bytes_of(&self, state: &[StateID]) -> Vec<u8> {
         let mut starts = Vec::new();
         let mut range = |start: u8, end: u8| starts.extend([Some(start), end.checked_add(1)].into_iter().flatten());
@@ -81,7 +81,7 @@ impl<'a> Automaton<'a> {
         starts
     }
 
-    /// The place after `place` and `byte`.
+    /// Returns the place after `place` and `byte`.
     fn after(&self, place: StateID, byte: u8) -> Option<StateID> {
         match self.nfa.state(place) {
             State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
@@ -91,7 +91,7 @@ impl<'a> Automaton<'a> {
         }
     }
 
-    /// The instructions that RE2 has for a place.
+    /// Returns the number of RE2's instructions for a place.
     fn instructions(&self, place: StateID) -> usize {
         match self.nfa.state(place) {
             State::Sparse(sparse) => sparse.transitions.len(),
@@ -99,7 +99,7 @@ impl<'a> Automaton<'a> {
         }
     }
 
-    /// Notes the state of the places that are reached from `targets` without a byte.
+    /// Records the state of the places that are reachable from `targets` without a byte.
     fn enter(&mut self, targets: &[StateID]) -> Option<()> {
         self.transition += 1;
         let mut stack = targets.to_vec();
@@ -113,7 +113,7 @@ impl<'a> Automaton<'a> {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) | State::Match { .. } => {
                     places.push(place)
                 }
-                // As if it held always: RE2 visits the place behind it, and may keep it in the state.
+                // An assertion is treated as always true: RE2 visits the place behind it, and may keep it in the state.
                 State::Look { next, .. } | State::Capture { next, .. } => stack.push(*next),
                 State::Union { alternates } => stack.extend_from_slice(alternates),
                 State::BinaryUnion { alt1, alt2 } => stack.extend([*alt1, *alt2]),

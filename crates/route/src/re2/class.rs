@@ -29,14 +29,14 @@ impl Bytes {
         Self(self.0.map(|member| member != negated))
     }
 
-    /// The set with the other case of its ASCII letters.
+    /// Returns the set with the other case of its ASCII letters.
     fn folded(&self) -> Self {
         let mut folded = self.clone();
         folded.add(|byte| byte.is_ascii_alphabetic() && self.has(byte ^ 0x20));
         folded
     }
 
-    /// The number of ranges.
+    /// Returns the number of ranges.
     fn ranges(&self) -> u64 {
         let starts = self.0.windows(2).filter(|pair| !pair[0] && pair[1]).count();
         starts as u64 + u64::from(self.0[0])
@@ -50,8 +50,8 @@ pub struct Class {
 }
 
 impl Class {
-    /// The instructions that it compiles to: one for each range. If a part of the pattern `folds`, the class may also have
-    /// the other case of its letters. RE2 knows other cases of Latin-1 letters too.
+    /// Returns the number of compiled instructions: one for each range. If a part of the pattern `folds` case, the
+    /// class may also contain the other case of its letters. RE2 folds Latin-1 letters too.
     pub fn instructions(&self, folds: bool) -> u64 {
         let as_written = self.members.unless(self.negated).ranges();
         if !folds {
@@ -63,7 +63,7 @@ impl Class {
     }
 }
 
-/// `\d`, `\s`, `\w` and their negations.
+/// Returns the class of `\d`, `\s`, `\w`, or their negations.
 pub fn perl(class: &ClassPerl) -> Class {
     let members = match class.kind {
         ClassPerlKind::Digit => Bytes::of(|byte| byte.is_ascii_digit()),
@@ -73,7 +73,7 @@ pub fn perl(class: &ClassPerl) -> Class {
     Class { members, negated: class.negated }
 }
 
-/// `[[:alpha:]]` and its like.
+/// Returns the bytes of a class such as `[[:alpha:]]`.
 fn ascii(class: &ClassAscii) -> Bytes {
     let members = Bytes::of(|byte| match class.kind {
         ClassAsciiKind::Alnum => byte.is_ascii_alphanumeric(),
@@ -94,7 +94,8 @@ fn ascii(class: &ClassAscii) -> Bytes {
     members.unless(class.negated)
 }
 
-/// The bytes of a class in brackets; `None` if it has Unicode classes. Errors: what in it RE2 does not know.
+/// Returns the bytes of a class in brackets. Returns `None` if it contains Unicode classes. The error is the construct
+/// that RE2 does not support.
 pub fn bracketed(class: &ClassBracketed) -> Result<Option<Class>, &'static str> {
     let ClassSet::Item(item) = &class.kind else { return Err("the set operation in") };
     let mut members = Bytes::of(|_| false);
@@ -102,8 +103,8 @@ pub fn bracketed(class: &ClassBracketed) -> Result<Option<Class>, &'static str> 
     Ok(bytes_alone.then_some(Class { members, negated: class.negated }))
 }
 
-/// Adds an item to `set`; whether all of it could be added. `None` if RE2 does not know it: it has no classes in classes,
-/// and takes the inner `[` for itself.
+/// Adds an item to `set`. Returns whether all of the item could be added, or `None` if RE2 does not support the item.
+/// RE2 has no nested classes, and reads the inner `[` literally.
 fn add(set: &mut Bytes, item: &ClassSetItem) -> Option<bool> {
     match item {
         ClassSetItem::Empty(_) => {}
@@ -136,7 +137,7 @@ fn add(set: &mut Bytes, item: &ClassSetItem) -> Option<bool> {
     Some(true)
 }
 
-/// A member of a class: one byte, where RE2 would take a character of UTF-8 apart.
+/// Returns the byte of a class member. Returns `None` if RE2 would split the character into several UTF-8 bytes.
 fn member(literal: &Literal) -> Option<u8> {
     let whole = literal.kind != LiteralKind::Verbatim || literal.c.is_ascii();
     (whole && re2_literal(literal)).then(|| u8::try_from(literal.c).ok()).flatten()

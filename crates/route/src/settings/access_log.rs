@@ -3,53 +3,53 @@
 /// Envoy's access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
-    /// How a line is written.
+    /// The format of a line.
     pub format: AccessLogFormat,
-    /// Which requests are logged.
+    /// The logged requests.
     pub level: AccessLogLevel,
-    /// The line of [`AccessLogFormat::Text`], with the line feed at its end: Envoy's format string, checked.
+    /// The line of [`AccessLogFormat::Text`], with its line feed: Envoy's format string, validated.
     pub text: String,
-    /// The fields of [`AccessLogFormat::Json`]; those without a value are left out of a line.
+    /// The fields of [`AccessLogFormat::Json`]. Fields without a value are omitted from a line.
     pub json_fields: Vec<JsonField>,
-    /// Where requests over plain HTTP are logged: a path in Envoy's file system.
+    /// The log file for requests over plain HTTP: a path in Envoy's file system.
     pub http_file: String,
-    /// The same of those over HTTPS and HTTP/3.
+    /// The log file for requests over HTTPS and HTTP/3.
     pub https_file: String,
 }
 
-/// Envoy's standard output, where the log goes unless the settings say otherwise.
+/// Envoy's standard output, which is the default.
 pub const STDOUT: &str = "/dev/stdout";
 /// Envoy's standard error.
 pub const STDERR: &str = "/dev/stderr";
 
-/// How a line of the access log is written.
+/// The format of a line of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessLogFormat {
-    /// One line of text a request.
+    /// One line of text per request.
     Text,
-    /// One JSON object a request.
+    /// One JSON object per request.
     Json,
-    /// There is no log.
+    /// No log.
     Off,
 }
 
-/// Which requests are logged.
+/// The requests that are logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessLogLevel {
-    /// All.
+    /// All requests.
     Info,
-    /// Those with a status of 300 and more.
+    /// Requests with a status of 300 or more.
     Error,
-    /// Those with a status of 500 and more.
+    /// Requests with a status of 500 or more.
     Critical,
 }
 
 /// A field of a JSON line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonField {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Envoy's format string, checked.
+    /// Envoy's format string, validated.
     pub format: String,
 }
 
@@ -59,12 +59,13 @@ const TEXT: &str = concat!(
     r#"%RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% "#,
     r#"%RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% "%REQ(X-FORWARDED-FOR)%" "%REQ(USER-AGENT)%" "%REQ(X-REQUEST-ID)%" "#,
     r#""%REQ(:AUTHORITY)%" "%UPSTREAM_HOST%" %UPSTREAM_CLUSTER_RAW% %RESPONSE_CODE_DETAILS% "#,
-    // What `%METADATA(ROUTE:dev.lockgate:kind)%` and so on say too, but at a price: see `envoy::route`.
+    // `%METADATA(ROUTE:dev.lockgate:kind)%` and similar commands contain the same data, but at a cost: see
+    // `envoy::route`.
     "%ROUTE_NAME%\n",
 );
 
-/// The fields of a JSON line that have a name, under those that Contour's users have in their dashboards. The last
-/// column: whether it is among the default ones.
+/// The named fields of a JSON line, with the names that Contour's users have in their dashboards. The last column:
+/// whether the field is included by default.
 pub const JSON_FIELDS: &[(&str, &str, bool)] = &[
     ("@timestamp", "%START_TIME%", true),
     ("authority", "%REQ(:AUTHORITY)%", true),

@@ -1,4 +1,4 @@
-//! Settings of Envoy's side towards clients: listeners, HTTP, TLS, time limits. Defaults are those of an edge proxy.
+//! Settings of Envoy's downstream side: listeners, HTTP, TLS, timeouts. The defaults are those of an edge proxy.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,68 +8,69 @@ use crate::model::{Bind, TlsVersion};
 /// Envoy's listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners {
-    /// Plain text.
+    /// Plain HTTP.
     pub http: Bind,
-    /// TLS, and HTTP/3 on the same port of UDP.
+    /// HTTPS, and HTTP/3 on the same UDP port.
     pub https: Bind,
-    /// Answers `/ready` and `/stats`; port 0 is none.
+    /// Serves `/ready` and `/stats`. Port 0 disables it.
     pub stats: Bind,
-    /// Answers `/stats` instead of the former, by TLS.
+    /// Serves `/stats` over TLS instead of the `stats` listener.
     pub stats_tls: StatsTls,
-    /// Answers `/ready` unless Envoy is overloaded; port 0 is none.
+    /// Serves `/ready` unless Envoy is overloaded. Port 0 disables it.
     pub overload_probe: Bind,
-    /// Answers what of Envoy's admin interface only tells something; port 0 is none.
+    /// Serves the read-only pages of Envoy's admin interface. Port 0 disables it.
     pub admin: Bind,
-    /// Whether listeners without an address of their own take IPv6 too; false only for nodes whose kernel has none,
-    /// where Envoy refuses the address.
+    /// Whether listeners without an address accept IPv6 too. It must be false on nodes whose kernel has no IPv6, where
+    /// Envoy rejects the address.
     pub ipv6: bool,
-    /// Whether connections start with a PROXY header (versions 1 and 2); not on the listener for statistics.
+    /// Whether connections start with a PROXY header (version 1 or 2). It does not apply to the listener for
+    /// statistics.
     pub proxy_protocol: ProxyProtocol,
-    /// How connections are spread over Envoy's workers.
+    /// The distribution of connections to Envoy's workers.
     pub connection_balancer: ConnectionBalancer,
-    /// How much is buffered per connection, in bytes. Source: Envoy, "Configuring Envoy as an edge proxy".
+    /// The size of the buffers of a connection, in bytes. Source: Envoy, "Configuring Envoy as an edge proxy".
     pub buffer_limit_bytes: u32,
-    /// Open connections of each listener; `None` is no limit of its own.
+    /// The maximum number of open connections of each listener. `None` sets no limit.
     pub max_connections: Option<u32>,
-    /// Connections accepted at one go; `None` is Envoy's default.
+    /// The maximum number of connections accepted at once. `None` is Envoy's default.
     pub max_connections_per_socket_event: Option<u32>,
-    /// Marks on the packets.
+    /// Packet marks.
     pub socket_options: SocketOptions,
 }
 
-/// Statistics by TLS.
+/// Statistics over TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatsTls {
-    /// Where; port 0 is nowhere.
+    /// The address. Port 0 disables the listener.
     pub at: Bind,
     /// Namespace and name of the Secret with the server's key pair.
     pub secret: Option<(String, String)>,
-    /// Namespace and name of the Secret whose `ca.crt` has the authorities of clients; `None` takes clients without a
-    /// certificate.
+    /// Namespace and name of the Secret whose `ca.crt` contains the client authorities. `None` accepts clients without
+    /// a certificate.
     pub client_ca: Option<(String, String)>,
 }
 
 /// Whether connections start with a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyProtocol {
-    /// They do not.
+    /// No connection does.
     Off,
-    /// They do; those without one are closed.
+    /// All connections do; others are closed.
     Required,
-    /// Some do. Only for listeners that nobody but trusted proxies reaches.
+    /// Some connections do. Safe only for listeners that only trusted proxies can reach.
     Optional,
 }
 
-/// How connections are spread over Envoy's workers.
+/// The distribution of connections to Envoy's workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionBalancer {
-    /// By the kernel.
+    /// The kernel distributes connections.
     Off,
-    /// To the worker with the fewest, for few long connections.
+    /// A connection goes to the worker with the fewest connections. Suitable for few long connections.
     Exact,
 }
 
-/// Marks on the packets of connections with clients.
+/// Packet marks for client connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SocketOptions {
     /// `IP_TOS`, for IPv4.
@@ -78,40 +79,40 @@ pub struct SocketOptions {
     pub traffic_class: Option<u8>,
 }
 
-/// HTTP towards clients.
+/// HTTP for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
-    /// Versions offered over TCP: at least one. On plain text HTTP/2 is with prior knowledge.
+    /// Versions offered over TCP, at least one. Without TLS, HTTP/2 requires prior knowledge.
     pub versions: Vec<HttpVersion>,
     /// HTTP/3.
     pub http3: Http3,
-    /// Trusted proxies in front of Envoy, for `x-forwarded-for`.
+    /// The number of trusted proxies in front of Envoy, for `x-forwarded-for`.
     pub trusted_hops: u32,
-    /// Whether a dot at the end of `Host` is taken away before routes are looked up.
+    /// Whether a dot at the end of `Host` is removed before routes are selected.
     pub strip_trailing_host_dot: bool,
-    /// Whether `//` in a path becomes `/` before routes are looked up.
+    /// Whether `//` in a path becomes `/` before routes are selected.
     pub merge_slashes: bool,
-    /// What happens to a path with an escaped slash or backslash.
+    /// The handling of a path with an escaped slash or backslash.
     pub escaped_slashes: EscapedSlashes,
     /// The header `server` of responses.
     pub server_header: ServerHeader,
-    /// Headers of requests with `_` in their name.
+    /// The handling of request headers with `_` in their name.
     pub headers_with_underscores: Underscores,
-    /// Headers that proxies add, in lower case. They are removed from requests of clients unless there are
-    /// `trusted_hops`.
+    /// Headers that proxies add, in lower case. They are removed from requests of clients unless `trusted_hops` is
+    /// positive.
     pub untrusted_headers: Vec<String>,
-    /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is taken, as chunked.
+    /// Whether a request with both `Content-Length` and `Transfer-Encoding: chunked` is accepted, as chunked.
     pub allow_chunked_length: bool,
-    /// How large the body of a request may be, in bytes; `None` is no limit.
+    /// The maximum size of a request body in bytes. `None` sets no limit.
     pub max_request_body_bytes: Option<u32>,
-    /// How large the headers of a request may be, in KiB.
+    /// The maximum size of the request headers in KiB.
     pub max_request_headers_kib: u32,
-    /// Streams at a time on one HTTP/2 or HTTP/3 connection.
+    /// The maximum number of concurrent streams on one HTTP/2 or HTTP/3 connection.
     pub max_concurrent_streams: u32,
-    /// Requests on one connection, after which it is closed in good order; `None` is no limit.
+    /// The number of requests after which a connection is closed gracefully. `None` sets no limit.
     pub max_requests_per_connection: Option<u32>,
-    /// Requests of one connection that are handled before others get their turn; `None` is no limit. A runtime flag
-    /// of Envoy: `http.max_requests_per_io_cycle`.
+    /// The number of requests of one connection that are processed before other connections. `None` sets no limit. It
+    /// is Envoy's runtime flag `http.max_requests_per_io_cycle`.
     pub max_requests_per_io_cycle: Option<u32>,
 }
 
@@ -124,12 +125,12 @@ pub enum HttpVersion {
     Http2,
 }
 
-/// HTTP/3 on the TLS listener's port of UDP.
+/// HTTP/3 on the UDP port of the TLS listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http3 {
-    /// Whether it is offered.
+    /// Whether HTTP/3 is offered.
     pub enabled: bool,
-    /// The port that clients are told by `alt-svc`.
+    /// The port in `alt-svc`.
     pub advertised_port: u16,
 }
 
@@ -140,46 +141,46 @@ pub enum ServerHeader {
     Overwrite,
     /// `envoy` if the backend sends none.
     AppendIfAbsent,
-    /// As the backend sends it.
+    /// The value of the backend.
     PassThrough,
 }
 
-/// Headers of requests with `_` in their name.
+/// The handling of request headers with `_` in their name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Underscores {
-    /// They are dropped.
+    /// Drops the headers.
     Drop,
-    /// They are passed on.
+    /// Forwards the headers.
     Allow,
-    /// The request is refused.
+    /// Rejects the request.
     Reject,
 }
 
-/// A path with `%2F` or `%5C`.
+/// The handling of a path with `%2F` or `%5C`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapedSlashes {
-    /// It is passed on as it is.
+    /// Forwards the path unchanged.
     Keep,
-    /// It is answered 400.
+    /// Answers with 400.
     Reject,
-    /// It is answered with a redirect to the unescaped, normalized path; a gRPC request is rejected.
+    /// Redirects to the unescaped, normalized path; rejects a gRPC request.
     UnescapeAndRedirect,
-    /// It is unescaped and normalized before routes are looked up.
+    /// Unescapes and normalizes the path before routes are selected.
     UnescapeAndForward,
 }
 
 /// Compression of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compression {
-    /// What may be used if a client accepts it, the preferred one first; empty is no compression.
+    /// The algorithms in order of preference, for clients that accept them. An empty list disables compression.
     pub algorithms: Vec<CompressionAlgorithm>,
-    /// Responses of fewer bytes are left alone.
+    /// The minimum size of compressed responses in bytes.
     pub minimum_bytes: u32,
     /// Media types that are compressed.
     pub content_types: Vec<String>,
 }
 
-/// How responses are compressed.
+/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompressionAlgorithm {
     /// `gzip`
@@ -193,64 +194,64 @@ pub enum CompressionAlgorithm {
 /// Headers set and removed on all routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderPolicies {
-    /// On requests, before the backend sees them.
+    /// Applied to requests before they are forwarded.
     pub request: HeaderPolicy,
-    /// On responses.
+    /// Applied to responses.
     pub response: HeaderPolicy,
 }
 
 /// Headers set and removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderPolicy {
-    /// Names in lower case, and what they are set to: in the form that Envoy takes, so commands such as
-    /// `%DOWNSTREAM_REMOTE_ADDRESS%` are known ones, and a `%` that is none is written twice.
+    /// Names in lower case, with their values in Envoy's format. Commands such as `%DOWNSTREAM_REMOTE_ADDRESS%` are
+    /// validated, and a literal `%` is doubled.
     pub set: Vec<(String, String)>,
     /// Names in lower case.
     pub remove: Vec<String>,
 }
 
-/// Time limits. `None` is no limit.
+/// Timeouts. `None` sets no limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// A request has to arrive as a whole.
+    /// The limit for receiving a complete request.
     pub request: Option<Duration>,
-    /// The headers of a request have to arrive.
+    /// The limit for receiving the headers of a request.
     pub request_headers: Option<Duration>,
-    /// A response has to be there as a whole, where the object says nothing.
+    /// The limit for a complete response, unless the object sets one.
     pub response: Option<Duration>,
-    /// A connection to a backend has to be made, where the Service says nothing.
+    /// The limit for connecting to a backend, unless the Service sets one.
     pub connect: Duration,
-    /// A connection with a client may be idle.
+    /// The idle timeout of a client connection.
     pub connection_idle: Option<Duration>,
-    /// A stream may be idle.
+    /// The idle timeout of a stream.
     pub stream_idle: Option<Duration>,
-    /// How old a connection with a client gets, before it is drained.
+    /// The age at which a client connection is drained.
     pub max_connection_duration: Option<Duration>,
-    /// How long the last bytes of a connection may take to be read by the client, after Envoy has closed its side.
+    /// The time for a client to read the last bytes of a connection after Envoy has closed its side.
     pub delayed_close: Option<Duration>,
-    /// How long a connection that is drained still takes requests, between its two GOAWAYs.
+    /// The time between the two GOAWAYs of a draining connection, during which it still accepts requests.
     pub drain: Duration,
-    /// A connection to a backend may be idle.
+    /// The idle timeout of a backend connection.
     pub upstream_idle: Option<Duration>,
 }
 
-/// TLS towards clients.
+/// TLS for clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// `namespace/name` of the Secret for TLS hosts without one of their own, and for clients without a known SNI.
+    /// `namespace/name` of the Secret for TLS hosts without a Secret, and for clients without a known SNI.
     pub default_secret: Option<(String, String)>,
-    /// `namespace/name` of the Secret for clients without a known SNI where there is no default Secret. Everything is
-    /// answered 404 behind it.
+    /// `namespace/name` of the Secret for clients without a known SNI, if there is no default Secret. All their
+    /// requests are answered 404.
     pub fallback_secret: Option<(String, String)>,
-    /// Whether plain HTTP is redirected for hosts behind TLS whose Ingress does not say.
+    /// Whether plain HTTP is redirected for TLS hosts, unless their Ingress decides.
     pub redirect: bool,
     /// The status of redirects to HTTPS.
     pub redirect_status: u16,
-    /// What browsers are told by `strict-transport-security`.
+    /// The content of `strict-transport-security`.
     pub hsts: Hsts,
-    /// A certificate that ends within this time is warned of.
+    /// The time before the expiry of a certificate at which a warning starts.
     pub expiry_warning: Duration,
-    /// Bounds of what objects may ask for.
+    /// The bounds of TLS parameters in objects.
     pub parameters: TlsParameters,
     /// Whether JA3 fingerprints of clients are computed, for the access log.
     pub ja3: bool,
@@ -261,24 +262,25 @@ pub struct Tls {
 /// HTTP Strict Transport Security. Source: RFC 6797.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hsts {
-    /// How long a browser keeps to HTTPS, in whole seconds; `None` tells browsers nothing.
+    /// The time for which a browser uses HTTPS only, in whole seconds. `None` disables the header.
     pub max_age: Option<Duration>,
-    /// Whether it holds for all hosts below.
+    /// Whether the header applies to all subdomains.
     pub include_subdomains: bool,
-    /// Whether browsers may take the host into their lists.
+    /// Whether browsers may add the host to their preload lists.
     pub preload: bool,
 }
 
-/// What a TLS handshake may agree on.
+/// The parameters of TLS handshakes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsParameters {
     /// Lowest version.
     pub minimum: TlsVersion,
     /// Highest version.
     pub maximum: TlsVersion,
-    /// Cipher suites of TLS 1.2, in BoringSSL's names; empty is Envoy's choice. Those of 1.3 cannot be chosen.
+    /// Cipher suites of TLS 1.2, with BoringSSL's names. An empty list is Envoy's default. The cipher suites of TLS 1.3
+    /// are not configurable.
     pub cipher_suites: Vec<String>,
-    /// Curves and groups; empty is Envoy's choice.
+    /// Curves and groups. An empty list is Envoy's default.
     pub curves: Vec<String>,
 }
 
@@ -290,10 +292,10 @@ const CIPHER_SUITES: [&str; 4] = [
     "ECDHE-RSA-AES256-GCM-SHA384",
 ];
 
-/// Headers by which proxies tell a backend about the client or about the original request. Envoy sets none of them, so a
-/// backend that reads one would believe the client. What Envoy does set (`x-forwarded-for`, `x-forwarded-proto`,
-/// `x-forwarded-client-cert`) is not among them.
-/// Source: RFC 7239; Traefik, `forwardedHeaders`; ingress-nginx, `nginx.tmpl`; IIS URL Rewrite.
+/// Headers with which proxies tell a backend about the client or about the original request. Envoy sets none of them,
+/// so a backend that reads one would trust the client. Headers that Envoy does set (`x-forwarded-for`,
+/// `x-forwarded-proto`, `x-forwarded-client-cert`) are not in this list. Source: RFC 7239; Traefik, `forwardedHeaders`;
+/// ingress-nginx, `nginx.tmpl`; IIS URL Rewrite.
 const UNTRUSTED_HEADERS: [&str; 12] = [
     "forwarded",
     "x-forwarded-host",
@@ -309,7 +311,7 @@ const UNTRUSTED_HEADERS: [&str; 12] = [
     "x-rewrite-url",
 ];
 
-/// What is worth compressing.
+/// Media types that benefit from compression.
 const CONTENT_TYPES: [&str; 11] = [
     "application/javascript",
     "application/json",
@@ -333,7 +335,7 @@ impl Default for Listeners {
             stats: every_address(8002),
             stats_tls: StatsTls { at: every_address(0), secret: None, client_ca: None },
             overload_probe: every_address(0),
-            // Whoever reaches it learns all that Envoy was told.
+            // Loopback only, because the pages reveal Envoy's complete configuration.
             admin: Bind { address: Some(Ipv4Addr::LOCALHOST.into()), port: 0 },
             ipv6: true,
             proxy_protocol: ProxyProtocol::Off,

@@ -1,17 +1,17 @@
-//! Limits of the regular expressions that Ingresses have as paths.
+//! Limits of regular expressions in the paths of Ingresses.
 
-/// What matching the regular expressions of one host may cost. A request is compared with those of its own host alone.
+/// The maximum cost of the regular expressions of one host. A request is compared only with those of its own host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Regexes {
-    /// Instructions of the compiled program of one path.
+    /// The maximum number of instructions of the compiled program of one path.
     pub max_size: u32,
-    /// The same of all paths of a host together.
+    /// The maximum number of instructions of all paths of a host together.
     pub max_size_per_host: u32,
-    /// Steps of building the automaton of one path.
+    /// The maximum number of steps of building the automaton of one path.
     pub max_steps: u32,
-    /// The same of all paths of a host together.
+    /// The maximum number of steps of all paths of a host together.
     pub max_steps_per_host: u32,
-    /// Paths of a host that are regular expressions.
+    /// The maximum number of regular expressions in the paths of a host.
     pub max_per_host: u32,
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// When a request is tried again, where the Ingress does not say.
+/// The retry policy, unless the Ingress sets one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retries {
-    /// Envoy's retry conditions; empty is never.
+    /// Envoy's retry conditions. An empty list disables retries.
     pub conditions: Vec<String>,
-    /// How often at the most, beyond the first try.
+    /// The maximum number of retries after the first attempt.
     pub count: u32,
-    /// Limit of each try; `None` is none.
+    /// The timeout of each attempt. `None` sets no limit.
     pub per_try_timeout: Option<Duration>,
 }
 

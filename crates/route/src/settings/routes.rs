@@ -1,22 +1,22 @@
-//! Settings of the way in which Envoys get the routes of plain HTTP.
+//! Settings of route discovery for plain HTTP.
 
 /// The routes of plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Routes {
-    /// How Envoys get them.
+    /// The method of route discovery.
     pub discovery: Discovery,
 }
 
-/// How Envoys get the routes of plain HTTP.
+/// The method by which Envoys receive the routes of plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Discovery {
-    /// As suits each Envoy best.
+    /// The best method for each Envoy.
     #[default]
     Auto,
-    /// In one piece.
+    /// One route configuration with all routes.
     Rds,
-    /// Each virtual host by itself, for Envoys that can: those on an aggregated delta stream.
+    /// A resource for each virtual host, for Envoys with an aggregated delta stream, which support this.
     Vhds,
-    /// In a fixed number of pieces.
+    /// A fixed number of route configurations.
     Buckets,
 }

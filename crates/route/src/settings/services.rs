@@ -1,10 +1,10 @@
-//! Settings of services that Envoy asks about each request: whether it may pass, and whether there have been too many.
+//! Settings of the services that Envoy calls for each request: external authorization and global rate limiting.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Where a service is asked, in clear text.
+/// The address of a service, without TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// A DNS name or an IP address.
@@ -23,53 +23,53 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A server that says of each request whether it may pass.
+/// External authorization: a server that permits or denies each request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExternalAuthorization {
-    /// The server; without one nothing is asked.
+    /// The server. `None` disables authorization.
     pub endpoint: Option<Endpoint>,
-    /// How it is asked.
+    /// The protocol of the server.
     pub protocol: AuthorizationProtocol,
-    /// How long it may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// Whether requests pass when it gives no answer.
+    /// Whether requests are permitted if the server does not respond.
     pub fail_open: bool,
-    /// What it is told with each request; by gRPC alone.
+    /// The context that is sent with each request, with gRPC only.
     pub context: BTreeMap<String, String>,
-    /// What it gets of a request's body.
+    /// The part of the request body that is sent.
     pub request_body: RequestBody,
-    /// What holds over HTTP alone.
+    /// Settings that apply to HTTP only.
     pub http: AuthorizationHttp,
 }
 
-/// How an authorization server is asked.
+/// The protocol of an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthorizationProtocol {
     /// `envoy.service.auth.v3.Authorization`.
     Grpc,
-    /// A request of the same method and path, which is answered 200 if it may pass.
+    /// A request with the same method and path. A response of 200 permits the request.
     Http,
 }
 
-/// What an authorization server gets of a request's body.
+/// The part of the request body that is sent to an authorization server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestBody {
-    /// How much at most; `None` is nothing.
+    /// The maximum size in bytes. `None` sends no body.
     pub max_bytes: Option<u32>,
-    /// Whether of a longer one its beginning is sent. Otherwise such a request is answered 413.
+    /// Whether the beginning of a longer body is sent. Otherwise, such a request is answered 413.
     pub allow_partial: bool,
-    /// Whether it is sent as bytes and not as text; by gRPC alone.
+    /// Whether the body is sent as bytes instead of text, with gRPC only.
     pub pack_as_bytes: bool,
 }
 
-/// What an authorization server is asked over HTTP, and what it may change.
+/// The HTTP request to an authorization server, and the headers that its response may set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorizationHttp {
-    /// Put before the path.
+    /// The prefix of the path.
     pub path_prefix: Option<String>,
-    /// Headers of the request that are passed on, beside those that always are.
+    /// Request headers that are sent in addition to the standard ones.
     pub allowed_request_headers: Vec<String>,
-    /// Headers of its answer that are set on the request.
+    /// Response headers that are set on the forwarded request.
     pub allowed_upstream_headers: Vec<String>,
 }
 
@@ -78,8 +78,8 @@ impl Default for ExternalAuthorization {
         Self {
             endpoint: None,
             protocol: AuthorizationProtocol::Grpc,
-            // Envoy's own 200ms are less than a server may need that has just started or looks a session up, and who is
-            // refused for it takes that for an answer.
+            // Envoy's default of 200ms is too short for a server that has just started or looks up a session. Users
+            // would mistake the rejection for a decision of the server.
             timeout: Duration::from_secs(1),
             fail_open: false,
             context: BTreeMap::new(),
@@ -89,52 +89,52 @@ impl Default for ExternalAuthorization {
     }
 }
 
-/// A service that counts requests.
+/// Global rate limiting: an external service that counts requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimit {
-    /// The service; without one nothing is counted.
+    /// The service. `None` disables rate limiting.
     pub endpoint: Option<Endpoint>,
-    /// Whose limits these are, among all that it has.
+    /// The domain of the limits within the service.
     pub domain: String,
-    /// How long it may take.
+    /// The timeout of a call.
     pub timeout: Duration,
-    /// Whether requests pass when it gives no answer.
+    /// Whether requests are permitted if the service does not respond.
     pub fail_open: bool,
-    /// Whether answers have `x-ratelimit-` headers.
+    /// Whether responses have `x-ratelimit-` headers.
     pub headers: bool,
-    /// Whether gRPC calls beyond the limit end with `RESOURCE_EXHAUSTED`, not `UNAVAILABLE`.
+    /// Whether gRPC calls over the limit end with `RESOURCE_EXHAUSTED` instead of `UNAVAILABLE`.
     pub resource_exhausted: bool,
-    /// What it is told of a request, one list after the other.
+    /// The descriptors of a request, each a list of entries.
     pub descriptors: Vec<Vec<Entry>>,
 }
 
-/// A part of what is counted. If a request has nothing for it, the whole descriptor is left out.
+/// An entry of a descriptor. If a request has no value for it, the whole descriptor is omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// Always the same.
+    /// A constant value.
     GenericKey {
-        /// `generic_key` if there is none.
+        /// The key, by default `generic_key`.
         key: Option<String>,
         /// The value.
         value: String,
     },
-    /// What the request has in a header.
+    /// The value of a request header.
     RequestHeader {
         /// The header, in lower case.
         header_name: String,
         /// The key.
         descriptor_key: String,
     },
-    /// The same value for all requests whose headers match, under the key `header_match`.
+    /// A constant value for all requests whose headers match, with the key `header_match`.
     RequestHeaderValueMatch {
-        /// Matches, all of which hold.
+        /// The conditions, which must all match.
         headers: Vec<HeaderMatch>,
-        /// Whether they shall match, or not.
+        /// Whether the headers must match or must not match.
         expect_match: bool,
         /// The value.
         value: String,
     },
-    /// The client's address, under the key `remote_address`.
+    /// The client's address, with the key `remote_address`.
     RemoteAddress,
 }
 
@@ -143,30 +143,30 @@ pub enum Entry {
 pub struct HeaderMatch {
     /// The header, in lower case.
     pub name: String,
-    /// What is wanted of it.
+    /// The condition of the match.
     pub condition: HeaderCondition,
-    /// Whether texts are compared without regard to case.
+    /// Whether the case of letters is ignored.
     pub ignore_case: bool,
-    /// Whether a header that is not there is one with an empty value. Otherwise no condition on a value holds for it.
+    /// Whether an absent header counts as a header with an empty value. Otherwise, no condition on a value matches.
     pub treat_missing_as_empty: bool,
 }
 
-/// What is wanted of a header.
+/// The condition of a header match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeaderCondition {
-    /// It is there.
+    /// The header is present.
     Present,
-    /// It is not.
+    /// The header is absent.
     NotPresent,
-    /// It has this value.
+    /// The header has this value.
     Exact(String),
-    /// It has another value.
+    /// The header has another value.
     NotExact(String),
-    /// It has this in its value.
+    /// The value contains this text.
     Contains(String),
-    /// It does not.
+    /// The value does not contain this text.
     NotContains(String),
-    /// Its whole value is matched by this, which is RE2.
+    /// The complete value matches this RE2 pattern.
     Regex(String),
 }
 
@@ -175,7 +175,7 @@ impl Default for RateLimit {
         Self {
             endpoint: None,
             domain: "lockgate".to_owned(),
-            // Envoy's own 20ms are less than the 100ms for which a container waits that has used its share of CPU.
+            // Envoy's default of 20ms is shorter than the 100ms that a throttled container waits for CPU.
             timeout: Duration::from_millis(200),
             fail_open: false,
             headers: false,

@@ -2,41 +2,41 @@
 
 use super::Endpoint;
 
-/// Spans for a collector, if there is one.
+/// Tracing with a collector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tracing {
-    /// The collector, which takes OTLP over gRPC; without one nothing is traced.
+    /// The collector, which receives OTLP over gRPC. `None` disables tracing.
     pub endpoint: Option<Endpoint>,
-    /// The service that spans are of.
+    /// The service name of the spans.
     pub service_name: String,
-    /// Which requests are traced.
+    /// The sampling of requests.
     pub sampling: Sampling,
-    /// How many bytes of the path a span has at most.
+    /// The maximum length of the path in a span, in bytes.
     pub max_path_tag_length: u32,
-    /// Further tags, by their names.
+    /// Additional tags by name.
     pub custom_tags: Vec<(String, TagValue)>,
     /// Whether spans have tags with the name and the namespace of Envoy's pod, from its environment (`POD_NAME`,
     /// `POD_NAMESPACE`).
     pub pod_detail: bool,
 }
 
-/// Which requests are traced, in percent.
+/// The percentages of traced requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Of all, after everything else.
+    /// Of all requests, after the other percentages.
     pub overall: f64,
-    /// Of those with the header `x-client-trace-id`.
+    /// Of the requests with the header `x-client-trace-id`.
     pub client: f64,
-    /// Of those that ask for nothing.
+    /// Of the requests without a sampling decision.
     pub random: f64,
 }
 
-/// What a custom tag holds.
+/// The value of a custom tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TagValue {
-    /// Always this.
+    /// A constant value.
     Literal(String),
-    /// The value of this header of the request.
+    /// The value of this request header.
     RequestHeader(String),
 }
 

@@ -1,4 +1,4 @@
-//! Settings of Envoy's side towards backends.
+//! Settings of Envoy's upstream side.
 
 use super::downstream::TlsParameters;
 use crate::model::CircuitBreakers;
@@ -6,30 +6,30 @@ use crate::model::CircuitBreakers;
 /// Connections to backends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Which addresses of a DNS name are taken; for Services of type ExternalName.
+    /// The address families of DNS names in Services of type ExternalName.
     pub dns_lookup_family: DnsLookupFamily,
-    /// Requests on one connection, after which it is closed in good order; `None` is no limit.
+    /// The number of requests after which a connection is closed gracefully. `None` sets no limit.
     pub max_requests_per_connection: Option<u32>,
-    /// How much is buffered per connection, in bytes.
+    /// The size of the buffers of a connection, in bytes.
     pub buffer_limit_bytes: u32,
-    /// Limits where the Service says nothing.
+    /// The limits, unless the Service sets them.
     pub circuit_breakers: CircuitBreakers,
-    /// What TLS towards backends may agree on. No cipher suites are chosen by default.
+    /// The parameters of TLS to backends. By default, Envoy selects the cipher suites.
     pub tls: TlsParameters,
-    /// `namespace/name` of the Secret with the key pair that Envoy shows to backends that it speaks TLS with.
+    /// `namespace/name` of the Secret with the key pair that Envoy presents to backends with TLS.
     pub client_certificate: Option<(String, String)>,
 }
 
-/// Which addresses of a DNS name are taken.
+/// The address families of a DNS name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DnsLookupFamily {
-    /// IPv6 if there is any, else IPv4.
+    /// IPv6 if available, otherwise IPv4.
     Auto,
     /// IPv4.
     V4,
     /// IPv6.
     V6,
-    /// IPv4 if there is any, else IPv6.
+    /// IPv4 if available, otherwise IPv6.
     V4Preferred,
     /// Both.
     All,

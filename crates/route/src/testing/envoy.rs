@@ -1,4 +1,4 @@
-//! A real Envoy's verdict on resources.
+//! Validation of resources by a real Envoy.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,7 +18,7 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value as Reflected};
 use crate::envoy::{cluster, hcm, names, wire};
 use crate::settings::Settings;
 
-/// A real Envoy: `$ENVOY`, else what `make envoy` left.
+/// Returns the path of a real Envoy: `$ENVOY`, or the result of `make envoy`.
 fn real_envoy() -> PathBuf {
     let made = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.venv/bin/envoy-bin");
     let path = std::env::var_os("ENVOY").map_or_else(|| PathBuf::from(made), PathBuf::from);
@@ -26,7 +26,7 @@ fn real_envoy() -> PathBuf {
     path
 }
 
-/// What Envoy says about a bootstrap.
+/// Validates a bootstrap with Envoy. The error is Envoy's message.
 pub fn validate(bootstrap: &bootstrap_v3::Bootstrap) -> Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("bootstrap.pb");
@@ -34,7 +34,7 @@ pub fn validate(bootstrap: &bootstrap_v3::Bootstrap) -> Result<(), String> {
     let output = Command::new(real_envoy()).args(["--mode", "validate", "-l", "warning", "-c"]).arg(&file).output();
     let output = output.unwrap();
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    // Runtime layers are told on every start; anything else is a warning or worse.
+    // Envoy logs runtime layers on every start; any other line is at least a warning.
     let complaint =
         log.lines().find(|line| ["[warning]", "[error]", "[critical]"].iter().any(|level| line.contains(level)));
     match (output.status.success(), complaint) {
@@ -48,7 +48,8 @@ fn decoded<M: Message + Default>(resources: &[Resource], kind: ResourceType) -> 
     messages.map(|bytes| M::decode(bytes).unwrap()).collect()
 }
 
-/// An Envoy that waits for ADS, with `resources` built in, route configurations as listeners of their own.
+/// Builds a bootstrap of an Envoy that waits for ADS. It contains `resources`, with route configurations as separate
+/// listeners.
 pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::Bootstrap {
     use core_v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
     let xds = EnvoyGrpc { cluster_name: names::XDS_CLUSTER.to_owned(), ..Default::default() };
@@ -93,7 +94,7 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
     for (port, routes) in (2..).zip(routes) {
         let name = format!("routes of {}", routes.name);
         let routes = hcm::Routes::Inline(Box::new(routes));
-        // Any route may be among them.
+        // Any route may be among the resources.
         let filters = hcm::RouteFilters { cors: true };
         let manager = hcm::http_connection_manager("test", routes, hcm::Codec::Tcp, vec![], filters, settings);
         parts.listeners.push(listener_v3::Listener {
@@ -106,7 +107,8 @@ pub fn standalone(resources: &[Resource], settings: &Settings) -> bootstrap_v3::
     bootstrap
 }
 
-/// For each `ConfigSource` and `ApiConfigSource` in `message`, at any depth, whether it says version 3 of the API.
+/// Returns, for each `ConfigSource` and `ApiConfigSource` in `message` at any depth, whether it has version 3 of the
+/// API.
 pub fn config_sources(message: &DynamicMessage) -> Vec<bool> {
     let mut found = match message.descriptor().full_name() {
         "envoy.config.core.v3.ConfigSource" => vec![says_version_3(message, "resource_api_version")],

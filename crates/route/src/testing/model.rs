@@ -1,4 +1,4 @@
-//! A model with every form that a model can have.
+//! A model that covers every form of a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ use crate::model::*;
 use crate::settings::Settings;
 use crate::translate::listeners;
 
-/// The cluster of a port with the policy of its Service: `shop/cart/http`.
+/// Returns the cluster of a port with the policy of its Service: `shop/cart/http`.
 pub fn cluster_id(text: &str) -> ClusterId {
     let [namespace, service, port] = text.split('/').collect::<Vec<_>>().try_into().unwrap();
     let port = port.parse().map_or(PortRef::Name(port.into()), PortRef::Number);
     ServicePortId::new(ObjectKey::new(namespace, service), port).into()
 }
 
-/// The key pair of a Secret in the namespace `shop`.
+/// Returns the key pair of a Secret in the namespace `shop`.
 pub fn pair_id(name: &str) -> SecretId {
     SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair)
 }
@@ -31,7 +31,7 @@ pub fn route(path: PathMatch, action: Action) -> Route {
     Route::new(path, action, origin())
 }
 
-/// Forwards to one cluster with nothing special.
+/// Returns an action that forwards to one cluster without filters.
 pub fn forward(cluster: &str) -> Action {
     let clusters = vec![WeightedCluster::new(cluster_id(cluster), 1)];
     let timeout = Some(Duration::from_secs(15));
@@ -85,7 +85,7 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     Cluster { discovery, port: 80, policy, origin }
 }
 
-/// A self-signed pair for `*.example.com`.
+/// Returns a self-signed pair for `*.example.com`.
 fn pair() -> KeyPair {
     let made = rcgen::generate_simple_self_signed(["*.example.com".to_owned()]).unwrap();
     KeyPair {
@@ -97,12 +97,12 @@ fn pair() -> KeyPair {
     }
 }
 
-/// The listeners that all Ingresses share, with the default settings and without hosts.
+/// Returns the listeners that all Ingresses share, with the default settings and without hosts.
 pub fn empty() -> Model {
     Model { listeners: listeners::of_settings(&Settings::default()), ..Model::default() }
 }
 
-/// The listeners that all Ingresses share, with these hosts.
+/// Returns the listeners that all Ingresses share, with these hosts.
 pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHost>) -> Model {
     let mut model = empty();
     *model.http_mut() = http;
@@ -112,15 +112,15 @@ pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHo
 
 /// Access to the listeners that all Ingresses share.
 pub trait Shared {
-    /// The hosts of the listener for plain HTTP.
+    /// Returns the hosts of the listener for plain HTTP.
     fn http(&self) -> &BTreeMap<Host, VirtualHost>;
-    /// The hosts of the listener for HTTP over TLS.
+    /// Returns the hosts of the listener for HTTP over TLS.
     fn https(&self) -> &BTreeMap<Host, TlsHost>;
-    /// The hosts of the listener for plain HTTP.
+    /// Returns the hosts of the listener for plain HTTP.
     fn http_mut(&mut self) -> &mut BTreeMap<Host, VirtualHost>;
-    /// The hosts of the listener for HTTP over TLS.
+    /// Returns the hosts of the listener for HTTP over TLS.
     fn https_mut(&mut self) -> &mut BTreeMap<Host, TlsHost>;
-    /// The server names whose connections are closed.
+    /// Returns the server names whose connections are closed.
     fn refused(&self) -> &BTreeSet<Host>;
 }
 
@@ -146,7 +146,7 @@ impl Shared for Model {
     }
 }
 
-/// Gives the listeners of `model` what the settings say of them, as a translation does.
+/// Applies `settings` to the listeners of `model`, as a translation does.
 pub fn follow_settings(model: &mut Model, settings: &Settings) {
     for (id, listener) in listeners::of_settings(settings) {
         let hosts = model.listeners.remove(id.as_str()).map(|old| old.traffic);
@@ -159,7 +159,7 @@ pub fn follow_settings(model: &mut Model, settings: &Settings) {
     }
 }
 
-/// [`model`] with the listeners of these settings.
+/// Returns [`model`] with the listeners of these settings.
 pub fn model_with(settings: &Settings) -> Model {
     let mut model = model();
     follow_settings(&mut model, settings);

@@ -1,4 +1,4 @@
-//! Builders of objects, and what is asked of a translation.
+//! Builders of objects, and queries of a translation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::objects::{
 use crate::settings::{NamespaceOwnership, Settings};
 use crate::translate::{Translation, host, translate};
 
-/// Metadata of `shop/name`, created at `0`.
+/// Returns the metadata of `shop/name`, created at `0`.
 pub fn meta(name: &str) -> Meta {
     let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
     Meta {
@@ -31,23 +31,23 @@ pub fn meta(name: &str) -> Meta {
     }
 }
 
-/// Adds what every builder can do to one of them.
+/// Adds the methods that all builders share.
 macro_rules! with_meta {
     ($builder:ty) => {
         impl $builder {
-            /// With an annotation.
+            /// Adds an annotation.
             pub fn annotation(mut self, key: &str, value: &str) -> Self {
                 self.0.meta.annotations.insert(key.to_owned(), value.to_owned());
                 self
             }
 
-            /// Created at this second.
+            /// Sets the creation time in seconds.
             pub fn created(mut self, created: i64) -> Self {
                 self.0.meta.created = created;
                 self
             }
 
-            /// Being deleted.
+            /// Marks the object as being deleted.
             pub fn terminating(mut self) -> Self {
                 self.0.meta.terminating = true;
                 self
@@ -67,14 +67,14 @@ macro_rules! with_meta {
 pub struct IngressBuilder(Ingress);
 with_meta!(IngressBuilder);
 
-/// The Ingress `shop/name` of class `ours`, or `name` if that has a namespace.
+/// Starts the Ingress `shop/name` of class `ours`, or `name` if it has a namespace.
 pub fn ingress(name: &str) -> IngressBuilder {
     let spec = IngressSpec { ingress_class_name: Some("ours".to_owned()), ..IngressSpec::default() };
     IngressBuilder(Ingress { meta: meta(name), spec, status: Default::default() })
 }
 
 impl IngressBuilder {
-    /// In another namespace.
+    /// Sets the namespace.
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.0.meta.key.namespace = namespace.into();
         self
@@ -85,14 +85,14 @@ impl IngressBuilder {
         self
     }
 
-    /// A rule; the paths that follow are its. An empty host is none.
+    /// Adds a rule, to which the following paths belong. An empty host is no host.
     pub fn host(mut self, host: &str) -> Self {
         let host = Some(host.to_owned()).filter(|host| !host.is_empty());
         self.0.spec.rules.get_or_insert_default().push(IngressRule { host, http: None });
         self
     }
 
-    /// A path of the last rule, to `service:port` or `service:portname`, or to a resource `kind/name`.
+    /// Adds a path to the last rule, with the backend `service:port`, `service:portname`, or the resource `kind/name`.
     pub fn path(mut self, path_type: &str, path: &str, to: &str) -> Self {
         let rule = self.0.spec.rules.get_or_insert_default().last_mut().expect("a rule");
         rule.http.get_or_insert(HTTPIngressRuleValue { paths: Vec::new() }).paths.push(HTTPIngressPath {
@@ -108,7 +108,7 @@ impl IngressBuilder {
         self
     }
 
-    /// A TLS entry; an empty secret is none.
+    /// Adds a TLS entry. An empty secret is no secret.
     pub fn tls(mut self, hosts: &[&str], secret: &str) -> Self {
         self.0.spec.tls.get_or_insert_default().push(IngressTLS {
             hosts: Some(hosts.iter().map(|host| (*host).to_owned()).collect()),
@@ -118,7 +118,7 @@ impl IngressBuilder {
     }
 }
 
-/// A backend: `service:8080`, `service:name`, `kind/name` for a resource, `` for nothing.
+/// Parses a backend: `service:8080`, `service:name`, `kind/name` for a resource, or an empty text for none.
 pub fn backend(to: &str) -> IngressBackend {
     if let Some((kind, name)) = to.split_once('/') {
         let resource = TypedLocalObjectReference { api_group: None, kind: kind.to_owned(), name: name.to_owned() };
@@ -132,7 +132,7 @@ pub fn backend(to: &str) -> IngressBackend {
     IngressBackend { resource: None, service: Some(IngressServiceBackend { name: name.to_owned(), port: Some(port) }) }
 }
 
-/// A Namespace, being deleted or not.
+/// Returns a Namespace that is being deleted or not.
 pub fn namespace(name: &str, terminating: bool) -> Object {
     let key = ObjectKey::new("", name);
     Object::new(Namespace { meta: Meta { key, terminating, ..meta(name) } })
@@ -142,13 +142,13 @@ pub fn namespace(name: &str, terminating: bool) -> Object {
 pub struct ServiceBuilder(Service);
 with_meta!(ServiceBuilder);
 
-/// The Service `shop/name` without ports.
+/// Starts the Service `shop/name` without ports.
 pub fn service(name: &str) -> ServiceBuilder {
     ServiceBuilder(Service { meta: meta(name), external_name: None, ports: Vec::new(), ipv6_families: Vec::new() })
 }
 
 impl ServiceBuilder {
-    /// A TCP port.
+    /// Adds a TCP port.
     pub fn port(self, name: &str, number: u16) -> Self {
         self.port_of("TCP", name, number)
     }
@@ -158,7 +158,7 @@ impl ServiceBuilder {
         self
     }
 
-    /// The last port's `appProtocol`.
+    /// Sets the `appProtocol` of the last port.
     pub fn app_protocol(mut self, protocol: &str) -> Self {
         self.0.ports.last_mut().expect("a port").app_protocol = Some(protocol.into());
         self
@@ -179,7 +179,7 @@ impl ServiceBuilder {
 pub struct SliceBuilder(EndpointSlice);
 with_meta!(SliceBuilder);
 
-/// The IPv4 EndpointSlice `name` of the Service `shop/service`.
+/// Starts the IPv4 EndpointSlice `name` of the Service `shop/service`.
 pub fn slice(name: &str, service: &str) -> SliceBuilder {
     SliceBuilder(EndpointSlice {
         meta: meta(name),
@@ -201,25 +201,25 @@ impl SliceBuilder {
         self
     }
 
-    /// A ready endpoint.
+    /// Adds a ready endpoint.
     pub fn ready(self, address: &str) -> Self {
         self.endpoint(address, [true, true, false])
     }
 
-    /// An endpoint with these values of `ready`, `serving`, `terminating`.
+    /// Adds an endpoint with these values of `ready`, `serving`, and `terminating`.
     pub fn endpoint(mut self, address: &str, [ready, serving, terminating]: [bool; 3]) -> Self {
         let (address, zone) = (address.into(), "".into());
         self.0.endpoints.push(SliceEndpoint { address, ready, serving, terminating, zone, pod: None });
         self
     }
 
-    /// The last endpoint's zone.
+    /// Sets the zone of the last endpoint.
     pub fn zone(mut self, zone: &str) -> Self {
         self.0.endpoints.last_mut().expect("an endpoint").zone = zone.into();
         self
     }
 
-    /// The last endpoint's pod.
+    /// Sets the pod of the last endpoint.
     pub fn pod(mut self, pod: &str) -> Self {
         self.0.endpoints.last_mut().expect("an endpoint").pod = Some(pod.into());
         self
@@ -230,7 +230,7 @@ impl SliceBuilder {
 pub struct ClassBuilder(IngressClass);
 with_meta!(ClassBuilder);
 
-/// An IngressClass of ours.
+/// Starts an IngressClass of Lockgate's controller.
 pub fn class(name: &str) -> ClassBuilder {
     let mut meta = meta(name);
     meta.key.namespace = "".into();
@@ -252,7 +252,7 @@ impl ClassBuilder {
 pub struct SecretBuilder(Secret);
 with_meta!(SecretBuilder);
 
-/// The Secret `shop/name` with a good certificate for these names.
+/// Starts the Secret `shop/name` with a good certificate for these names.
 pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
     let pair = KeyPair {
         certificate_chain: name.as_bytes().to_vec(),
@@ -274,38 +274,38 @@ pub fn secret(name: &str, names: &[&str]) -> SecretBuilder {
 }
 
 impl SecretBuilder {
-    /// Now faulty, the last good pair known.
+    /// Marks the current content as faulty; the last good pair is still known.
     pub fn fault(mut self, fault: &str) -> Self {
         self.0.fault = Some(fault.to_owned());
         self
     }
 
-    /// With an Ed25519 key.
+    /// Uses an Ed25519 key.
     pub fn ed25519(mut self) -> Self {
         self.0.pair.iter_mut().for_each(|pair| Arc::make_mut(pair).is_ed25519 = true);
         self
     }
 
-    /// With these authorities.
+    /// Sets the authorities.
     pub fn authorities(mut self, authorities: &str) -> Self {
         (self.0.authorities, self.0.authorities_fault) = (Some(authorities.into()), None);
         self
     }
 
-    /// Never good.
+    /// Removes the key pair, as if there never was a good one.
     pub fn without_pair(mut self) -> Self {
         self.0.pair = None;
         self
     }
 }
 
-/// A cluster of objects: what is added, and the class `ours` and the Services `a`, `b`, `c`, each with port `http`, 80.
+/// A cluster of objects: the added ones, the class `ours`, and the Services `a`, `b`, `c`, each with port `http`, 80.
 pub struct World {
     pub objects: Vec<Object>,
     pub settings: Settings,
 }
 
-/// The objects that most tests need.
+/// Creates a world with the objects that most tests need.
 pub fn world() -> World {
     let services = ["a", "b", "c"].map(|name| service(name).port("http", 80).into());
     let mut objects = vec![class("ours").into()];
@@ -319,13 +319,13 @@ impl World {
         self
     }
 
-    /// The default TLS Secret is `shop/name`.
+    /// Makes `shop/name` the default TLS Secret.
     pub fn default_secret(mut self, name: &str) -> Self {
         self.settings.tls.default_secret = Some(("shop".to_owned(), name.to_owned()));
         self
     }
 
-    /// Namespaces may share hosts.
+    /// Allows namespaces to share hosts.
     pub fn shared(mut self) -> Self {
         self.settings.namespace_ownership = NamespaceOwnership::InterNamespaceAllowed;
         self
@@ -339,30 +339,30 @@ impl World {
         self.translate().model
     }
 
-    /// The problems, as the log writes them.
+    /// Returns the problems in the form of the log.
     pub fn problems(&self) -> Vec<String> {
         self.translate().problems.iter().map(|problem| problem.to_string()).collect()
     }
 
-    /// The routes of a host in plain text.
+    /// Returns the plain-text routes of a host.
     pub fn http(&self, host: &str) -> Vec<String> {
         self.model().http().get(&host_of(host)).map(routes).unwrap_or_else(|| panic!("no virtual host {host:?}"))
     }
 
-    /// The routes of a host behind TLS.
+    /// Returns the TLS routes of a host.
     pub fn https(&self, host: &str) -> Vec<String> {
         let model = self.model();
         let host = model.https().get(&host_of(host)).unwrap_or_else(|| panic!("no TLS host {host:?}"));
         routes(&host.virtual_host)
     }
 
-    /// The names behind TLS, each with its Secret.
+    /// Returns the names behind TLS, each with its Secret.
     pub fn chains(&self) -> Vec<String> {
         self.model().https().iter().map(|(host, tls)| format!("{host} {}", tls.secret)).collect()
     }
 }
 
-/// Everything of `list`, in its order.
+/// Creates a store with the objects of `list`, in its order.
 pub fn objects(list: &[Object]) -> Objects {
     let mut objects = Objects::default();
     for object in list {
@@ -375,7 +375,8 @@ fn host_of(text: &str) -> Host {
     host::parse(text).expect("a host")
 }
 
-/// `= /exact a`, `~ /regex a`, `/separated/ a`, `/string* 503`: a route a line, `1:` before those for one label.
+/// Formats the routes of a host, one per line, such as `= /exact a`, `~ /regex a`, `/separated/ a`, `/string* 503`.
+/// Routes for one label start with `1:`.
 pub fn routes(host: &VirtualHost) -> Vec<String> {
     let one_label = |at| if at < host.one_label { "1: " } else { "" };
     host.routes.iter().enumerate().map(|(at, one)| format!("{}{}", one_label(at), route(one))).collect()

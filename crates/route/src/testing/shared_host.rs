@@ -1,4 +1,4 @@
-//! A host that many Ingresses share, and the loop that translates and builds it.
+//! A host that many Ingresses share, and a loop that translates and builds it.
 
 use super::model::Shared as _;
 use super::objects::*;
@@ -8,19 +8,19 @@ use crate::objects::{Kind, Object, Objects};
 use crate::settings::Settings;
 use crate::translate::{ChangedInputs, Input, Translator};
 
-/// The host that all Ingresses share.
+/// Returns the host that all Ingresses share.
 pub fn host() -> Host {
     Host::Exact("shop.example.com".into())
 }
 
-/// The Ingress `number`, with one path of the shared host, or two.
+/// Returns the Ingress `number`, with one or two paths of the shared host.
 pub fn sharing(number: usize, paths: usize) -> IngressBuilder {
     let service = format!("team-{number}:80");
     let path = |builder: IngressBuilder, at: usize| builder.path("Prefix", &format!("/team-{number}/{at}"), &service);
     (0..paths).fold(ingress(&format!("team-{number}")).host("shop.example.com"), path)
 }
 
-/// A translator, a builder, and the objects that they have seen.
+/// A translator, a builder, and their objects.
 pub struct Loop {
     pub objects: Objects,
     pub settings: Settings,
@@ -28,7 +28,7 @@ pub struct Loop {
     pub builder: Builder,
 }
 
-/// The one form of routes that is served: each virtual host by itself.
+/// The only served form of routes: a resource for each virtual host.
 pub const FORMS: Forms = Forms { vhds: true, rds: false, no_buckets: false };
 
 impl Loop {
@@ -43,7 +43,7 @@ impl Loop {
         self.builder.update(self.translator.model(), &update.touched, &self.settings, first, FORMS);
     }
 
-    /// Applies an Ingress, and builds what it changes.
+    /// Applies an Ingress, and builds the resources that it changes.
     pub fn apply(&mut self, builder: IngressBuilder) {
         let object: Object = builder.into();
         let mut changed = ChangedInputs::default();
@@ -52,13 +52,13 @@ impl Loop {
         self.update(&changed, false);
     }
 
-    /// The virtual host of the shared host.
+    /// Returns the virtual host of the shared host.
     pub fn virtual_host(&self) -> &VirtualHost {
         &self.translator.model().http()[&host()]
     }
 }
 
-/// A host that `count` Ingresses share.
+/// Creates a host that `count` Ingresses share.
 pub fn shared(count: usize) -> Loop {
     let with_service = |world: World, number: usize| world.with(service(&format!("team-{number}")).port("http", 80));
     let world = (0..count).fold(world(), with_service);
