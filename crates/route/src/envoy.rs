@@ -22,9 +22,11 @@ pub mod rate_limit;
 pub mod route;
 pub mod runtime;
 pub mod secret;
+mod server_names;
 pub mod services;
 pub mod stats;
 pub mod stream;
+pub mod tls_listener;
 pub mod tracing;
 pub mod wire;
 

@@ -297,7 +297,7 @@ fn path_matches(path: &PathMatch) -> Vec<route_v3::RouteMatch> {
         PathMatch::Prefix(text) => vec![prefix(text)],
         PathMatch::SeparatedPrefix(text) => vec![exact(text), prefix(&format!("{text}/"))],
         PathMatch::Regex(pattern) => vec![route_v3::RouteMatch {
-            path_specifier: Some(PathSpecifier::SafeRegex(route::regex(pattern.to_string()))),
+            path_specifier: Some(PathSpecifier::SafeRegex(wire::regex(pattern.to_string()))),
             ..Default::default()
         }],
     }

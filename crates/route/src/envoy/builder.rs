@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
-use super::chains::{Chains, TlsListener};
+use super::chains::Chains;
 use super::cors;
 use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
-use super::{cluster, endpoint, listener, runtime, secret, services, stream};
+use super::tls_listener::TlsListener;
+use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
 use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
 use crate::parallel;
 use crate::settings::Settings;
@@ -180,7 +181,7 @@ impl Builder {
 
     /// Updates the listeners for probes and scrapers.
     fn update_operators(&mut self, model: &Model, settings: &Settings, update: &mut Update<Arc<Resource>>) {
-        let listeners = listener::of_operators(model, settings);
+        let listeners = stats::listeners(model, settings);
         let now: BTreeSet<Arc<str>> = listeners.iter().map(|listener| listener.name().clone()).collect();
         let gone = self.operators.difference(&now).map(|name| (ResourceType::LISTENER, name.clone()));
         update.remove.extend(gone);

@@ -1,6 +1,6 @@
 //! Filter chains that TLS hosts share, and the separate routes of each host.
 //!
-//! A filter chain determines what clients are presented: a key pair and TLS versions ([`Presented`]). All exact hosts
+//! A filter chain determines what clients are presented: a key pair and TLS versions ([`Presented`](super::tls_listener::Presented)). All exact hosts
 //! with the same values share one chain. A matcher outside of the chains selects the chain by server name (SNI). A new
 //! host therefore adds a line to the matcher and leaves all chains unchanged, so no connection drains.
 //!
@@ -10,8 +10,6 @@
 //! moves to another chain is still served on its existing connections. Scope keys are complete names, so each wildcard
 //! host, and [`Host::Any`], has a chain and a route configuration of its own.
 
-mod matcher;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -19,56 +17,10 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::hcm::RouteFilters;
+use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{
-    Action, Bind, Host, Listener, ListenerId, Model, SecretId, TlsHost, TlsHosts, TlsVersion, Touched, Traffic,
-    VirtualHost,
-};
+use crate::model::{Action, Host, ListenerId, TlsHost, Touched};
 use crate::settings::Settings;
-
-pub use matcher::Choice;
-
-/// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Presented<'a> {
-    /// The key pair.
-    pub secret: &'a SecretId,
-    /// Lowest TLS version.
-    pub minimum: TlsVersion,
-    /// Highest TLS version.
-    pub maximum: TlsVersion,
-}
-
-impl<'a> From<&'a TlsHost> for Presented<'a> {
-    fn from(host: &'a TlsHost) -> Self {
-        let TlsHost { secret, minimum, maximum, virtual_host: _, origins: _ } = host;
-        Self { secret, minimum: *minimum, maximum: *maximum }
-    }
-}
-
-/// A listener for HTTP over TLS, with the hosts of the associated listener for plain HTTP.
-#[derive(Debug, Clone, Copy)]
-pub struct TlsListener<'a> {
-    /// The name.
-    pub id: &'a ListenerId,
-    /// The bind address.
-    pub bind: &'a Bind,
-    /// The hosts.
-    pub tls: &'a TlsHosts,
-    /// The hosts of the associated listener for plain HTTP.
-    pub plain: &'a BTreeMap<Host, VirtualHost>,
-}
-
-impl<'a> TlsListener<'a> {
-    /// Returns the listener of `model` with this name if it is for HTTP over TLS.
-    pub fn of(model: &'a Model, id: &'a str) -> Option<Self> {
-        static NONE: BTreeMap<Host, VirtualHost> = BTreeMap::new();
-        let (id, listener) = model.listeners.get_key_value(id)?;
-        let Listener { bind, traffic: Traffic::Https(tls) } = listener else { return None };
-        let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
-        Some(Self { id, bind, tls, plain: plain.map_or(&NONE, |plain| &plain.hosts) })
-    }
-}
 
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
 #[derive(Debug, Default)]

@@ -7,8 +7,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::google::protobuf as google;
 
-use super::route::{regex, string_matcher};
-use super::wire;
+use super::wire::{self, regex, string_matcher};
 use crate::model::{Action, Cors, ForwardFilter, HeaderValue, OriginMatch, VirtualHost};
 
 /// The name of the filter, to which routes refer.

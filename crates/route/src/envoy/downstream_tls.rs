@@ -6,7 +6,7 @@ use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3 as 
 use envoy_types::pb::envoy::extensions::transport_sockets::quic::v3 as quic_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 
-use super::chains::Presented;
+use super::tls_listener::Presented;
 use super::wire;
 use crate::model::{StatsTls, TlsHost, TlsVersion};
 use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};

@@ -7,30 +7,12 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3 as proxy_protocol_v3;
 use lockgate_xds::snapshot::Resource;
 
-use super::chains::{Choice, Presented, TlsListener};
 use super::hcm::{self, Codec, RouteFilters, Routes};
-use super::{access_log, downstream_tls, names, stats, wire};
-use crate::model::{Bind, Host, ListenerId, Model, RouteDiscovery};
+use super::server_names::Choice;
+use super::tls_listener::{Presented, TlsListener};
+use super::{access_log, downstream_tls, names, wire};
+use crate::model::{Bind, Host, ListenerId, RouteDiscovery};
 use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
-
-/// Builds the enabled listeners for probes and scrapers. The listener with TLS is absent if its key pair does not
-/// exist.
-pub fn of_operators(model: &Model, settings: &Settings) -> Vec<Resource> {
-    let mut resources = Vec::new();
-    if settings.listeners.stats.port != 0 {
-        resources.push(Resource::new(names::STATS, &stats::listener(settings), vec![]));
-    }
-    if let Some(tls) = model.stats_tls.as_ref().filter(|_| settings.listeners.stats_tls.at.port != 0) {
-        resources.push(Resource::new(names::STATS_TLS, &stats::by_tls(tls, settings), vec![]));
-    }
-    if settings.listeners.overload_probe.port != 0 {
-        resources.push(Resource::new(names::OVERLOAD_PROBE, &stats::overload_probe(settings), vec![]));
-    }
-    if settings.listeners.admin.port != 0 {
-        resources.push(Resource::new(names::ADMIN, &stats::admin(settings), vec![]));
-    }
-    resources
-}
 
 /// Builds the Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. Without hosts, there are none.
 pub fn tls_listeners(

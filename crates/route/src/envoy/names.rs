@@ -4,7 +4,7 @@
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::chains::Presented;
+use super::tls_listener::Presented;
 use crate::model::{ClusterId, Host, ListenerId, ObjectKey, ServicePortId, TlsVersion};
 
 /// The set of scopes: those of TLS hosts and of buckets. Envoys share one subscription for it.

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3 as ratelimi
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
-use super::route::regex;
+use super::wire::regex;
 use super::{names, services, wire};
 use crate::settings::{Entry, HeaderCondition, HeaderMatch, RateLimit};
 

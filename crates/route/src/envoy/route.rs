@@ -27,7 +27,7 @@ use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 pub(super) use action::{direct_response, route_action};
 pub use buckets::Buckets;
 pub use hosts::VirtualHosts;
-pub(super) use matches::{header_matchers, regex, string_matcher};
+pub(super) use matches::header_matchers;
 
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
 pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {

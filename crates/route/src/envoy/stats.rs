@@ -5,12 +5,13 @@ use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
+use lockgate_xds::snapshot::Resource;
 
 use super::cluster::CONNECTION_BUFFER_BYTES;
 use super::hcm::{Codec, RouteFilters, Routes, http_connection_manager};
 use super::listener::address;
 use super::{downstream_tls, names, route, wire};
-use crate::model::{Bind, StatsTls};
+use crate::model::{Bind, Model, StatsTls};
 use crate::settings::{Listeners, Settings};
 
 /// The paths that scrapers request.
@@ -31,12 +32,31 @@ const READ_ONLY: [&str; 11] = [
     "/stats/recentlookups",
 ];
 
+/// Builds the enabled listeners for probes and scrapers. The listener with TLS is absent if its key pair does not
+/// exist.
+pub fn listeners(model: &Model, settings: &Settings) -> Vec<Resource> {
+    let mut resources = Vec::new();
+    if settings.listeners.stats.port != 0 {
+        resources.push(Resource::new(names::STATS, &listener(settings), vec![]));
+    }
+    if let Some(tls) = model.stats_tls.as_ref().filter(|_| settings.listeners.stats_tls.at.port != 0) {
+        resources.push(Resource::new(names::STATS_TLS, &by_tls(tls, settings), vec![]));
+    }
+    if settings.listeners.overload_probe.port != 0 {
+        resources.push(Resource::new(names::OVERLOAD_PROBE, &overload_probe(settings), vec![]));
+    }
+    if settings.listeners.admin.port != 0 {
+        resources.push(Resource::new(names::ADMIN, &admin(settings), vec![]));
+    }
+    resources
+}
+
 /// Builds the listener for `GET` of `/ready`, `/stats`, and `/stats/prometheus`, which the admin interface answers. If
 /// the settings move statistics to TLS, it serves only `/ready`, even if TLS is not possible. `/ready` fails while
 /// [`names::DRAINING`] is set, before Envoy itself drains, so that load balancers react first.
 ///
 /// It answers under overload too, because an Envoy that sheds load must not be restarted.
-pub fn listener(settings: &Settings) -> listener_v3::Listener {
+fn listener(settings: &Settings) -> listener_v3::Listener {
     let Listeners { stats, stats_tls, .. } = &settings.listeners;
     let statistics = STATISTICS.iter().filter(|_| stats_tls.at.port == 0);
     let paths: Vec<&str> = ["/ready"].iter().chain(statistics).copied().collect();
@@ -45,7 +65,7 @@ pub fn listener(settings: &Settings) -> listener_v3::Listener {
 
 /// Builds the listener for statistics over TLS, with the key pair and authorities of `tls`. It answers under overload
 /// too.
-pub fn by_tls(tls: &StatsTls, settings: &Settings) -> listener_v3::Listener {
+fn by_tls(tls: &StatsTls, settings: &Settings) -> listener_v3::Listener {
     let mut listener = of_admin(names::STATS_TLS, &STATISTICS, &settings.listeners.stats_tls.at, settings);
     for chain in &mut listener.filter_chains {
         chain.transport_socket = Some(downstream_tls::for_scrapers(tls, settings));
@@ -58,13 +78,13 @@ fn under_overload_too(listener: listener_v3::Listener) -> listener_v3::Listener 
 }
 
 /// Builds the second listener for `/ready`. Envoy rejects it during load shedding, like requests of clients.
-pub fn overload_probe(settings: &Settings) -> listener_v3::Listener {
+fn overload_probe(settings: &Settings) -> listener_v3::Listener {
     of_admin(names::OVERLOAD_PROBE, &["/ready"], &settings.listeners.overload_probe, settings)
 }
 
 /// Builds the listener for the read-only admin pages. It answers under overload, so that an operator can inspect the
 /// Envoy.
-pub fn admin(settings: &Settings) -> listener_v3::Listener {
+fn admin(settings: &Settings) -> listener_v3::Listener {
     under_overload_too(of_admin(names::ADMIN, &READ_ONLY, &settings.listeners.admin, settings))
 }
 
@@ -143,5 +163,20 @@ fn admin_route(path: &str) -> route_v3::Route {
             ..Default::default()
         })),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_are_answered_under_overload() {
+        let listener = listener(&Settings::default());
+        assert!(listener.ignore_global_conn_limit && listener.bypass_overload_manager);
+        let admin = admin(&Settings::default());
+        assert!(admin.ignore_global_conn_limit && admin.bypass_overload_manager);
+        let other = overload_probe(&Settings::default());
+        assert!(!other.ignore_global_conn_limit && !other.bypass_overload_manager);
     }
 }

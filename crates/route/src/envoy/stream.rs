@@ -11,8 +11,8 @@ use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Resource;
 
-use super::chains::Choice;
 use super::listener::{listener as of_clients, over_tcp, proxy_protocol};
+use super::server_names::Choice;
 use super::{downstream_tls, names, wire};
 use crate::model::{Bind, Connections, Datagrams, Host, ListenerId, Traffic};
 use crate::settings::Settings;

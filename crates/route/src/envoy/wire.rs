@@ -5,7 +5,9 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
+use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
+use matcher_v3::string_matcher::MatchPattern;
 
 use crate::model::SecretId;
 
@@ -116,4 +118,14 @@ pub fn tcp_keepalive() -> core_v3::TcpKeepalive {
         keepalive_time: Some(uint32(30)),
         keepalive_interval: Some(uint32(5)),
     }
+}
+
+/// Builds a matcher of texts.
+pub fn string_matcher(pattern: MatchPattern) -> matcher_v3::StringMatcher {
+    matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() }
+}
+
+/// Builds a full match of an RE2 pattern.
+pub fn regex(pattern: String) -> matcher_v3::RegexMatcher {
+    matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
 }

@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 use prost::Message;
 
 use super::*;
-use crate::model::{Action, PathMatch, VirtualHost};
+use crate::model::{Action, Model, PathMatch, TlsVersion, VirtualHost};
 use crate::testing::model::{self, Shared as _, empty, pair_id, with_hosts};
 
 fn exact(name: &str) -> Host {

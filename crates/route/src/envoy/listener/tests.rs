@@ -6,7 +6,7 @@ use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use prost::Message;
 
 use super::*;
-use crate::model::{TlsHost, TlsVersion};
+use crate::model::{Model, TlsHost, TlsVersion};
 use crate::testing::model::{Shared as _, pair_id, with_hosts};
 
 fn tls_host(minimum: TlsVersion) -> TlsHost {
@@ -186,14 +186,4 @@ fn ciphers_of_tls_1_2_are_not_named_where_it_is_not_offered() {
     hosts.https_mut().values_mut().for_each(|host| host.minimum = TlsVersion::V1_3);
     let listener = https(&at(&hosts), &Settings::default());
     assert!(context(&listener.filter_chains[0]).tls_params.unwrap().cipher_suites.is_empty());
-}
-
-#[test]
-fn probes_are_answered_under_overload() {
-    let listener = stats::listener(&Settings::default());
-    assert!(listener.ignore_global_conn_limit && listener.bypass_overload_manager);
-    let admin = stats::admin(&Settings::default());
-    assert!(admin.ignore_global_conn_limit && admin.bypass_overload_manager);
-    let other = stats::overload_probe(&Settings::default());
-    assert!(!other.ignore_global_conn_limit && !other.bypass_overload_manager);
 }

@@ -5,6 +5,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::string_matcher::MatchPattern;
 use route_v3::header_matcher::HeaderMatchSpecifier;
 
+use crate::envoy::wire::{regex, string_matcher};
 use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 
 /// Builds Envoy's match of requests that also have `headers`.
@@ -91,14 +92,4 @@ fn header(name: &str, pattern: MatchPattern) -> route_v3::HeaderMatcher {
         header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(string_matcher(pattern))),
         ..Default::default()
     }
-}
-
-/// Builds a matcher of texts.
-pub fn string_matcher(pattern: MatchPattern) -> matcher_v3::StringMatcher {
-    matcher_v3::StringMatcher { match_pattern: Some(pattern), ..Default::default() }
-}
-
-/// Builds a full match of an RE2 pattern.
-pub fn regex(pattern: String) -> matcher_v3::RegexMatcher {
-    matcher_v3::RegexMatcher { regex: pattern, engine_type: None }
 }

@@ -2,7 +2,7 @@
 
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 
-use super::matches::regex;
+use crate::envoy::wire::regex;
 use crate::model::{PathMatch, PathRewrite};
 
 /// A path rewrite in Envoy's form.

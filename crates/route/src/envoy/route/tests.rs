@@ -70,7 +70,7 @@ fn each_path_match_has_its_form() {
     assert_eq!(path_of(PathMatch::Exact("/a/".into())), PathSpecifier::Path("/a/".into()));
     assert_eq!(path_of(PathMatch::SeparatedPrefix("/a".into())), PathSpecifier::PathSeparatedPrefix("/a".into()));
     assert_eq!(path_of(PathMatch::Prefix("/".into())), PathSpecifier::Prefix("/".into()));
-    assert_eq!(path_of(PathMatch::Regex("/[0-9]+".into())), PathSpecifier::SafeRegex(regex("/[0-9]+".into())));
+    assert_eq!(path_of(PathMatch::Regex("/[0-9]+".into())), PathSpecifier::SafeRegex(wire::regex("/[0-9]+".into())));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
 use matcher_v3::matcher::{MatcherList, MatcherTree, MatcherType, OnMatch, matcher_tree, on_match};
 
-use super::super::wire;
+use super::wire;
 
 /// Server names and their filter chains.
 #[derive(Debug, Default)]

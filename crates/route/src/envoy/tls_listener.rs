@@ -1,0 +1,49 @@
+//! A listener for HTTP over TLS, as its filter chains and its routes are built from it.
+
+use std::collections::BTreeMap;
+
+use crate::model::{
+    Bind, Host, Listener, ListenerId, Model, SecretId, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHost,
+};
+
+/// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Presented<'a> {
+    /// The key pair.
+    pub secret: &'a SecretId,
+    /// Lowest TLS version.
+    pub minimum: TlsVersion,
+    /// Highest TLS version.
+    pub maximum: TlsVersion,
+}
+
+impl<'a> From<&'a TlsHost> for Presented<'a> {
+    fn from(host: &'a TlsHost) -> Self {
+        let TlsHost { secret, minimum, maximum, virtual_host: _, origins: _ } = host;
+        Self { secret, minimum: *minimum, maximum: *maximum }
+    }
+}
+
+/// A listener for HTTP over TLS, with the hosts of the associated listener for plain HTTP.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsListener<'a> {
+    /// The name.
+    pub id: &'a ListenerId,
+    /// The bind address.
+    pub bind: &'a Bind,
+    /// The hosts.
+    pub tls: &'a TlsHosts,
+    /// The hosts of the associated listener for plain HTTP.
+    pub plain: &'a BTreeMap<Host, VirtualHost>,
+}
+
+impl<'a> TlsListener<'a> {
+    /// Returns the listener of `model` with this name if it is for HTTP over TLS.
+    pub fn of(model: &'a Model, id: &'a str) -> Option<Self> {
+        static NONE: BTreeMap<Host, VirtualHost> = BTreeMap::new();
+        let (id, listener) = model.listeners.get_key_value(id)?;
+        let Listener { bind, traffic: Traffic::Https(tls) } = listener else { return None };
+        let plain = tls.plain.as_ref().and_then(|plain| model.plain(plain.as_str()));
+        Some(Self { id, bind, tls, plain: plain.map_or(&NONE, |plain| &plain.hosts) })
+    }
+}
