@@ -5,8 +5,8 @@
 //!
 //! A [`Resource`] is built from a name and a message of `envoy-types`, and is encoded once. Its version is a hash of its
 //! content. A [`Store`] holds the newest [`Snapshot`]. [`Store::replace`] publishes a complete content, [`Store::update`] a
-//! difference. Both notify streams only of resources that changed. [`Groups`] holds one store for each group of clients,
-//! on top of the resources that all groups share.
+//! difference. Both notify streams only of resources that changed. A [`StoreMap`] holds one store for each class of clients.
+//! [`Groups`] fills such stores with the resources of a group, on top of the resources that all groups share.
 //!
 //! ```
 //! use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -35,6 +35,7 @@ mod part;
 mod references;
 mod resource;
 mod store;
+mod store_map;
 mod suspects;
 mod watch;
 
@@ -47,6 +48,7 @@ pub use part::Part;
 pub use references::References;
 pub use resource::{ApiVersion, Lease, Resource, ResourceType, Version, resource_name};
 pub use store::{Changes, Key, Snapshot, Store, Update};
+pub use store_map::StoreMap;
 pub use suspects::{Suspect, Suspects};
 pub use watch::{Interest, Watch};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Changes, Key, Resource, Store, Update, canonical};
+use super::{Changes, Key, Resource, Store, StoreMap, Update, canonical};
 
 /// The stores of all groups of clients. A group receives the common resources and its own. Group-specific resources take
 /// precedence over common resources with the same type and name.
@@ -24,9 +24,11 @@ use super::{Changes, Key, Resource, Store, Update, canonical};
 /// assert!(groups.store("unheard of").is_none());
 /// ```
 ///
-/// Only read these stores. `Groups` may overwrite changes that are made directly in a store.
+/// Only read these stores. `Groups` may overwrite changes that are made directly in a store. A program that computes the
+/// complete content of each store uses a [`StoreMap`] instead.
 #[derive(Debug, Default)]
 pub struct Groups {
+    stores: StoreMap<String>,
     state: Mutex<State>,
 }
 
@@ -37,7 +39,7 @@ struct State {
     groups: BTreeMap<String, Group>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Group {
     store: Arc<Store>,
     /// The group-specific resources.
@@ -47,7 +49,7 @@ struct Group {
 impl Groups {
     /// Returns the store of `group`, if the group ever had resources, or [`Groups::store_or_new`] has created it.
     pub fn store(&self, group: &str) -> Option<Arc<Store>> {
-        self.lock().groups.get(group).map(|group| group.store.clone())
+        self.stores.get(group)
     }
 
     /// Returns the store of `group`, which is created if necessary. It contains the common resources once they are published.
@@ -57,11 +59,10 @@ impl Groups {
     /// The store exists until it is [removed](Groups::remove). Do not use names that untrusted clients choose, because they
     /// could create any number of stores.
     pub fn store_or_new(&self, group: &str) -> Arc<Store> {
-        let mut state = self.lock();
-        let State { common, groups } = &mut *state;
-        let group = groups.entry(group.to_owned()).or_default();
-        group.change(common, Update::default());
-        group.store.clone()
+        self.edit(group, |common, group| {
+            group.change(common, Update::default());
+            group.store.clone()
+        })
     }
 
     /// Returns the store with the common resources, for clients without a group.
@@ -71,25 +72,22 @@ impl Groups {
 
     /// Returns the names of all groups, sorted.
     pub fn names(&self) -> Vec<String> {
-        self.lock().groups.keys().cloned().collect()
+        self.stores.classes()
     }
 
     /// Sets and removes resources of `group`. If a removed resource had hidden a common one, the common one is served again.
     ///
     /// Returns the changes for the clients of the group.
     pub fn update<R: Into<Arc<Resource>>>(&self, group: &str, update: Update<R>) -> Arc<Changes> {
-        let mut state = self.lock();
-        let State { common, groups } = &mut *state;
-        groups.entry(group.to_owned()).or_default().change(common, shared(update))
+        self.edit(group, |common, group| group.change(common, shared(update)))
     }
 
     /// Replaces all group-specific resources of `group` by `resources`.
     pub fn replace<R: Into<Arc<Resource>>>(&self, group: &str, resources: Vec<R>) -> Arc<Changes> {
-        let mut state = self.lock();
-        let State { common, groups } = &mut *state;
-        let group = groups.entry(group.to_owned()).or_default();
-        let remove = group.own.iter().cloned().collect();
-        group.change(common, shared(Update { set: resources, remove }))
+        self.edit(group, |common, group| {
+            let remove = group.own.iter().cloned().collect();
+            group.change(common, shared(Update { set: resources, remove }))
+        })
     }
 
     /// Sets and removes common resources. Group-specific resources with the same names stay in effect.
@@ -111,7 +109,7 @@ impl Groups {
         let set: Vec<Arc<Resource>> = resources.into_iter().map(Into::into).collect();
         let mut state = self.lock();
         let changes = state.common.replace(set.clone());
-        let remove = changes.removed.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
+        let remove = changes.removed.iter().map(|resource| resource.key()).collect();
         state.spread(Update { set, remove });
         changes
     }
@@ -119,7 +117,17 @@ impl Groups {
     /// Removes `group` and its resources. The streams of its clients end. When the clients reconnect, they belong to an unknown
     /// group.
     pub fn remove(&self, group: &str) {
-        self.lock().groups.remove(group);
+        let mut state = self.lock();
+        state.groups.remove(group);
+        self.stores.remove(group);
+    }
+
+    /// Calls `edit` with the common resources and a group, which is created if necessary.
+    fn edit<T>(&self, group: &str, edit: impl FnOnce(&Store, &mut Group) -> T) -> T {
+        let mut state = self.lock();
+        let State { common, groups } = &mut *state;
+        let create = |name: &String| Group { store: self.stores.get_or_create(name.clone()), own: BTreeSet::new() };
+        edit(common, groups.entry(group.to_owned()).or_insert_with_key(create))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -135,7 +143,7 @@ impl State {
                 group.change(&self.common, Update::default());
                 continue;
             }
-            let set = update.set.iter().filter(|resource| !group.own.contains(&key(resource))).cloned().collect();
+            let set = update.set.iter().filter(|resource| !group.own.contains(&resource.key())).cloned().collect();
             let remove = update.remove.iter().filter(|key| !group.own.contains(*key)).cloned().collect();
             group.store.update(Update { set, remove });
         }
@@ -148,7 +156,7 @@ impl Group {
     fn change(&mut self, common: &Store, mut update: Update<Arc<Resource>>) -> Arc<Changes> {
         let gone: Vec<Key> =
             std::mem::take(&mut update.remove).into_iter().filter(|key| self.own.remove(key)).collect();
-        self.own.extend(update.set.iter().map(key));
+        self.own.extend(update.set.iter().map(|resource| resource.key()));
         let common = common.newest();
         for key in gone.into_iter().filter(|key| !self.own.contains(key)) {
             match common.as_ref().and_then(|common| common.get(key.0, &key.1)) {
@@ -158,17 +166,13 @@ impl Group {
         }
         if self.store.newest().is_none() {
             let common = common.iter().flat_map(|common| common.kinds().flat_map(|kind| common.all(kind)));
-            update.set.extend(common.filter(|resource| !self.own.contains(&key(resource))).cloned());
+            update.set.extend(common.filter(|resource| !self.own.contains(&resource.key())).cloned());
             if update.set.is_empty() {
                 return Arc::default();
             }
         }
         self.store.update(update)
     }
-}
-
-fn key(resource: &Arc<Resource>) -> Key {
-    (resource.kind(), resource.name().clone())
 }
 
 /// Converts an update to shared resources and canonical names.

@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-use super::{Part, References, canonical, split_variant, variant_name};
+use super::{Key, Part, References, canonical, split_variant, variant_name};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
 
@@ -358,6 +358,11 @@ impl Resource {
     /// Returns the resource name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Returns the type and the name, which identify the resource in a snapshot.
+    pub fn key(&self) -> Key {
+        (self.kind, self.name.clone())
     }
 
     /// Returns the version of the content.

@@ -252,7 +252,7 @@ impl Changes {
     /// Returns the type and the name of each changed resource.
     pub fn names(&self) -> impl Iterator<Item = Key> {
         let all = self.added.iter().chain(&self.changed).chain(&self.removed);
-        all.map(|resource| (resource.kind(), resource.name().clone()))
+        all.map(|resource| resource.key())
     }
 }
 
@@ -339,7 +339,7 @@ impl Store {
     pub fn difference_to<R: Into<Arc<Resource>>>(&self, resources: Vec<R>) -> Update<Arc<Resource>> {
         let current = self.newest().unwrap_or_default();
         let mut update = Update::setting(resources.into_iter().map(Into::into).collect::<Vec<Arc<Resource>>>());
-        let kept: HashSet<Key> = update.set.iter().map(|resource| (resource.kind(), resource.name().clone())).collect();
+        let kept: HashSet<Key> = update.set.iter().map(|resource| resource.key()).collect();
         for kind in current.kinds() {
             let gone = current.all(kind).map(|resource| (kind, resource.name().clone()));
             update.remove.extend(gone.filter(|key| !kept.contains(key)));
