@@ -48,6 +48,10 @@ pub enum Error {
 /// The paths of probes, which are answered however many other requests there are.
 const PROBES: &[&str] = &["/healthz", "/readyz"];
 
+/// The newest snapshot of each view, by the name of the view. `None` before the first publication, or if no client has
+/// requested the view.
+pub type Snapshots = Vec<(String, Option<Arc<Snapshot>>)>;
+
 /// What the admin server shows. Everything in it is shared with those who change it.
 pub struct AdminState {
     /// What is missing until Envoys may be served.
@@ -58,9 +62,8 @@ pub struct AdminState {
     pub scraped_elsewhere: bool,
     /// The log's level.
     pub log: LogControl,
-    /// The newest snapshot of each view, by its name: `None` before the first, or if nobody wants it. The first view is
-    /// the one that is always there.
-    pub snapshots: Vec<(&'static str, watch::Receiver<Option<Arc<Snapshot>>>)>,
+    /// The newest snapshot of each view. The first view always exists.
+    pub snapshots: Box<dyn Fn() -> Snapshots + Send + Sync>,
     /// Objects and problems.
     pub inspection: watch::Receiver<Arc<Inspection>>,
     /// The settings that hold, as YAML, and what is wrong with the file.

@@ -4,15 +4,16 @@
 //! during one pass becomes one further pass: no queue of passes, no hold-off.
 
 mod deletions;
+mod fleets;
 mod kept;
 mod report;
-mod views;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use imbl::OrdMap;
+use lockgate_route::envoy::Change;
 use lockgate_route::model::Touched;
 use lockgate_route::objects::{Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
@@ -29,8 +30,8 @@ use crate::source::Event;
 use crate::source::resources::FILE;
 
 use deletions::Deletions;
+pub use fleets::{Class, FleetId, Fleets, Stores, View};
 use kept::Replicas;
-pub use views::{Served, View, Views};
 
 /// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
 const EVENTS_A_PASS: usize = 10_000;
@@ -41,7 +42,7 @@ const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
 /// The loop's state.
 pub struct Controller {
     settings: Settings,
-    views: Views,
+    fleets: Fleets,
     readiness: Readiness,
     metrics: Metrics,
     inspection: watch::Sender<Arc<Inspection>>,
@@ -87,17 +88,17 @@ enum Resources {
 }
 
 impl Controller {
-    /// A loop that publishes to the stores of `views`. `inspection` is shown by the admin server.
+    /// A loop that publishes to the stores of `fleets`. `inspection` is shown by the admin server.
     pub fn new(
         settings: Settings,
-        views: Views,
+        fleets: Fleets,
         readiness: Readiness,
         metrics: Metrics,
         inspection: watch::Sender<Arc<Inspection>>,
     ) -> Self {
         Self {
             settings,
-            views,
+            fleets,
             readiness,
             metrics,
             inspection,
@@ -136,7 +137,7 @@ impl Controller {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
             let mut pass = Pass::default();
-            let due = self.views.due().into_iter().chain(self.views.quota.get_mut().due());
+            let due = self.fleets.due().into_iter().chain(self.fleets.quota.get_mut().due());
             let due = due.chain(self.validity_due()).chain(self.deletions.due());
             let event = match due.min() {
                 None => events.blocking_recv(),
@@ -146,7 +147,7 @@ impl Controller {
                 },
             };
             let Some(event) = event else { return Ok(()) };
-            report::suppressed(self.views.quota.get_mut());
+            report::suppressed(self.fleets.quota.get_mut());
             self.receive(event, Instant::now(), &mut pass);
             for _ in 1..EVENTS_A_PASS {
                 let Ok(event) = events.try_recv() else { break };
@@ -334,8 +335,8 @@ impl Controller {
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
-                Resources::All(update) => self.views.replace_foreign(update.set, start),
-                Resources::Some(update) => self.views.update_foreign(update, start),
+                Resources::All(update) => self.fleets.replace_foreign(update.set, start),
+                Resources::Some(update) => self.fleets.update_foreign(update, start),
             };
             self.published(&changes);
             if !self.inspection.borrow().complete {
@@ -345,13 +346,13 @@ impl Controller {
         }
         // Before the first list of every kind is in, a translation would delete what is only not known yet.
         if !self.unlisted.is_empty() || self.waits_for_replicas() {
-            report::changed(&changed, self.views.quota.get_mut());
+            report::changed(&changed, self.fleets.quota.get_mut());
             return;
         }
         if self.changed.is_empty() {
-            report::changed(&changed, self.views.quota.get_mut());
+            report::changed(&changed, self.fleets.quota.get_mut());
             // A wake-up is lost when the queue of events is full, so every pass makes the views that are missing.
-            if pass.wanted || self.views.is_incomplete() {
+            if pass.wanted || self.fleets.is_incomplete() {
                 let changes = self.publish(&Touched::default(), Instant::now());
                 self.published(&changes);
             }
@@ -366,7 +367,7 @@ impl Controller {
         let update = self.translator.update(&self.objects, &self.settings, &inputs);
         self.metrics.translated(start.elapsed());
         self.note_readers(&mut changed);
-        report::changed(&changed, self.views.quota.get_mut());
+        report::changed(&changed, self.fleets.quota.get_mut());
         let changes = self.publish(&update.touched, start);
         self.note_problems();
         self.note_sources(&update.sources);
@@ -396,19 +397,20 @@ impl Controller {
     /// Publishes what is touched, and what is wanted or due.
     fn publish(&mut self, touched: &Touched, start: Instant) -> Arc<Changes> {
         let settings_changed = std::mem::take(&mut self.settings_changed);
-        self.views.update(self.translator.model(), touched, &self.settings, settings_changed, start)
+        let (model, settings) = (self.translator.model(), &self.settings);
+        self.fleets.update(Change { model, touched, settings, settings_changed }, start)
     }
 
     /// Tells the log and the metrics what is newly wrong, and what no longer is.
     fn note_problems(&mut self) {
         let now = self.translator.problems().clone();
-        report::problems(&self.problems, &now, &self.metrics, self.views.quota.get_mut());
+        report::problems(&self.problems, &now, &self.metrics, self.fleets.quota.get_mut());
         self.problems = now;
     }
 
     /// Records the publication that serves each of these sources, if it is ours.
     fn note_sources(&mut self, sources: &BTreeSet<ObjectId>) {
-        let since = self.views.generation();
+        let since = self.fleets.generation();
         for id in sources {
             let ours = self.objects.meta(id.kind, &id.key).zip(self.translator.revision(id));
             let Some((meta, revision)) = ours else {
@@ -428,7 +430,7 @@ impl Controller {
             return;
         }
         self.metrics.published();
-        if let Some(snapshot) = self.views.newest() {
+        if let Some(snapshot) = self.fleets.newest() {
             for kind in snapshot.kinds() {
                 self.metrics.set_resources(kind.short_name(), snapshot.len(kind));
             }

@@ -90,20 +90,21 @@ struct Wanted {
 }
 
 async fn resources(State(state): State<Arc<AdminState>>, Query(wanted): Query<Wanted>) -> Response {
-    let view = |(name, _): &&(&str, _)| wanted.view.as_ref().is_none_or(|view| view == name);
-    let Some((view, newest)) = state.snapshots.iter().find(view) else {
-        let known: Vec<_> = state.snapshots.iter().map(|(name, _)| *name).collect();
+    let snapshots = (state.snapshots)();
+    let view = |(name, _): &&(String, _)| wanted.view.as_ref().is_none_or(|view| view == name);
+    let Some((view, newest)) = snapshots.iter().find(view) else {
+        let known: Vec<_> = snapshots.iter().map(|(name, _)| name.as_str()).collect();
         return (StatusCode::NOT_FOUND, format!("no such view; there are {}\n", known.join(", "))).into_response();
     };
-    let Some(snapshot) = newest.borrow().clone() else {
-        let published = state.snapshots.iter().any(|(_, newest)| newest.borrow().is_some());
+    let Some(snapshot) = newest else {
+        let published = snapshots.iter().any(|(_, newest)| newest.is_some());
         let why = match published {
             true => format!("the view \"{view}\" is not made: no client has asked for it\n"),
             false => "nothing is published yet\n".to_owned(),
         };
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
-    let Some(type_name) = wanted.r#type else { return pretty(&types(&snapshot)) };
+    let Some(type_name) = wanted.r#type else { return pretty(&types(snapshot)) };
     let Some(kind) = snapshot.kinds().find(|kind| {
         kind.url() == type_name || kind.full_name() == type_name || kind.short_name().eq_ignore_ascii_case(&type_name)
     }) else {

@@ -9,7 +9,7 @@ use imbl::OrdSet;
 use lockgate_route::translate::problem::{Problem, Reason};
 use lockgate_xds::listening::http::Ends;
 use lockgate_xds::provenance::ObjectRef;
-use lockgate_xds::snapshot::{Resource, ResourceType, Store};
+use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot, Store};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -25,16 +25,18 @@ struct Admin {
 fn admin() -> Admin {
     let (store, grpc_store) = (Store::default(), Store::default());
     let inspection = watch::Sender::default();
+    let (envoy, grpc) = (Some(store.subscribe()), Some(grpc_store.subscribe()));
     let state = AdminState {
         readiness: Readiness::awaiting(["Service", "Ingress"]),
         metrics: Metrics::default(),
         scraped_elsewhere: false,
         log: crate::telemetry::detached("info"),
-        snapshots: vec![
-            ("envoy", store.subscribe()),
-            ("whole", watch::Sender::new(None).subscribe()),
-            ("grpc", grpc_store.subscribe()),
-        ],
+        snapshots: Box::new(move || {
+            let newest = |(name, store): (&str, &Option<watch::Receiver<Option<Arc<Snapshot>>>>)| {
+                (name.to_owned(), store.as_ref().and_then(|store| store.borrow().clone()))
+            };
+            [("envoy", &envoy), ("whole", &None), ("grpc", &grpc)].map(newest).into()
+        }),
         inspection: inspection.subscribe(),
         settings: Box::new(|| "timeouts:\n".to_owned()),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),

@@ -15,7 +15,7 @@ use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
-use crate::controller::View;
+use crate::controller::{Class, View};
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
@@ -167,7 +167,8 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     let mut scraping = Scraping::start(&settings, &metrics, stopping).await?;
     let scraped_elsewhere = settings.resolved.settings.process.metrics.address.is_some();
     let mut pipeline = Pipeline::start(source, settings, log.clone(), metrics.clone(), View::Whole, false)?;
-    let (store, readiness) = (pipeline.served.store(View::Whole).clone(), pipeline.readiness.clone());
+    let store = pipeline.stores.get_or_create(Class::shared(View::Whole));
+    let readiness = pipeline.readiness.clone();
     let mut first = store.subscribe();
     // There is nothing here that could listen.
     readiness.listening();

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use lockgate_route::objects::Kind;
 use lockgate_route::translate::problem::Problems;
-use lockgate_xds::snapshot::Snapshot;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::expiry;
 use super::reload::{self, State};
 use super::settings_args::SettingsSource;
-use crate::admin::Readiness;
-use crate::controller::{Controller, Served, View, Views};
+use crate::admin::{Readiness, Snapshots};
+use crate::controller::{Class, Controller, FleetId, Fleets, Stores, View};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::settings::Source;
@@ -26,8 +25,10 @@ const EVENTS: usize = 4096;
 
 /// A source whose objects become snapshots.
 pub(super) struct Pipeline {
-    /// Where the snapshots are published.
-    pub served: Served,
+    /// The stores that the snapshots are published in.
+    pub stores: Arc<Stores>,
+    /// The view that always exists.
+    primary: View,
     /// Which first lists are still missing.
     pub readiness: Readiness,
     /// What the loop knows, for the debug pages.
@@ -47,31 +48,31 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts both, the loop on a thread of its own. `view`: what is published even if nobody asks for it. `asks_replicas`:
+    /// Starts both, the loop on a thread of its own. `primary` is the view that always exists. `asks_replicas`:
     /// [`Event::Kept`] comes to `events` once other replicas were asked for the last good content of Secrets.
     pub fn start(
         source: Source,
         settings: SettingsSource,
         log: LogControl,
         metrics: Metrics,
-        view: View,
+        primary: View,
         asks_replicas: bool,
     ) -> anyhow::Result<Self> {
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
         let (inspection, inspected) = watch::channel(Arc::new(Inspection::default()));
         let (events, received) = mpsc::channel(EVENTS);
         let (waker, inbox) = (events.downgrade(), events.downgrade());
-        // A full queue has events, and each pass makes the views that are wanted and missing.
+        // A full queue has events, and each pass builds the requested views that are missing.
         let wake = move || {
             let _ = waker.upgrade().map(|events| events.try_send(Event::Wanted));
         };
-        let views = Views::new(view, Box::new(wake));
-        let served = views.served();
+        let fleets = Fleets::shared(primary, Box::new(wake));
+        let stores = fleets.stores();
         let state = State { resolved: settings.resolved.clone(), file: settings.name(), fault: None };
         let (state, settings_state) = watch::channel(Arc::new(state));
         let first = settings.resolved.settings.clone();
         let (status, settings_status) = watch::channel(Chosen::of(&first));
-        let controller = Controller::new(first.route, views, readiness.clone(), metrics.clone(), inspection)
+        let controller = Controller::new(first.route, fleets, readiness.clone(), metrics.clone(), inspection)
             .with_objects_from_operator(matches!(source, Source::Manifests(_)))
             .with_replicas(asks_replicas && !matches!(source, Source::Resources(_)));
         let (loop_ended, loop_end) = mpsc::channel::<std::io::Error>(1);
@@ -99,7 +100,8 @@ impl Pipeline {
         let source = tokio::spawn(watch_source(source, metrics, events));
         let (settings, status) = (settings_state, settings_status);
         Ok(Self {
-            served,
+            stores,
+            primary,
             readiness,
             inspected,
             expiring,
@@ -140,11 +142,17 @@ impl Pipeline {
         Box::new(move || settings.borrow().describe())
     }
 
-    /// What is published, for the debug pages.
-    pub fn snapshots(&self) -> Vec<(&'static str, watch::Receiver<Option<Arc<Snapshot>>>)> {
-        let others = View::ALL.into_iter().filter(|view| *view != self.served.primary());
-        let views = std::iter::once(self.served.primary()).chain(others);
-        views.map(|view| (view.as_str(), self.served.store(view).subscribe())).collect()
+    /// Returns the newest snapshot of each view of each fleet, for the debug pages. Those of the shared fleet are first, and its
+    /// primary view before all others.
+    pub fn snapshots(&self) -> Box<dyn Fn() -> Snapshots + Send + Sync> {
+        let (stores, primary) = (self.stores.clone(), self.primary);
+        Box::new(move || {
+            let fleets = stores.classes().into_iter().filter(|class| class.view == primary).map(|class| class.fleet);
+            let classes = fleets.flat_map(|fleet| View::ALL.map(|view| Class { fleet: fleet.clone(), view }));
+            let mut classes: Vec<Class> = classes.collect();
+            classes.sort_by_key(|class| (class.fleet != FleetId::shared(), class.fleet.clone(), class.view != primary));
+            classes.into_iter().map(|class| (class.to_string(), stores.newest(&class))).collect()
+        })
     }
 
     /// Takes nothing new from the source any more.

@@ -17,7 +17,7 @@ use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
-use crate::controller::{Served, View};
+use crate::controller::{self, Class, FleetId, View};
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, Xds, XdsTls};
@@ -74,7 +74,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
     let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
-    let service = server::Service::new(stores(pipeline.served.clone()), stopping.clone())
+    let service = server::Service::new(stores(pipeline.stores.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer))
@@ -175,14 +175,24 @@ fn limits(settings: &Xds) -> Limits {
     Limits { connections, arriving, connection_age: settings.connection_age, ..Limits::default() }
 }
 
-/// What each client is served. From then on somebody wants it.
-fn stores(served: Served) -> Stores {
-    Stores::by_client(move |client| Some(served.want(view(client)).clone()))
+/// Selects the store of each client. The first client of a class creates its store.
+fn stores(stores: Arc<controller::Stores>) -> Stores {
+    Stores::by_client(move |client| {
+        let class = Class { fleet: fleet(client), view: view(client) };
+        Some(stores.get_or_create(class))
+    })
 }
 
-/// gRPC clients and servers have a view of their own, without secrets; who has no name of an Envoy gets no other. Whoever
-/// does not say what it is, is served as an Envoy. Routes in
-/// many resources take an Envoy that asks for all types on one stream, by delta: the resources say so themselves.
+/// Returns the fleet of a client. All clients belong to the shared fleet.
+fn fleet(_: Client<'_>) -> FleetId {
+    FleetId::shared()
+}
+
+/// Returns the view of a client.
+///
+/// gRPC clients and servers have their own view, without secrets, and a client whose names lack the role of an Envoy receives no
+/// other view. A client that does not identify itself is an Envoy. Small route resources require an Envoy with an aggregated
+/// delta stream, because they refer to that stream.
 fn view(client: Client<'_>) -> View {
     match client {
         _ if client.node.is_grpc() || !client.roles.envoy => View::Grpc,

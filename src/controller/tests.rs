@@ -21,17 +21,21 @@ use super::*;
 fn controller(settings: &Settings) -> Controller {
     let kinds = Kind::ALL.map(Kind::as_str);
     let (inspection, _) = watch::channel(Arc::default());
-    Controller::new(settings.clone(), wanted(), Readiness::awaiting(kinds), Metrics::default(), inspection)
+    Controller::new(settings.clone(), requested(), Readiness::awaiting(kinds), Metrics::default(), inspection)
 }
 
 /// Longer than anything is put off.
 const LATER: Duration = Duration::from_secs(3600);
 
-/// Views that are all wanted.
-fn wanted() -> Views {
-    let views = Views::default();
-    views.served().want_all();
-    views
+/// One fleet, all views of which are requested.
+fn requested() -> Fleets {
+    let fleets = Fleets::default();
+    fleets.request_all();
+    fleets
+}
+
+fn newest(fleets: &Fleets, view: View) -> Arc<Snapshot> {
+    fleets.stores().newest(&Class::shared(view)).unwrap_or_else(|| panic!("{view:?} is not built"))
 }
 
 /// The objects as they are meant to be, kept in the simplest way.
@@ -287,7 +291,7 @@ fn an_edit_of_an_annotation_is_a_new_publication_of_its_ingress() {
     assert_eq!(edited.meta().generation, controller.objects.meta(Kind::INGRESS, &key).unwrap().generation);
     apply(&mut controller, edited);
     let after = published(&controller);
-    assert_eq!(after.since, controller.views.generation());
+    assert_eq!(after.since, controller.fleets.generation());
     assert!(before.since < after.since && before.revision != after.revision, "{before:?} {after:?}");
     // A change of another object, or of the status alone, is none of the Ingress.
     apply(&mut controller, service("a").port("http", 81).into());
@@ -343,18 +347,18 @@ fn a_host_of_a_deleted_ingress_is_anybodys_at_once() {
 #[test]
 fn a_view_whose_wake_up_was_lost_is_made_in_the_next_pass() {
     // Nobody hears the wake-up, as when the queue of events is full.
-    let views = Views::new(View::Envoy, Box::new(|| ()));
-    let (served, kinds) = (views.served(), Kind::ALL.map(Kind::as_str));
+    let fleets = Fleets::default();
+    let (stores, kinds) = (fleets.stores(), Kind::ALL.map(Kind::as_str));
     let (inspection, _) = watch::channel(Arc::default());
     let mut controller =
-        Controller::new(Settings::default(), views, Readiness::awaiting(kinds), Metrics::default(), inspection);
+        Controller::new(Settings::default(), fleets, Readiness::awaiting(kinds), Metrics::default(), inspection);
     let mut pass = Pass::default();
     Kind::ALL.into_iter().for_each(|kind| controller.take(Event::Listed(kind, Vec::new()), &mut pass));
     controller.pass(pass);
     for view in [View::Whole, View::Grpc] {
-        served.want(view);
+        let store = stores.get_or_create(Class::shared(view));
         controller.pass(Pass { status: true, ..Pass::default() });
-        assert!(served.newest(view).is_some(), "{view:?} is wanted and was not made");
+        assert!(store.newest().is_some(), "{view:?} is requested and was not built");
     }
 }
 
@@ -400,14 +404,16 @@ proptest! {
             controller.pass(pass);
             let whole = objects(&expected.0.values().cloned().collect::<Vec<_>>());
             let Translation { model, problems, sources } = translate(&whole, &settings);
-            let (all, mut whole) = (Touched::all(&model), wanted());
-            whole.update(&model, &all, &settings, false, Instant::now());
-            while controller.views.due().is_some() {
-                // As if all that waits for its turn had had it.
-                controller.views.update(&model, &Touched::default(), &settings, false, Instant::now() + LATER);
+            let (all, mut whole) = (Touched::all(&model), requested());
+            let change = Change { model: &model, touched: &all, settings: &settings, settings_changed: false };
+            whole.update(change, Instant::now());
+            while controller.fleets.due().is_some() {
+                // As if all pauses were over.
+                let change = Change { touched: &Touched::default(), ..change };
+                controller.fleets.update(change, Instant::now() + LATER);
             }
             for view in View::ALL {
-                let [published, whole] = [&controller.views, &whole].map(|views| views.served().newest(view).unwrap());
+                let [published, whole] = [&controller.fleets, &whole].map(|fleets| newest(fleets, view));
                 prop_assert_eq!(content(&published), content(&whole), "{:?} after {:?}", view, steps);
             }
             let told: Vec<_> = controller.problems.iter().map(|problem| (**problem).clone()).collect();

@@ -37,7 +37,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use crate::model::{Model, Touched};
 use crate::settings::Settings;
 
-pub use builder::{Builder, Built, Forms};
+pub use builder::{Builder, Built, Change, Forms};
 
 /// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their
 /// hosts, listeners, and the layer of runtime flags.
@@ -53,7 +53,8 @@ pub fn build(model: &Model, settings: &Settings) -> Vec<Resource> {
         ResourceType::LISTENER,
     ];
     let wanted = Forms { rds: true, ..Forms::default() };
-    let built = Builder::default().update(model, &Touched::all(model), settings, true, wanted);
+    let change = Change { model, touched: &Touched::all(model), settings, settings_changed: true };
+    let built = Builder::default().update(change, wanted);
     let all = built.rds.set.into_iter().chain(built.shared.set);
     let mut resources: Vec<Resource> = all.map(Arc::unwrap_or_clone).collect();
     let place = |resource: &Resource| ORDER.iter().position(|kind| *kind == resource.kind()).unwrap_or(ORDER.len());

@@ -10,6 +10,7 @@ mod ids;
 mod listener;
 mod matches;
 mod route;
+mod subset;
 mod touched;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::admin::Readiness;
-use crate::controller::{View, Views};
+use crate::controller::{Class, Fleets, View};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::source::Event;
@@ -26,10 +26,10 @@ struct Replica {
 impl Replica {
     /// One that has just listed `objects`.
     fn start(objects: &[Object], asks: bool) -> Self {
-        let views = Views::new(View::Envoy, Box::new(|| ()));
+        let fleets = Fleets::default();
         let (inspection, told) = watch::channel(Arc::default());
         let readiness = Readiness::awaiting(Kind::ALL.map(Kind::as_str));
-        let controller = Controller::new(Settings::default(), views, readiness, Metrics::default(), inspection);
+        let controller = Controller::new(Settings::default(), fleets, readiness, Metrics::default(), inspection);
         let mut replica = Self { controller: controller.with_replicas(asks), told };
         let of = |kind| objects.iter().filter(|object| object.kind() == kind).cloned().collect();
         replica.pass(Kind::ALL.into_iter().map(|kind| Event::Listed(kind, of(kind))).collect());
@@ -44,7 +44,7 @@ impl Replica {
 
     /// What each Envoy is served, by type and name, with versions; `None` before the first publication.
     fn served(&self) -> Option<BTreeMap<String, String>> {
-        let snapshot = self.controller.views.served().newest(View::Envoy)?;
+        let snapshot = self.controller.fleets.stores().newest(&Class::shared(View::Envoy))?;
         let named = |kind: ResourceType, name: &str| format!("{} {name}", kind.short_name());
         let all = snapshot.kinds().flat_map(|kind| snapshot.all(kind).map(move |resource| (kind, resource)));
         Some(all.map(|(kind, resource)| (named(kind, resource.name()), resource.version().to_string())).collect())

@@ -9,7 +9,7 @@ use lockgate_xds::snapshot::ResourceType;
 
 use super::*;
 use crate::admin::Readiness;
-use crate::controller::{Controller, View, Views};
+use crate::controller::{Class, Controller, Fleets, View};
 use crate::source::Event;
 use crate::status::desk::Desk;
 use crate::status::kind::{Facts, Goal, HasStatus};
@@ -72,9 +72,9 @@ impl HasStatus for Page {
 
 #[test]
 fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
-    let (views, (inspection, seen)) = (Views::default(), watch::channel(Arc::<Inspection>::default()));
-    let (served, (events, receiver)) = (views.served(), mpsc::channel(9));
-    let loop_ = Controller::new(Default::default(), views, Readiness::awaiting([]), Metrics::default(), inspection);
+    let (fleets, (inspection, seen)) = (Fleets::default(), watch::channel(Arc::<Inspection>::default()));
+    let (stores, (events, receiver)) = (fleets.stores(), mpsc::channel(9));
+    let loop_ = Controller::new(Default::default(), fleets, Readiness::awaiting([]), Metrics::default(), inspection);
     let thread = std::thread::spawn(|| loop_.with_dialects(&DIALECTS).run(receiver));
     let page = Object::new(Page { meta: meta("cart"), host: "page.test", version: "1".into() });
     let cart = ingress("cart").host("ingress.test").path("Prefix", "/", "pages:80").into();
@@ -91,7 +91,7 @@ fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
     assert_eq!(status(0), Some(false), "there is no Service");
     events.blocking_send(Event::Applied(service("pages").port("http", 80).into())).unwrap();
     assert_eq!(status(1), Some(true), "the page reads the Service, so it is translated again");
-    let newest = served.newest(View::Envoy).unwrap();
+    let newest = stores.newest(&Class::shared(View::Envoy)).unwrap();
     let clusters = |host: &str| newest.get(ResourceType::VIRTUAL_HOST, host).unwrap().references().clusters.len();
     assert_eq!((clusters("http/page.test"), clusters("http/ingress.test")), (1, 1), "both objects, of one name");
     drop(events);

@@ -15,6 +15,19 @@ use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery
 use crate::parallel;
 use crate::settings::Settings;
 
+/// A change of the model or of the settings.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The model after the change.
+    pub model: &'a Model,
+    /// The entries of the model that may have changed.
+    pub touched: &'a Touched,
+    /// The settings after the change.
+    pub settings: &'a Settings,
+    /// Whether the settings may have changed, so that everything is built again.
+    pub settings_changed: bool,
+}
+
 /// The required forms of the routes of listeners for plain HTTP.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Forms {
@@ -111,19 +124,12 @@ struct Hosts {
 }
 
 impl Builder {
-    /// Returns the resources to publish after the `touched` parts of `model` have changed. With `settings_changed`, all
-    /// resources may change.
+    /// Returns the resources to publish after a change.
     ///
     /// Only `wanted` forms are built. A newly enabled form is built in full. The same applies to [`Forms::rds`] after
     /// it was disabled for a while.
-    pub fn update(
-        &mut self,
-        model: &Model,
-        touched: &Touched,
-        settings: &Settings,
-        settings_changed: bool,
-        wanted: Forms,
-    ) -> Built {
+    pub fn update(&mut self, change: Change<'_>, wanted: Forms) -> Built {
+        let Change { model, touched, settings, settings_changed } = change;
         let everything = settings_changed || !self.started;
         let mut all = Touched::default();
         if everything {
@@ -157,7 +163,7 @@ impl Builder {
             let filters = state.needs.filters();
             let everything = everything || first;
             let listener_changed = everything || new_filters || touched.listeners.contains(id.as_str());
-            let change = Change { touched, filters, settings, everything, listener_changed, wanted };
+            let change = ListenerChange { touched, filters, settings, everything, listener_changed, wanted };
             state.routes.update(id, model, &change, &mut built);
         }
         if everything || touched.stats_tls {
@@ -236,8 +242,8 @@ impl State {
     }
 
     /// Adds the changes of the listener `id` to `built`.
-    fn update(&mut self, id: &ListenerId, model: &Model, change: &Change, built: &mut Built) {
-        let Change { touched, filters, settings, everything, listener_changed, wanted } = *change;
+    fn update(&mut self, id: &ListenerId, model: &Model, change: &ListenerChange, built: &mut Built) {
+        let ListenerChange { touched, filters, settings, everything, listener_changed, wanted } = *change;
         let Some(Listener { bind, traffic }) = model.listeners.get(id.as_str()) else { return };
         let plain_listener = |discovery| {
             let message = listener::http(id, bind, discovery, filters, settings);
@@ -270,7 +276,7 @@ impl State {
 
 /// A change of the model, as one listener sees it.
 #[derive(Clone, Copy)]
-struct Change<'a> {
+struct ListenerChange<'a> {
     touched: &'a Touched,
     /// The HTTP filters that the routes of the listener need.
     filters: RouteFilters,

@@ -2,7 +2,7 @@
 
 use super::model::Shared as _;
 use super::objects::*;
-use crate::envoy::{Builder, Forms};
+use crate::envoy::{Builder, Change, Forms};
 use crate::model::{Host, VirtualHost};
 use crate::objects::{Kind, Object, Objects};
 use crate::settings::Settings;
@@ -40,7 +40,8 @@ impl Loop {
 
     fn update(&mut self, changed: &ChangedInputs, first: bool) {
         let update = self.translator.update(&self.objects, &self.settings, changed);
-        self.builder.update(self.translator.model(), &update.touched, &self.settings, first, FORMS);
+        let (model, touched, settings) = (self.translator.model(), &update.touched, &self.settings);
+        self.builder.update(Change { model, touched, settings, settings_changed: first }, FORMS);
     }
 
     /// Applies an Ingress, and builds the resources that it changes.

@@ -15,6 +15,11 @@ use crate::model::{Action, Endpoints, PathMatch, Redirect, RedirectStatus, Route
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
+/// A change of the model alone.
+fn model_change<'a>(model: &'a Model, touched: &'a Touched, settings: &'a Settings) -> Change<'a> {
+    Change { model, touched, settings, settings_changed: false }
+}
+
 /// What a client has, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;
 
@@ -157,7 +162,8 @@ fn every_way_to_a_model_gives_its_resources() {
             if !wanted.vhds {
                 vhds.clear();
             }
-            let built = builder.update(&model, &touched, &settings, settings_changed, wanted);
+            let built = builder
+                .update(Change { model: &model, touched: &touched, settings: &settings, settings_changed }, wanted);
             before |= !built.vhds.remove.is_empty() && !built.vhds.set.is_empty();
             apply(&mut shared, &built.shared);
             apply(&mut vhds, &built.vhds);
@@ -165,7 +171,7 @@ fn every_way_to_a_model_gives_its_resources() {
 
             let at = format!("seed {seed}, step {step}");
             let all = Forms { vhds: true, rds: true, ..Forms::default() };
-            let anew = Builder::default().update(&model, &Touched::default(), &settings, false, all);
+            let anew = Builder::default().update(model_change(&model, &Touched::default(), &settings), all);
             let [mut new_shared, mut new_vhds, mut new_rds] = [World::new(), World::new(), World::new()];
             apply(&mut new_shared, &anew.shared);
             apply(&mut new_vhds, &anew.vhds);
@@ -201,7 +207,7 @@ fn every_way_to_a_model_gives_its_resources() {
 fn both_forms_have_the_same_virtual_hosts() {
     let model = crate::testing::model::model();
     let forms = Forms { vhds: true, rds: true, ..Forms::default() };
-    let built = Builder::default().update(&model, &Touched::all(&model), &Settings::default(), true, forms);
+    let built = Builder::default().update(model_change(&model, &Touched::all(&model), &Settings::default()), forms);
     let inline = route_v3::RouteConfiguration::decode(built.rds.set[0].message()).unwrap();
     assert!(inline.vhds.is_none() && inline.ignore_port_in_host_matching);
     let (routes, hosts): (Vec<_>, Vec<_>) = built.vhds.set.iter().partition(|one| one.kind() == ResourceType::ROUTES);
@@ -225,14 +231,14 @@ fn a_change_is_as_large_as_what_it_changes() {
         model.http_mut().insert(Host::Exact(format!("{number}.test").into()), VirtualHost::new([one]));
     }
     let mut builder = Builder::default();
-    builder.update(&model, &Touched::default(), &Settings::default(), false, forms);
+    builder.update(model_change(&model, &Touched::default(), &Settings::default()), forms);
     for host in ["4.test", "5.test", "new.test"] {
         let host = Host::Exact(host.into());
         let content = crate::testing::model::model().http()[&Host::Exact("shop.example.com".into())].clone();
         model.http_mut().insert(host.clone(), content);
         let mut touched = Touched::default();
         touched.insert_host(ListenerId::HTTP, host);
-        let built = builder.update(&model, &touched, &Settings::default(), false, forms);
+        let built = builder.update(model_change(&model, &touched, &Settings::default()), forms);
         assert!(built.shared.set.is_empty() && built.rds.set.is_empty());
         let size: usize = built.vhds.set.iter().map(|one| one.size()).sum();
         assert!(built.vhds.set.len() <= 3 && size < 4000, "{} resources, {size} bytes", built.vhds.set.len());

@@ -177,9 +177,13 @@ fn only_a_route_with_cors_brings_its_http_filter() {
     let mut touched = Touched::default();
     touched.insert_host(ListenerId::HTTP, host);
     let mut builder = Builder::default();
-    builder.update(&with_routes([plain()]), &Touched::default(), &settings, true, wanted);
+    let first = with_routes([plain()]);
+    let change = Change { model: &first, touched: &Touched::default(), settings: &settings, settings_changed: true };
+    builder.update(change, wanted);
     for (route, expected) in [(with_cors(), Some(true)), (with_cors(), None), (plain(), Some(false)), (plain(), None)] {
-        let built = builder.update(&with_routes([route]), &touched, &settings, false, wanted);
+        let model = with_routes([route]);
+        let change = Change { model: &model, touched: &touched, settings: &settings, settings_changed: false };
+        let built = builder.update(change, wanted);
         let listeners = built.shared.set.into_iter().filter(|one| one.kind() == ResourceType::LISTENER);
         let has_filter = listeners
             .filter(|one| ["http", "https"].contains(&&**one.name()))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::envoy::Builder;
+use crate::envoy::{Builder, Change};
 use crate::model::{ListenerId, Route, Touched, VirtualHost};
 use crate::testing::shared_host::{FORMS, host, shared, sharing};
 
@@ -29,7 +29,9 @@ fn a_changed_host_has_the_bytes_of_one_that_is_built_anew() {
     let mut touched = Touched::default();
     touched.insert_host(ListenerId::HTTP, host());
     let built = |builder: &mut Builder, first| {
-        let built = builder.update(changed.translator.model(), &touched, &changed.settings, first, FORMS);
+        let model = changed.translator.model();
+        let change = Change { model, touched: &touched, settings: &changed.settings, settings_changed: first };
+        let built = builder.update(change, FORMS);
         let found = built.vhds.set.into_iter().find(|one| &**one.name() == "http/shop.example.com");
         found.expect("the virtual host").version()
     };
