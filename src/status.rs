@@ -31,7 +31,7 @@ use crate::source::cluster::reason;
 
 use writer::StatusWriter;
 
-pub use envoys::Fleet;
+pub use envoys::AllEnvoys;
 
 /// How long one write may take. Shorter than the time in which nobody leads: what a leader began in its last moment has
 /// ended when the next one begins.
@@ -42,7 +42,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 const PROGRAMMED: usize = 1000;
 
 /// Writes the status of one kind, for ever.
-type Run = fn(StatusWriter<Fleet>) -> BoxFuture<'static, ()>;
+type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
 const WRITERS: [(Kind, Run); 1] = [(Kind::INGRESS, |writer| writer.run::<Ingress>().boxed())];
@@ -66,7 +66,7 @@ pub struct Writer {
     /// Which addresses are ours and what we are called.
     pub settings: watch::Receiver<Chosen>,
     /// Who has to accept before an address is told.
-    pub envoys: Fleet,
+    pub envoys: AllEnvoys,
     /// What was written and what not.
     pub metrics: Metrics,
 }

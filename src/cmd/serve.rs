@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, Xds, XdsTls};
 use crate::source::Event;
-use crate::status::Fleet;
+use crate::status::AllEnvoys;
 use crate::telemetry;
 
 use tls::Certificates;
@@ -100,7 +100,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         expiring: pipeline.expiring.clone(),
         rejected,
         settings: pipeline.status.clone(),
-        envoys: Fleet::new(here, others),
+        envoys: AllEnvoys::new(here, others),
         metrics: metrics.clone(),
     });
 

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// All Envoys of an installation.
 #[derive(Debug, Clone)]
-pub struct Fleet {
+pub struct AllEnvoys {
     here: Here,
     others: Option<Others>,
     /// Since when which of the others cannot be asked.
@@ -45,7 +45,7 @@ pub struct Fleet {
     turns: Arc<Mutex<BTreeMap<Kind, Place>>>,
 }
 
-impl Fleet {
+impl AllEnvoys {
     /// The Envoys of this replica and, if there are any, those of others.
     pub fn new(here: Here, others: Option<Others>) -> Self {
         Self { here, others, silent: Arc::default(), turns: Arc::default() }
@@ -72,7 +72,7 @@ impl Fleet {
     }
 }
 
-impl Fleet {
+impl AllEnvoys {
     /// Those of `these` that all Envoys have accepted.
     async fn accepted_of(&self, kind: Kind, these: &[(ObjectKey, Published)]) -> Accepted {
         let wanted: Vec<Wanted> = these.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
@@ -91,7 +91,7 @@ impl Fleet {
     }
 }
 
-impl Envoys for Fleet {
+impl Envoys for AllEnvoys {
     async fn accepted(&self, kind: Kind, waiting: Waiting) -> Accepted {
         let mut news = self.here.news();
         let mut seen = 0;

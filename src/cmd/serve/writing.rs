@@ -13,7 +13,7 @@ use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
-use crate::status::{self, Chosen, Fleet, Writer};
+use crate::status::{self, AllEnvoys, Chosen, Writer};
 
 /// The tasks of the election and of the writer, if there are any.
 pub(super) struct Writing {
@@ -36,7 +36,7 @@ pub(super) struct Known {
     pub expiring: watch::Receiver<Problems>,
     pub rejected: watch::Receiver<Problems>,
     pub settings: watch::Receiver<Chosen>,
-    pub envoys: Fleet,
+    pub envoys: AllEnvoys,
     pub metrics: Metrics,
 }
 
