@@ -1,4 +1,5 @@
-//! Objects to model, as a pure function: no I/O, no clock, no randomness, no logging. The order of objects never shows.
+//! Translates objects to a model. The translation is a pure function: no I/O, no clock, no randomness, no logging. The
+//! order of the objects has no effect.
 
 mod address;
 mod annotations;
@@ -40,18 +41,18 @@ use crate::model::Model;
 use crate::objects::{ObjectId, Objects};
 use crate::settings::Settings;
 
-/// What the objects ask for, and what is wrong with them.
+/// The result of a translation: the model, and the problems of the objects.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Translation {
-    /// What is to be served.
+    /// The model.
     pub model: Model,
-    /// What is wrong, sorted, each once.
+    /// The problems, sorted and without repetition.
     pub problems: Vec<Problem>,
-    /// The sources that are served, by class.
+    /// The sources that are served by class.
     pub sources: BTreeSet<ObjectId>,
 }
 
-/// What `objects` ask for. Whatever they hold, something is served: a fault costs only itself.
+/// Translates `objects`. Faulty objects are tolerated: a fault affects only the part that contains it.
 pub fn translate(objects: &Objects, settings: &Settings) -> Translation {
     let mut translator = Translator::default();
     translator.update(objects, settings, &ChangedInputs::everything());

@@ -1,9 +1,9 @@
-//! Addresses that no object of a tenant may lead to: those of Envoy's own machine and of its cloud.
+//! Addresses that are forbidden for the objects of tenants: Envoy's own machine, and cloud metadata.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where clouds serve metadata, often with credentials, outside 169.254.0.0/16.
-/// Source: documentation of AWS, Google Cloud, Alibaba Cloud, Oracle Cloud, Azure.
+/// Metadata addresses of clouds outside of 169.254.0.0/16, which often serve credentials. Source: documentation of AWS,
+/// Google Cloud, Alibaba Cloud, Oracle Cloud, Azure.
 const METADATA: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
@@ -12,14 +12,14 @@ const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
 ];
 
-/// Checks that `address` is that of another host, and not of cloud metadata. Errors: what it is instead.
+/// Checks that `address` belongs to another host and not to cloud metadata. The error describes the forbidden address.
 pub fn check(address: IpAddr) -> Result<(), &'static str> {
     let address = canonical(address);
     let link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
     };
-    // The whole of 0.0.0.0/8 means "this host".
+    // All of 0.0.0.0/8 means "this host".
     let this_host = matches!(address, IpAddr::V4(v4) if v4.octets()[0] == 0 || v4.is_broadcast());
     match address {
         _ if address.is_unspecified() => Err("is the unspecified address"),
@@ -32,8 +32,7 @@ pub fn check(address: IpAddr) -> Result<(), &'static str> {
     }
 }
 
-/// Returns the IPv4 address that is written inside an IPv6 address: mapped, in the old compatible form, or for NAT64
-/// (RFC 6052).
+/// Returns the IPv4 address that an IPv6 address contains: mapped, in the old compatible form, or for NAT64 (RFC 6052).
 pub fn canonical(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     if v6.is_loopback() || v6.is_unspecified() {

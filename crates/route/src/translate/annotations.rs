@@ -1,4 +1,4 @@
-//! Annotations: which are known, and what those of an Ingress say. Those of a Service are read in `backend`.
+//! The known annotations, and the values of those of an Ingress. `backend` reads the annotations of a Service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::few::set_of;
 use super::foreign;
 use super::problem::{Problem, Reason};
 
-/// Prefixes whose every key is ours to know: an unknown one is a slip.
+/// Prefixes for which Lockgate knows all keys: an unknown key is a mistake.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
 
-/// Keys under [`PREFIXES`] that an Ingress may have.
+/// Keys with [`PREFIXES`] that an Ingress may have.
 const INGRESS_KEYS: [&str; 11] = [
     DELEGATE_TO,
     "projectcontour.io/ingress.class",
@@ -30,11 +30,11 @@ const INGRESS_KEYS: [&str; 11] = [
     TLS_CERT_NAMESPACE,
     TLS_MAXIMUM,
     TLS_MINIMUM,
-    // Accepted without effect: websockets are passed on everywhere.
+    // Accepted without effect: websockets are always enabled.
     "projectcontour.io/websocket-routes",
 ];
 
-/// Keys under [`PREFIXES`] that a Service may have.
+/// Keys with [`PREFIXES`] that a Service may have.
 const SERVICE_KEYS: [&str; 9] = [
     "lockgate.dev/connect-timeout",
     "projectcontour.io/max-connections",
@@ -59,33 +59,33 @@ const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
 const TLS_MAXIMUM: &str = "projectcontour.io/tls-maximum-protocol-version";
 const TLS_MINIMUM: &str = "projectcontour.io/tls-minimum-protocol-version";
 
-/// What happens to the requests of an Ingress on the plain-text port.
+/// The handling of an Ingress's requests on the plain-text port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlainText {
-    /// Served as behind TLS.
+    /// Served by the same routes as behind TLS.
     Serve,
-    /// Answered with a redirect to `https` of this status.
+    /// Redirected to `https` with this status.
     Redirect(RedirectStatus),
-    /// The same for hosts that are served behind TLS; served for others.
+    /// Redirected with this status for hosts that are served behind TLS; served for others.
     RedirectBehindTls(RedirectStatus),
     /// Not served.
     Closed,
 }
 
-/// What the annotations of an Ingress say, defaults filled in.
+/// The annotations of an Ingress, with defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Annotations {
-    /// What happens on the plain-text port.
+    /// The handling of requests on the plain-text port.
     pub plain_text: PlainText,
-    /// Time limit of a response.
+    /// The timeout of a response.
     pub timeout: Option<Duration>,
-    /// When a request is tried again.
+    /// The retry policy.
     pub retry: Option<Box<Retry>>,
-    /// Lowest TLS version, within the settings' bounds.
+    /// Lowest TLS version, within the bounds of the settings.
     pub tls_minimum: TlsVersion,
-    /// Highest TLS version, within the settings' bounds.
+    /// Highest TLS version, within the bounds of the settings.
     pub tls_maximum: TlsVersion,
-    /// Whether the Secrets are said to be in another namespace, which nothing permits yet.
+    /// Whether an annotation refers to Secrets in another namespace, which is not supported yet.
     pub foreign_secrets: bool,
     /// The namespaces that may add paths to the hosts of the Ingress, sorted.
     pub delegates: Box<[Arc<str>]>,
@@ -93,7 +93,7 @@ pub struct Annotations {
     pub denied: Option<Arc<str>>,
 }
 
-/// What the annotations of an Ingress say, and what is wrong with them. A wrong one counts as absent.
+/// Parses the annotations of an Ingress, and returns their problems. An invalid annotation counts as absent.
 pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
     let mut reader = Reader::new(&ingress.meta, Kind::INGRESS);
     reader.unknown(&INGRESS_KEYS, &SERVICE_KEYS, "a Service");
@@ -127,13 +127,13 @@ pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<P
     (annotations, reader.problems)
 }
 
-/// The namespaces that may add paths to the hosts of the Ingress.
+/// Returns the namespaces that may add paths to the hosts of the Ingress.
 fn delegates(reader: &mut Reader) -> Box<[Arc<str>]> {
     let mut names = Vec::new();
     for name in reader.get(DELEGATE_TO).into_iter().flat_map(|list| list.split(',')).map(str::trim) {
         match is_label(name) {
             true => names.push(Arc::from(name)),
-            // A comma at the end.
+            // A trailing comma.
             false if name.is_empty() => {}
             false => reader.wrong(
                 DELEGATE_TO,
@@ -153,7 +153,8 @@ pub fn unknown_of_service(meta: &Meta, settings: &Settings) -> Vec<Problem> {
     reader.problems
 }
 
-/// The retry policy: that of the settings without `retry-on`, and none if that is empty.
+/// Returns the retry policy. Without `retry-on`, the policy of the settings applies; an empty `retry-on` disables
+/// retries.
 fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
     let text = reader.get(RETRY_ON);
     let mut conditions = Vec::new();
@@ -203,7 +204,8 @@ fn retry(reader: &mut Reader, settings: &Retries) -> Option<Retry> {
     Some(Retry { on: conditions.join(","), retries: retries?, per_try_timeout, ..Retry::default() })
 }
 
-/// The TLS versions: the object's within the settings' bounds; the settings' if the object's contradict each other.
+/// Returns the TLS versions of the object, within the bounds of the settings. If the versions of the object contradict
+/// each other, the bounds apply.
 fn tls_versions(reader: &mut Reader, settings: &Settings) -> (TlsVersion, TlsVersion) {
     let bounds = &settings.tls.parameters;
     let asked_minimum = reader.tls_version(TLS_MINIMUM);
@@ -213,7 +215,7 @@ fn tls_versions(reader: &mut Reader, settings: &Settings) -> (TlsVersion, TlsVer
     if minimum <= maximum {
         return (minimum, maximum);
     }
-    // The settings alone may be at odds only if nobody validated them; then the object is not to blame.
+    // The settings contradict themselves only if they were not validated. Then the object has no fault.
     if bounds.minimum <= bounds.maximum {
         let key = if asked_minimum.is_some() { TLS_MINIMUM } else { TLS_MAXIMUM };
         reader.problem(
@@ -233,7 +235,8 @@ fn text_of(version: TlsVersion) -> &'static str {
     }
 }
 
-/// Whether the Secrets are said to be in another namespace. That needs a TLSCertificateDelegation, which is not read.
+/// Returns whether the Secrets are in another namespace. That requires a TLSCertificateDelegation, which is not
+/// supported.
 fn foreign_secrets(reader: &mut Reader, meta: &Meta) -> bool {
     let Some(namespace) = reader.get(TLS_CERT_NAMESPACE) else { return false };
     if namespace.is_empty() || *namespace == *meta.key.namespace {
@@ -244,26 +247,26 @@ fn foreign_secrets(reader: &mut Reader, meta: &Meta) -> bool {
     true
 }
 
-/// Reads the annotations of one object and notes what is wrong with them.
+/// Reads the annotations of one object and records their problems.
 pub struct Reader<'a> {
     object: ObjectRef,
     annotations: &'a BTreeMap<String, String>,
-    /// What is wrong so far.
+    /// The problems so far.
     pub problems: Vec<Problem>,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of the annotations of the object of `kind`.
+    /// Creates a reader for the annotations of the object of `kind`.
     pub fn new(meta: &'a Meta, kind: Kind) -> Self {
         Self { object: meta.object_ref(kind), annotations: &meta.annotations, problems: Vec::new() }
     }
 
-    /// The value, spaces around it left out.
+    /// Returns the value without surrounding spaces.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.annotations.get(key).map(|value| value.trim())
     }
 
-    /// Notes that the value of `key` is wrong.
+    /// Records that the value of `key` is invalid.
     pub fn wrong(&mut self, key: &str, message: String, consequence: &str) {
         self.problem(key, Reason::InvalidAnnotation, message, consequence.to_owned());
     }
@@ -273,7 +276,7 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem { object, field, reason, message, consequence });
     }
 
-    /// Notes keys under our prefixes that are not in `known`; those in `foreign` belong on `owner`.
+    /// Records keys with [`PREFIXES`] that are not in `known`. Keys in `foreign` belong on an `owner`.
     fn unknown(&mut self, known: &[&str], foreign: &[&str], owner: &str) {
         for key in self.annotations.keys() {
             let ours = PREFIXES.iter().any(|prefix| key.starts_with(prefix));
@@ -300,7 +303,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A time limit.
+    /// Parses a time limit.
     pub fn limit(&mut self, key: &str) -> Option<Limit> {
         let value = self.get(key)?;
         let limit = duration::limit(value);

@@ -1,4 +1,5 @@
-//! Backends of Ingresses to clusters: one cluster for a Service port and a policy, however a path writes the port.
+//! Translates backends to clusters. Each Service port and policy has one cluster, whether a path refers to the port by
+//! name or number.
 
 use std::sync::Arc;
 
@@ -14,66 +15,67 @@ use super::external_name::{self, Target};
 use super::foreign;
 use super::problem::{Problem, Reason};
 
-/// Annotations of a Service that say what its ports speak; of two on one port, the later here holds, as in Contour.
+/// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
+/// list wins, as in Contour.
 const PROTOCOLS: [(&str, UpstreamProtocol); 3] = [
     ("projectcontour.io/upstream-protocol.h2", UpstreamProtocol::H2),
     ("projectcontour.io/upstream-protocol.h2c", UpstreamProtocol::H2c),
     ("projectcontour.io/upstream-protocol.tls", UpstreamProtocol::Tls),
 ];
 
-/// Time limit of a connection attempt to the Service's endpoints.
+/// The annotation for the connect timeout of the Service's endpoints.
 const CONNECT_TIMEOUT: &str = "lockgate.dev/connect-timeout";
 
-/// Why a backend cannot be built.
+/// The reason why a backend cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The stable reason.
     pub reason: Reason,
     /// The field below the backend: `.service.port`, or empty.
     pub field: &'static str,
-    /// What is wrong.
+    /// The description of the fault.
     pub message: String,
 }
 
-/// What clusters are made of beside their Service.
+/// The inputs of a cluster other than its Service.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Read: Services, and Namespaces for external names.
+    /// The objects. Services are read, and Namespaces for external names.
     pub objects: &'a Objects,
     /// The settings.
     pub settings: &'a Settings,
-    /// As [`super::tls::client_certificate`] gives it.
+    /// The result of [`super::tls::client_certificate`].
     pub client_certificate: Option<&'a Option<SecretId>>,
 }
 
-/// A cluster, made of a port of a Service.
+/// The result of building a cluster for a port of a Service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
-    /// The cluster, or why backends that name it cannot be built.
+    /// The cluster, or the reason why backends that reference it cannot be built.
     pub cluster: Result<Arc<Cluster>, Box<Fault>>,
-    /// What is wrong with the Service's annotations.
+    /// The problems of the Service's annotations.
     pub problems: Vec<Arc<Problem>>,
     /// The body of a 403 for its requests, if an annotation of another controller restricts access to the Service.
     pub denied: Option<Arc<str>>,
-    /// Whether Namespaces were read for it.
+    /// Whether the result depends on Namespaces.
     pub reads_namespaces: bool,
 }
 
-/// A port of a Service that exists, and the policy by which a route reaches it.
+/// A port of an existing Service, and the policy with which a route uses it.
 pub struct Located<'a> {
-    /// Its cluster.
+    /// The identity of the cluster.
     pub cluster: ClusterId,
     service: &'a Service,
     number: u16,
     policy: Option<TrafficPolicy>,
 }
 
-/// A port of a Service, as a route refers to it.
+/// A reference to a port of a Service.
 #[derive(Debug, Clone, Copy)]
 pub enum WantedPort<'a> {
     /// By name.
     Name(&'a str),
-    /// By number, which may be no valid port.
+    /// By number, which may be invalid.
     Number(i32),
     /// With neither or both.
     Unspecified,
@@ -93,7 +95,7 @@ pub fn locate<'a>(
     let fault = |reason, field, message| Fault { reason, field, message };
     let unresolved = |field, message| fault(Reason::ServiceUnresolvedReference, field, message);
     let found = objects.get::<Service>(&service);
-    // What stays for long is the object's own text.
+    // Long-lived data uses the text of the stored object, so that it is shared.
     let key = found.map_or(service, |object| object.meta.key.clone());
     read(key.clone());
     let id = || key.to_string();
@@ -120,7 +122,7 @@ pub fn locate<'a>(
 }
 
 impl Located<'_> {
-    /// Builds its cluster.
+    /// Builds the cluster.
     pub fn make(&self, context: Context) -> Made {
         let Self { cluster: _, service, number, policy } = self;
         let (service, number) = (*service, *number);
@@ -144,7 +146,7 @@ impl Located<'_> {
         if let Some(pair) = context.client_certificate.filter(|_| policy.protocol.is_tls())
             && policy.client_certificate.is_none()
         {
-            // Fails closed: a backend that wants no certificate might not be the right one.
+            // Fails closed: a backend that requires no certificate may be the wrong one.
             if pair.is_none() {
                 let what = format!("Service {id:?} wants TLS, and there is no client certificate");
                 made = Err(Box::new(fault(Reason::SecretNotValid, what)));
@@ -161,8 +163,8 @@ impl Located<'_> {
     }
 }
 
-/// Returns the policy that the annotations of `service` and the settings give its port `number`, and the problems of the
-/// annotations.
+/// Returns the policy of the port `number` according to the annotations of `service` and the settings, and the problems
+/// of the annotations.
 fn service_policy(service: &Service, number: u16, settings: &Settings) -> (TrafficPolicy, Vec<Problem>) {
     let mut reader = Reader::new(&service.meta, Kind::SERVICE);
     let protocol = protocol(&mut reader, service, number);
@@ -189,21 +191,21 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
     (TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None }, problems)
 }
 
-/// What looking for a port found.
+/// The result of a search for a port.
 enum Found<'a> {
     /// A TCP port.
     Port(&'a ServicePort),
-    /// A port of an ExternalName Service that lists none: it is taken at its number.
+    /// A port of an ExternalName Service without listed ports, with this number.
     Number(u16),
     /// A port of another protocol.
     OtherProtocol(&'a ServicePort),
-    /// None of this name or number, here as a message quotes it.
+    /// No port has this name or number, which is quoted for a message.
     Nothing(String),
-    /// No one port was asked for.
+    /// The reference is ambiguous.
     Unspecified,
 }
 
-/// The port of `service` that a backend names, by name or number.
+/// Finds the port of `service` that a backend refers to by name or number.
 fn find_port<'a>(service: &'a Service, wanted: WantedPort) -> Found<'a> {
     let quoted = match wanted {
         WantedPort::Name(name) => format!("{name:?}"),
@@ -232,7 +234,7 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort) -> Found<'a> {
     }
 }
 
-/// Returns the reference to a port: its name, or its number if it has none. A name of digits does not count.
+/// Returns the reference to a port: its name, or its number if it has none. A name of digits is ignored.
 fn port_ref(port: &ServicePort) -> PortRef {
     match port.name.bytes().all(|b| b.is_ascii_digit()) {
         true => PortRef::Number(port.port),
@@ -245,7 +247,7 @@ pub fn referenced_port<'a>(service: &'a Service, wanted: &PortRef) -> Option<&'a
     service.ports.iter().find(|port| &*port.protocol == "TCP" && port_ref(port) == *wanted)
 }
 
-/// What is spoken to the port `number`: by its `appProtocol` if that is known, else by annotation, else HTTP/1.1.
+/// Returns the protocol of the port `number`: its `appProtocol` if known, otherwise its annotation, otherwise HTTP/1.1.
 fn protocol(reader: &mut Reader, service: &Service, number: u16) -> UpstreamProtocol {
     let by_annotation = annotated_protocol(reader, service, number);
     let port = service.ports.iter().find(|port| port.port == number && &*port.protocol == "TCP");
@@ -257,7 +259,7 @@ fn protocol(reader: &mut Reader, service: &Service, number: u16) -> UpstreamProt
     }
 }
 
-/// What the annotations say that the port `number` speaks. Entries are names or numbers of ports.
+/// Returns the protocol of the port `number` according to the annotations, whose entries are names or numbers of ports.
 fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Option<UpstreamProtocol> {
     let mut found = None;
     for (key, protocol) in PROTOCOLS {
@@ -281,7 +283,7 @@ fn annotated_protocol(reader: &mut Reader, service: &Service, number: u16) -> Op
     found.map(|(_, protocol)| protocol)
 }
 
-/// A limit of the Service; 0 is unset.
+/// Returns a limit of the Service. A value of 0 counts as unset.
 fn circuit_breaker(reader: &mut Reader, key: &str) -> Option<u32> {
     let key = format!("projectcontour.io/{key}");
     let value = reader.get(&key)?;

@@ -1,4 +1,5 @@
-//! Which Ingresses are ours: IngressClass objects, the default class, legacy annotations, and classes by setting.
+//! Selects the served Ingresses by class: IngressClass objects, the default class, legacy annotations, and the classes
+//! in the settings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +9,14 @@ use crate::settings::Settings;
 
 use super::problem::{Problem, Reason};
 
-/// Marks the class of objects that name none.
+/// The annotation of the class that applies to objects without a class.
 const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
 
-/// Annotations that name the class; the first that is not empty beats the others and `spec.ingressClassName`.
+/// Annotations that name the class. The first annotation that is not empty takes precedence over the others and
+/// `spec.ingressClassName`.
 const CLASS_ANNOTATIONS: [&str; 2] = ["projectcontour.io/ingress.class", "kubernetes.io/ingress.class"];
 
-/// The classes that are ours.
+/// The served classes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Classes {
     names: BTreeSet<Arc<str>>,
@@ -22,7 +24,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Our classes: those of our controller, and those that the settings name.
+    /// Returns the served classes: those of Lockgate's controller, and those in the settings.
     pub fn new(objects: &Objects, settings: &Settings) -> Self {
         let ours = || objects.all::<IngressClass>().filter(|class| is_ours(class, settings));
         let names = ours().map(|class| class.meta.key.name.clone());
@@ -30,8 +32,8 @@ impl Classes {
         Self { classless: settings.ingress.classless || ours().any(is_default), names: names.chain(listed).collect() }
     }
 
-    /// Whether the Ingress is ours. One of another class, or of a class that does not exist, is somebody else's
-    /// business: no problem, and its status is never touched.
+    /// Returns whether the Ingress is served. An Ingress of another or an unknown class
+    /// belongs to another controller. It has no problem, and its status is never changed.
     pub fn serve(&self, ingress: &Ingress) -> bool {
         match class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref()) {
             Some(class) => self.names.contains(class),
@@ -40,13 +42,13 @@ impl Classes {
     }
 }
 
-/// The class that an object names, by annotation or by `field`.
+/// Returns the class of an object, according to an annotation or `field`.
 fn class_of<'a>(meta: &'a Meta, field: Option<&'a str>) -> Option<&'a str> {
     let by_annotation = CLASS_ANNOTATIONS.iter().filter_map(|key| meta.annotations.get(*key)).map(String::as_str);
     by_annotation.chain(field).find(|class| !class.is_empty())
 }
 
-/// One problem for each IngressClass of ours that is marked as the default besides an older one.
+/// Reports each served IngressClass that is marked as the default in addition to an older one.
 pub fn problems(objects: &Objects, settings: &Settings) -> Vec<Problem> {
     let mut defaults: Vec<_> = objects.all::<IngressClass>().filter(|class| is_default(class)).collect();
     defaults.sort_by_cached_key(|class| objects.precedence(Kind::INGRESS_CLASS, &class.meta));

@@ -1,4 +1,4 @@
-//! EndpointSlices to endpoints. Stands alone, so that a change of endpoints never waits for routes.
+//! Translates EndpointSlices to endpoints, independently of routes, so that a change of endpoints never waits for them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,34 +10,34 @@ use crate::objects::{AddressType, EndpointSlice, Kind, Objects, Service, SliceEn
 use super::problem::{Problem, Reason};
 use super::{address, backend};
 
-/// How fit an endpoint is, the fittest first.
+/// The readiness of an endpoint, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fitness {
-    /// Takes requests.
+    /// Accepts requests.
     Ready,
-    /// On its way out, and still answers: takes requests when nothing is ready.
+    /// Terminating, but still serving. Receives requests if no endpoint is ready.
     Serving,
-    /// On its way out: streams that are open may finish.
+    /// Terminating. Open streams may finish.
     Terminating,
 }
 
-/// An endpoint as one slice has it.
+/// An endpoint of a slice.
 struct Candidate<'a> {
     fitness: Fitness,
     zone: &'a Arc<str>,
     pod: Option<&'a Arc<str>>,
 }
 
-/// Returns the endpoints of a Service port and their problems; `None` if the Service or the port does not exist, or if the
-/// Service has no endpoints of its own (ExternalName).
+/// Returns the endpoints of a Service port and their problems. Returns `None` if the Service or the port does not
+/// exist, or if the Service has no endpoints (ExternalName).
 pub fn endpoints_of(objects: &Objects, id: &ServicePortId) -> Option<(Endpoints, Vec<Problem>)> {
     let service = objects.get::<Service>(id.service())?;
     let port = backend::referenced_port(service, id.port())?;
     service.external_name.is_none().then(|| endpoints(objects, service, &port.name))
 }
 
-/// The endpoints of the port of `service` whose name is `port` (empty if it has none).
-/// Source: EndpointSlice v1; kube-proxy's fallback to endpoints that serve while they terminate (KEP-1669).
+/// Returns the endpoints of the port of `service` with the name `port`, which is empty for an unnamed port. Source:
+/// EndpointSlice v1; kube-proxy's fallback to terminating endpoints that still serve (KEP-1669).
 pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut origins = vec![service.meta.object_ref(Kind::SERVICE)];
@@ -60,7 +60,7 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
             let candidate = || Candidate { fitness, zone: &endpoint.zone, pod: endpoint.pod.as_ref() };
             for number in ports(slice, port) {
                 let known = found.entry((address, number)).or_insert_with(candidate);
-                // One slice may lag behind the other while an endpoint moves: the better news is the newer.
+                // One slice may lag behind the other while an endpoint moves. The better state is the newer one.
                 if fitness < known.fitness {
                     *known = candidate();
                 }
@@ -82,7 +82,7 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
         });
         zones[at].1.push(Endpoint { address, port, health });
     }
-    // They stay for long, and are many.
+    // Endpoints are long-lived and numerous, so spare capacity is released.
     zones.iter_mut().for_each(|(_, members)| members.shrink_to_fit());
     zones.shrink_to_fit();
     origins.sort();
@@ -90,12 +90,12 @@ pub fn endpoints(objects: &Objects, service: &Service, port: &str) -> (Endpoints
     (Endpoints { zones, origins }, problems)
 }
 
-/// The numbers that `slice` gives for the port named `name`.
+/// Returns the numbers of the port `name` in `slice`.
 fn ports<'a>(slice: &'a EndpointSlice, name: &'a str) -> impl Iterator<Item = u16> + 'a {
     slice.ports.iter().filter(move |(port, _)| **port == *name).filter_map(|(_, number)| number.filter(|&n| n != 0))
 }
 
-/// How fit an endpoint is; `None` if it must not be used at all.
+/// Returns the fitness of an endpoint, or `None` if it must not be used.
 fn fitness(endpoint: &SliceEndpoint) -> Option<Fitness> {
     match (endpoint.ready, endpoint.serving, endpoint.terminating) {
         (true, _, _) => Some(Fitness::Ready),
@@ -105,8 +105,8 @@ fn fitness(endpoint: &SliceEndpoint) -> Option<Fitness> {
     }
 }
 
-/// The address, if it is one of the slice's family that can be connected to. Only an operator may mean Envoy's own
-/// machine, as the examples do.
+/// Returns the address if it has the slice's family and can be reached. Only an operator may use addresses of Envoy's
+/// own machine, as the examples do.
 fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint, from_operator: bool) -> Result<IpAddr, &'static str> {
     let address: IpAddr = endpoint.address.parse().map_err(|_| "is not an IP address")?;
     match slice.address_type {
@@ -119,12 +119,13 @@ fn address(slice: &EndpointSlice, endpoint: &SliceEndpoint, from_operator: bool)
     }
 }
 
-/// A pod that is in slices of both families counts once: in the family where it is fitter, else in the preferred one.
+/// Keeps one address of each pod that is in slices of both families: the fitter address, or the one of the preferred
+/// family.
 fn drop_second_families(found: &mut BTreeMap<(IpAddr, u16), Candidate>, prefers_ipv6: bool) {
     let mut family_of: BTreeMap<Arc<str>, (Fitness, bool)> = BTreeMap::new();
     for ((address, _), candidate) in found.iter() {
         let Some(pod) = candidate.pod else { continue };
-        // `false` sorts first: the preferred family.
+        // `false` sorts first, so the preferred family wins.
         let claim = (candidate.fitness, address.is_ipv6() != prefers_ipv6);
         let best = family_of.entry(pod.clone()).or_insert(claim);
         *best = claim.min(*best);
@@ -135,7 +136,7 @@ fn drop_second_families(found: &mut BTreeMap<(IpAddr, u16), Candidate>, prefers_
     });
 }
 
-/// Whether the first of `spec.ipFamilies` is IPv6; IPv4 where the Service does not say.
+/// Returns whether the first of `spec.ipFamilies` is IPv6. The default is IPv4.
 fn prefers_ipv6(service: &Service) -> bool {
     service.ipv6_families.first().copied().unwrap_or(false)
 }

@@ -1,5 +1,5 @@
-//! Where a Service of type ExternalName may lead: out of the Kubernetes cluster, and never to Envoy itself.
-//! Source: GHSA-5ph6-qq5x-7jwc.
+//! Checks the targets of Services of type ExternalName: they must be outside of the Kubernetes cluster, and must not be
+//! Envoy itself. Source: GHSA-5ph6-qq5x-7jwc.
 
 use std::net::IpAddr;
 
@@ -8,16 +8,16 @@ use crate::settings::Settings;
 
 use super::address;
 
-/// Where an ExternalName leads.
+/// The target of an ExternalName.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A DNS name, lower case, without the dot at its end.
+    /// A DNS name in lower case, without a trailing dot.
     Name(String),
-    /// A literal address, IPv4 also if it was written as IPv4-mapped IPv6.
+    /// An IP address. An IPv4-mapped IPv6 address is converted to IPv4.
     Address(IpAddr),
 }
 
-/// Names that lead to the host itself. The last is Contour's own.
+/// Names of the local host. The last one is reserved by Contour.
 const LOOPBACK_NAMES: [&str; 9] = [
     "localhost",
     "localhost.localdomain",
@@ -30,12 +30,12 @@ const LOOPBACK_NAMES: [&str; 9] = [
     "local.projectcontour.io",
 ];
 
-/// Names that lead to the metadata of clouds, often with credentials.
+/// Names of cloud metadata services, which often serve credentials.
 const METADATA_NAMES: [&str; 4] =
     ["metadata.google.internal", "metadata.goog", "instance-data.ec2.internal", "metadata.azure.internal"];
 
-/// Where `name`, a Service's `spec.externalName`, leads. Errors: why it must not be reached, for a message that
-/// quotes it.
+/// Returns the target of `name`, a Service's `spec.externalName`. The error is the reason why the target is forbidden,
+/// for a message that quotes the name.
 pub fn target(name: &str, objects: &Objects, settings: &Settings) -> Result<Target, &'static str> {
     if !settings.external_names.allow {
         return Err("is not served: Services of type ExternalName are switched off");
@@ -77,8 +77,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Refuses names that resolve inside the Kubernetes cluster, also by the search path of a pod: `cart`, `cart.shop`,
-/// `cart.shop.svc`, `cart.shop.svc.cluster.local`.
+/// Rejects names that resolve inside the Kubernetes cluster, with or without a pod's search domains: `cart`,
+/// `cart.shop`, `cart.shop.svc`, `cart.shop.svc.cluster.local`.
 fn check_outside(name: &str, objects: &Objects) -> Result<(), &'static str> {
     let namespace = name.split_once('.').map(|(_, rest)| rest);
     let in_namespace = objects.of_kind(Kind::NAMESPACE).keys().any(|key| namespace == Some(&*key.name));

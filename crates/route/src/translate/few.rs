@@ -1,23 +1,24 @@
-//! Sets that have one element nearly always, and may have very many: who reads a Service, who names a host.
+//! Sets that nearly always have one element, but may have very many, such as the readers of a Service or the sources of
+//! a host.
 //!
-//! A `BTreeSet` of one thing takes the room of eleven.
+//! A `BTreeSet` with one element allocates memory for eleven.
 
 use std::collections::BTreeSet;
 
-/// A sorted set. One element is in the set itself; more are in a tree.
+/// A sorted set. A single element is stored inline; several are stored in a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Few<T> {
-    /// Nothing.
+    /// No elements.
     #[default]
     None,
     /// One element.
     One(T),
-    /// Two at least.
+    /// At least two elements.
     Many(BTreeSet<T>),
 }
 
 impl<T: Ord> Few<T> {
-    /// Adds an element. Whether it was not there.
+    /// Adds an element. Returns whether it is new.
     pub fn insert(&mut self, value: T) -> bool {
         match std::mem::take(self) {
             Self::None => {
@@ -40,7 +41,7 @@ impl<T: Ord> Few<T> {
         }
     }
 
-    /// Takes an element out. Whether it was there.
+    /// Removes an element. Returns whether it was present.
     pub fn remove(&mut self, value: &T) -> bool {
         match self {
             Self::One(one) if one == value => {
@@ -60,12 +61,12 @@ impl<T: Ord> Few<T> {
         }
     }
 
-    /// Whether it has no elements.
+    /// Returns whether the set has no elements.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// The elements, sorted.
+    /// Returns the sorted elements.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let (one, many) = match self {
             Self::None => (None, None),
@@ -76,14 +77,14 @@ impl<T: Ord> Few<T> {
     }
 }
 
-/// `items` sorted and without repetition, in memory of just their length: a set that is made once.
+/// Returns `items` sorted and without repetition, in memory of exactly their length, for sets that do not change.
 pub fn set_of<T: Ord>(mut items: Vec<T>) -> Box<[T]> {
     items.sort();
     items.dedup();
     items.into()
 }
 
-/// Those of `items` that are not in `others`, a [`set_of`] such.
+/// Returns the elements of `items` that are not in `others`, which is a result of [`set_of`].
 pub fn beyond<'a, T: Ord>(items: &'a [T], others: &'a [T]) -> impl Iterator<Item = &'a T> {
     items.iter().filter(|item| others.binary_search(item).is_err())
 }

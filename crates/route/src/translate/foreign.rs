@@ -1,7 +1,7 @@
-//! Annotations of other ingress controllers on our objects: which of them restrict access, and the reports about them.
+//! Annotations of other ingress controllers on served objects: which of them restrict access, and their problems.
 //!
-//! An annotation that restricts access and is not enforced would make a protected site public. The paths behind it are
-//! answered 403 instead, unless the settings say that it is ignored. The table below is also in docs/annotations.md.
+//! If an annotation that restricts access were ignored, a protected site would become public. The paths behind it are
+//! answered 403 instead, unless the settings ignore it. The table below is also in docs/annotations.md.
 
 mod snippet;
 
@@ -14,31 +14,31 @@ use crate::settings::{RestrictingAnnotations, Settings};
 
 use super::problem::{Problem, Reason};
 
-/// When an annotation restricts access.
+/// The values with which an annotation restricts access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum When {
-    /// With any value.
+    /// All values.
     Set,
-    /// With any value but these. The case of letters does not matter.
+    /// All values but these, regardless of case.
     Unless(&'static [&'static str]),
-    /// With these values only.
+    /// Only these values.
     If(&'static [&'static str]),
-    /// With any list of address ranges but an empty one, or one with all IPv4 addresses.
+    /// All lists of address ranges, except for an empty list and lists with all IPv4 addresses.
     NotAllSources,
-    /// With any list that has another item than these.
+    /// All lists with another item than these.
     OtherThan(&'static [&'static str]),
-    /// With a directive of nginx that is not known to be harmless.
+    /// All values with an nginx directive that is not known to be harmless.
     Directives,
 }
 
 use When::{Directives, If, NotAllSources, OtherThan, Set, Unless};
 
-/// No value at all, and words for it.
+/// Switches that are not set or are off.
 const OFF: When = Unless(&["", "false", "off", "no", "none", "disabled", "0"]);
-/// A list of names, without effect if it is empty.
+/// A list of names, which has no effect if it is empty.
 const NAMED: When = Unless(&[""]);
 
-/// The annotations that restrict access: the beginning of their names, and the rest. A `*` stands for any text.
+/// The annotations that restrict access: the prefixes of their names, and the rest. A `*` matches any text.
 const RESTRICTING: &[(&str, &[(&str, When)])] = &[
     (
         "nginx.ingress.kubernetes.io/",
@@ -193,7 +193,8 @@ const RESTRICTING: &[(&str, &[(&str, When)])] = &[
     ("ingress.kubernetes.io/", HAPROXY_INGRESS),
 ];
 
-/// Those of HAProxy Ingress, which it and older versions of Traefik, ingress-nginx, and others read under several prefixes.
+/// The annotations of HAProxy Ingress. It reads them with several prefixes, as do older versions of Traefik,
+/// ingress-nginx, and others.
 const HAPROXY_INGRESS: &[(&str, When)] = &[
     ("auth-url", NAMED),
     ("auth-type", OFF),
@@ -208,25 +209,25 @@ const HAPROXY_INGRESS: &[(&str, When)] = &[
     ("waf", OFF),
 ];
 
-/// The longest value that is looked through, in bytes. A longer one restricts access.
+/// The maximum length of a value that is examined, in bytes. A longer value counts as a restriction.
 const LONGEST: usize = 32 << 10;
-/// The most annotations that one report names.
+/// The maximum number of annotations in one report.
 const MOST_NAMED: usize = 20;
-/// The most annotations that the body of a response names. Envoy rejects bodies over 4 KiB.
+/// The maximum number of annotations in the body of a response. Envoy rejects bodies over 4 KiB.
 const MOST_IN_BODY: usize = 5;
 
-/// What annotations of other controllers on one object come to.
+/// The effect of the annotations of other controllers on one object.
 #[derive(Debug, Default, PartialEq)]
 pub struct Foreign {
-    /// The body of a 403 for the paths behind the object, if they are denied.
+    /// The body of a 403 for the paths of the object, if access is denied.
     pub denied: Option<Arc<str>>,
-    /// The reports.
+    /// The problems.
     pub problems: Vec<Problem>,
 }
 
-/// Judges the annotations of an Ingress or a Service.
+/// Evaluates the annotations of an Ingress or a Service.
 ///
-/// Of a Service, only those that restrict access are reported: other programs than ingress controllers read the rest.
+/// For a Service, only restrictions of access are reported: programs other than ingress controllers read the rest.
 pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
     let (mut restricting, mut patterns, mut others) = (Vec::new(), BTreeSet::new(), Vec::new());
     for (name, value) in &meta.annotations {
@@ -272,29 +273,29 @@ pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
     found
 }
 
-/// What an annotation does to access.
+/// The effect of an annotation on access.
 #[derive(Debug, PartialEq)]
 enum Judgment {
-    /// Restricts it, by this row of the table.
+    /// Restricts access, by this row of the table.
     Restricts(String),
-    /// Could restrict it, but its value says that nothing is restricted: the same as here.
+    /// Belongs to the table, but its value disables the restriction, so it needs no report.
     SwitchedOff,
-    /// Has another purpose.
+    /// Does not affect access.
     Other,
 }
 
-/// Judges an annotation of another controller.
+/// Evaluates an annotation of another controller.
 fn judge(name: &str, value: &str) -> Judgment {
     let Some((pattern, when)) = row(name) else { return Judgment::Other };
     match (when.holds(value), when) {
         (true, _) => Judgment::Restricts(pattern),
-        // The rest of the snippet is left out.
+        // The other directives of the snippet are ignored.
         (false, Directives) => Judgment::Other,
         (false, _) => Judgment::SwitchedOff,
     }
 }
 
-/// Returns the row of the table for an annotation, and its name as it is written there.
+/// Returns the row of the table for an annotation, and the annotation's name in the table.
 fn row(name: &str) -> Option<(String, When)> {
     let (start, rows) = RESTRICTING.iter().find(|(start, _)| name.starts_with(start))?;
     let rest = name.strip_prefix(start)?;
@@ -307,11 +308,11 @@ fn row(name: &str) -> Option<(String, When)> {
 }
 
 impl When {
-    /// Whether a value restricts access.
+    /// Returns whether a value restricts access.
     fn holds(self, value: &str) -> bool {
         let among = |words: &[&str], value: &str| words.iter().any(|word| word.eq_ignore_ascii_case(value));
         let mut items = value.split([',', ' ', '\n']).map(str::trim).filter(|item| !item.is_empty());
-        // A tenant's long value is not looked through: what others wait for must not depend on it.
+        // A long value is not examined, because other tenants wait for the result.
         if value.len() > LONGEST {
             return true;
         }
@@ -325,7 +326,7 @@ impl When {
         }
     }
 
-    /// Says so in the documentation.
+    /// Describes the condition for the documentation.
     #[cfg(test)]
     fn describe(self) -> String {
         let words = |words: &[&str]| {
@@ -345,7 +346,7 @@ impl When {
     }
 }
 
-/// Names annotations in a report.
+/// Lists annotations for a report.
 fn list(names: &[&str]) -> String {
     let mut text = names.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     if names.len() > MOST_NAMED {
@@ -354,7 +355,8 @@ fn list(names: &[&str]) -> String {
     text
 }
 
-/// The body of the response. It has names of the table alone, no text of the object, so its length is bounded.
+/// Returns the body of the response. It contains only names from the table and no text of the object, so its length is
+/// bounded.
 fn body(patterns: &BTreeSet<String>) -> Arc<str> {
     let named = patterns.iter().take(MOST_IN_BODY).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = match patterns.len().saturating_sub(MOST_IN_BODY) {

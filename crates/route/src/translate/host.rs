@@ -1,11 +1,11 @@
-//! Hosts of rules and TLS entries: what counts as a host name, and which certificate names cover it.
+//! Host names of rules and TLS entries, and the certificate names that cover them.
 
 use crate::model::Host;
 use crate::settings::is_label;
 
-/// The host that an Ingress rule or TLS entry means: an exact name, `*.name`, or every host if `text` is empty.
-/// Upper case is folded, for DNS and Envoy compare without it.
-/// Errors: what is wrong with `text`, for a message that quotes it. Source: Ingress v1 `IngressRule.host`; RFC 1123.
+/// Parses the host of an Ingress rule or TLS entry: an exact name, `*.name`, or every host if `text` is empty. Upper
+/// case is converted to lower case, because DNS and Envoy ignore case. The error describes the fault, for a message
+/// that quotes `text`. Source: Ingress v1 `IngressRule.host`; RFC 1123.
 pub fn parse(text: &str) -> Result<Host, &'static str> {
     if text.is_empty() {
         return Ok(Host::Any);
@@ -17,7 +17,7 @@ pub fn parse(text: &str) -> Result<Host, &'static str> {
     }
 }
 
-/// Whether `name` is a DNS name of lower-case labels, not an IP address.
+/// Checks that `name` is a DNS name of lower-case labels, not an IP address.
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.parse::<std::net::IpAddr>().is_ok() {
         return Err("is an IP address");
@@ -37,7 +37,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The wildcard host that takes `host` if nothing more exact does: `*.example.com` for `shop.example.com`.
+/// Returns the wildcard host directly above `host`: `*.example.com` for `shop.example.com`.
 pub fn parent(host: &Host) -> Option<Host> {
     match host {
         Host::Exact(name) => name.split_once('.').map(|(_, suffix)| Host::Wildcard(suffix.into())),
@@ -45,8 +45,8 @@ pub fn parent(host: &Host) -> Option<Host> {
     }
 }
 
-/// Whether a certificate for `names` (lower case, perhaps `*.suffix`) covers every name that `host` stands for.
-/// Source: RFC 6125 6.4.3: a wildcard stands for exactly one label.
+/// Returns whether a certificate for `names` (lower case, perhaps `*.suffix`) covers every name that `host` matches.
+/// Source: RFC 6125 6.4.3: a wildcard matches exactly one label.
 pub fn covered(host: &Host, names: &[String]) -> bool {
     let has = |wanted: String| names.contains(&wanted);
     match host {

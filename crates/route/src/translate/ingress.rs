@@ -1,4 +1,4 @@
-//! The dialect of Ingresses: the rules and TLS entries of one Ingress by itself.
+//! The dialect of Ingresses: parses the rules and TLS entries of a single Ingress.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ pub const DIALECT: Dialect = Dialect {
     parse: |object, reading| object.get().map(|ingress| parse(ingress, reading)),
 };
 
-/// The field of a rule.
+/// Returns the field of a rule.
 fn rule_field(rule: usize) -> Field {
     Field { template: "spec.rules[#]", indices: [index(rule), 0] }
 }
 
-/// The field of a path.
+/// Returns the field of a path.
 fn path_field(rule: usize, path: usize) -> Field {
     Field { template: "spec.rules[#].http.paths[#]", indices: [index(rule), index(path)] }
 }
@@ -38,7 +38,7 @@ fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
-/// Parses `ingress`. A fault costs only the part that has it.
+/// Parses `ingress`. A fault affects only the part that contains it.
 pub fn parse(ingress: &Ingress, reading: Reading) -> Source {
     let (annotations, problems) = annotations::of_ingress(ingress, reading.context.settings);
     let origin = ingress.meta.object_ref(Kind::INGRESS);
@@ -92,7 +92,7 @@ pub fn parse(ingress: &Ingress, reading: Reading) -> Source {
     }
 }
 
-/// The answer to requests whose access is restricted in a way that is not enforced.
+/// Returns a 403 for requests with a restriction of access that is not enforced.
 fn deny(reason: Arc<str>) -> Action {
     Action::Respond { status: 403, body: Some(reason) }
 }
@@ -125,7 +125,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Where a backend leads. One that cannot be built answers 503: its requests must not fall to a shorter path.
+    /// Returns the target of a backend. A backend that cannot be built answers 503, so that its requests do not reach a
+    /// shorter path.
     fn target(&mut self, field: &str, backend: &IngressBackend) -> Target {
         let action = match self.cluster(backend) {
             Ok((_, Some(reason))) => deny(reason),
@@ -149,7 +150,7 @@ impl Parser<'_, '_> {
         Target { action, plain_text: self.annotations.plain_text, origin: self.origin.clone() }
     }
 
-    /// The cluster of a backend, and the body of a 403 if access to its Service is denied.
+    /// Returns the cluster of a backend, and the body of a 403 if access to its Service is denied.
     fn cluster(&mut self, backend: &IngressBackend) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let unsupported = |field, message| Err(Fault { reason: Reason::UnsupportedBackend, field, message });
         let service = match (&backend.service, &backend.resource) {
@@ -172,7 +173,7 @@ impl Parser<'_, '_> {
         self.reading.cluster(ObjectKey::new(&self.ingress.meta.key.namespace, &service.name), port, None)
     }
 
-    /// The elements of `spec.tls`.
+    /// Returns the elements of `spec.tls`.
     fn entries(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (at, tls) in self.ingress.spec.tls.iter().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! Paths of Ingress rules: what each path type matches, and the order in which routes are tried.
+//! Paths of Ingress rules: the match of each path type, and the order of routes.
 
 use std::cmp::Reverse;
 
@@ -8,23 +8,23 @@ use crate::settings::Regexes;
 
 use super::problem::Reason;
 
-/// A path as the rule means it.
+/// A parsed path of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it matches.
+    /// The match.
     pub path: PathMatch,
-    /// What it costs, if it is a regular expression.
+    /// The cost, if the path is a regular expression.
     pub cost: Cost,
-    /// A doubt that its owner should read; the path is served as `path` all the same.
+    /// A warning for the owner. The path is still served as `path`.
     pub doubt: Option<&'static str>,
 }
 
-/// Why a path cannot be served.
+/// The reason why a path cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The stable reason.
     pub reason: Reason,
-    /// What is wrong, for a message that quotes the path.
+    /// The fault, for a message that quotes the path.
     pub message: String,
 }
 
@@ -34,7 +34,7 @@ impl From<String> for Fault {
     }
 }
 
-/// The match of a rule's `path` and `pathType`. Source: Ingress v1 "Path types" and its validation.
+/// Parses `path` and `pathType` of a rule. Source: Ingress v1 "Path types" and its validation.
 pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
     let matcher: fn(&str, &Regexes) -> Result<Parsed, Fault> = match path_type {
         "Exact" => |path, _| Ok(exact(path)?),
@@ -43,7 +43,7 @@ pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fa
         other => return Err(format!("has the unknown path type {other:?}").into()),
     };
     match path {
-        // Optional in the API for this type alone.
+        // In the API, the path is optional for this type only.
         "" if matches!(path_type, "ImplementationSpecific" | "") => matcher("/", limits),
         "" => Err("is empty".to_owned().into()),
         path if !path.starts_with('/') => Err("does not start with \"/\"".to_owned().into()),
@@ -52,14 +52,14 @@ pub fn parse(path_type: &str, path: &str, limits: &Regexes) -> Result<Parsed, Fa
     }
 }
 
-/// `Exact`: byte for byte.
+/// Parses an `Exact` path, which matches byte for byte.
 fn exact(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
     Ok(certain(PathMatch::Exact(path.into())))
 }
 
-/// `Prefix`: whole elements, so `/foo` and `/foo/` take `/foo` and `/foo/bar` and not `/foobar`.
-/// `/` alone is a string prefix, for Envoy refuses it as a `path_separated_prefix`.
+/// Parses a `Prefix` path, which matches complete elements: `/foo` and `/foo/` match `/foo` and `/foo/bar`, but not
+/// `/foobar`. `/` alone is a string prefix, because Envoy rejects it as a `path_separated_prefix`.
 fn prefix(path: &str) -> Result<Parsed, String> {
     check_elements(path)?;
     Ok(certain(match path.trim_end_matches('/') {
@@ -68,8 +68,8 @@ fn prefix(path: &str) -> Result<Parsed, String> {
     }))
 }
 
-/// `ImplementationSpecific`: a regular expression if it holds one of `^ + * [ ] %`, else a string prefix.
-/// Source: Contour, whose users this type serves.
+/// Parses an `ImplementationSpecific` path: a regular expression if it contains one of `^ + * [ ] %`, otherwise a
+/// string prefix. Source: Contour, for users who migrate from it.
 fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault> {
     if path.contains(['^', '+', '*', '[', ']', '%']) {
         let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
@@ -82,7 +82,7 @@ fn implementation_specific(path: &str, limits: &Regexes) -> Result<Parsed, Fault
         })?;
         return Ok(Parsed { cost, ..certain(PathMatch::Regex(path.into())) });
     }
-    // A point alone says nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
+    // A dot alone indicates nothing: `/favicon.ico`, `/.well-known/acme-challenge/…`.
     let looks_like_regex = path.contains(['(', ')', '?', '$', '|', '#']);
     Ok(Parsed {
         path: PathMatch::Prefix(path.into()),
@@ -95,8 +95,9 @@ fn certain(path: PathMatch) -> Parsed {
     Parsed { path, cost: Cost::default(), doubt: None }
 }
 
-/// What the API server refuses in `Exact` and `Prefix` paths, for no normalised request path can match it, and what
-/// is never part of a path. Source: Kubernetes `ValidateIngressSpec`, `invalidPathSequences`, `invalidPathSuffixes`.
+/// Checks an `Exact` or `Prefix` path for elements that the API server rejects, because no normalized request path
+/// matches them. Also checks it for characters that are never part of a path. Source: Kubernetes `ValidateIngressSpec`,
+/// `invalidPathSequences`, `invalidPathSuffixes`.
 fn check_elements(path: &str) -> Result<(), String> {
     let part = ["//", "/./", "/../", "%2f", "%2F", "?", "#"].into_iter().find(|part| path.contains(part));
     let end = ["/..", "/."].into_iter().find(|end| path.ends_with(end));
@@ -106,11 +107,13 @@ fn check_elements(path: &str) -> Result<(), String> {
     }
 }
 
-/// The order in which the routes of one virtual host are tried: exact, regular expression, prefix; the longer first;
-/// of equal length by text, descending; whole elements before a string prefix.
+/// Returns the position of a route in its virtual host. Exact paths come first, then regular expressions, then
+/// prefixes. Longer paths precede shorter ones. Paths of equal length are in descending order of their text, and
+/// complete elements precede a string prefix.
 ///
-/// `foreign` paths are those of namespaces other than the first of the host. Their regular expressions come last and their
-/// exact paths after the regular expressions of the first namespace, so they cannot take requests from its paths.
+/// `foreign` paths are those of namespaces other than the first of the host. Their regular expressions come last, and
+/// their exact paths follow the regular expressions of the first namespace. They therefore cannot take requests from
+/// its paths.
 pub fn rank(path: &PathMatch, foreign: bool) -> Rank<'_> {
     let (class, kind, text) = match path {
         PathMatch::Exact(text) => (if foreign { 2 } else { 0 }, 0, text),

@@ -1,4 +1,4 @@
-//! What is wrong with an object, as data: it ends in the log, on a debug page, and in an Event on the object.
+//! Faults of objects, as data. They are reported in the log, on a debug page, and in Events on the objects.
 
 mod bounds;
 
@@ -12,22 +12,22 @@ use lockgate_xds::provenance::ObjectRef;
 
 pub use bounds::{MOST, shorten};
 
-/// One fault of one object. The rest of the object, and every neighbour, is served all the same.
+/// A fault of an object. The rest of the object and all other objects are still served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Problem {
-    /// The object at fault.
+    /// The faulty object.
     pub object: ObjectRef,
-    /// The field, as a path: `spec.rules[0].http.paths[2].path`; empty if it is about the whole object.
+    /// The path of the field: `spec.rules[0].http.paths[2].path`. Empty if the fault concerns the whole object.
     pub field: String,
-    /// The stable reason, CamelCase: of an Event, a condition, a metric.
+    /// The stable reason in CamelCase, for Events, conditions, and metrics.
     pub reason: Reason,
-    /// What is wrong, values in quotes: lower case, no full stop.
+    /// The fault, with values in quotes: lower case, no full stop.
     pub message: String,
-    /// What was done instead: lower case, no full stop.
+    /// The consequence: lower case, no full stop.
     pub consequence: String,
 }
 
-/// All that is wrong at one moment. A clone shares everything, and two of them differ cheaply where they share much.
+/// All problems at one time. A clone shares all of them, and sets that share many problems are compared cheaply.
 pub type Problems = OrdSet<Arc<Problem>>;
 
 /// Stable reasons of problems.
@@ -39,11 +39,11 @@ pub enum Reason {
     RegexTooExpensive,
     /// A host that is not a DNS name.
     HostNotValid,
-    /// A Service or a port of it that does not exist.
+    /// A Service or a port that does not exist.
     ServiceUnresolvedReference,
     /// A backend of a kind that is not served.
     UnsupportedBackend,
-    /// An ExternalName that must not be reached.
+    /// An ExternalName with a forbidden target.
     ExternalNameNotAllowed,
     /// A Secret that is missing, has no usable key pair, or has a certificate that does not cover a host.
     SecretNotValid,
@@ -51,30 +51,32 @@ pub enum Reason {
     TLSConfigNotValid,
     /// Another namespace owns the host, or an older object has the same path, the default backend, or the certificate.
     Conflicted,
-    /// An annotation's value, or an annotation on the wrong kind of object.
+    /// An annotation with an invalid value, or on the wrong kind of object.
     InvalidAnnotation,
-    /// Annotations of another ingress controller that restrict access, which is not enforced.
+    /// Annotations of another ingress controller that restrict access. The restriction is not enforced.
     AccessNotRestricted,
-    /// Annotations of another ingress controller that are not read.
+    /// Unsupported annotations of another ingress controller.
     UnsupportedAnnotation,
     /// An IngressClass that does not exist.
     IngressClassNotFound,
     /// More than one default IngressClass.
     MultipleDefaultClasses,
-    /// Served, but perhaps not as its owner thinks.
+    /// A valid configuration that the owner may have meant differently.
     Ambiguous,
-    /// An EndpointSlice, or an endpoint of it, that cannot be served.
+    /// An EndpointSlice or an endpoint that cannot be served.
     EndpointNotValid,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
-    /// A certificate in use that ends soon, or has ended. Translation has no clock: this is found beside it.
+    /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
+    /// elsewhere.
     CertificateExpiring,
-    /// A resource made of the object is rejected by an Envoy. Translation knows no Envoy: this is found beside it.
+    /// A resource of the object that an Envoy rejected. The translation does not know Envoys, so this is detected
+    /// elsewhere.
     XdsRejected,
 }
 
 impl Reason {
-    /// As it is written in Events and metrics.
+    /// Returns the reason as in Events and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::PathMatchConditionsNotValid => "PathMatchConditionsNotValid",
@@ -100,7 +102,7 @@ impl Reason {
     }
 }
 
-/// `Ingress shop/cart: spec.rules[0].http.paths[2].path: path "api" does not start with "/"; path left out`
+/// Displays `Ingress shop/cart: spec.rules[0].http.paths[2].path: path "api" does not start with "/"; path left out`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.object)?;

@@ -1,6 +1,6 @@
-//! The budget of a host for regular expressions: how many it may have, and what matching them may cost Envoy.
+//! The budget of a host for regular expressions: their number, and the cost of matching them in Envoy.
 //!
-//! A worker of Envoy compares a request with the paths of its host one after the other, and serves nobody else meanwhile.
+//! A worker of Envoy compares a request with the paths of its host in turn, and serves no other request meanwhile.
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -11,10 +11,11 @@ use super::merge::Merged;
 use super::problem::{Problem, Reason};
 use super::source::PathRule;
 
-/// Removes the regular expressions from `paths` that exceed the budget of `host`, and reports each on its object.
+/// Removes the regular expressions from `paths` that exceed the budget of `host`, and reports each of them on its
+/// object.
 ///
 /// `candidates` are the regular expressions of `paths` in the order of precedence. Those of the namespace `owner` come
-/// first, so that nobody else uses up its budget. Of the rest, the older Ingress comes first.
+/// first, so that other namespaces cannot exhaust its budget. The others follow by the age of their Ingress.
 pub fn within_budget<'a, R>(
     host: &Host,
     owner: &str,

@@ -1,4 +1,4 @@
-//! TLS: which names are served behind it, with which Secret.
+//! TLS: the names that are served behind it, and the Secret of each name.
 
 mod chosen;
 
@@ -18,7 +18,7 @@ use super::source::{Field, Rule, Source};
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
-/// What a name is served with behind TLS.
+/// The TLS properties of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
     /// The Secret.
@@ -27,9 +27,9 @@ pub struct Chain {
     pub minimum: TlsVersion,
     /// Highest TLS version.
     pub maximum: TlsVersion,
-    /// Whether the object whose Secret or setting this is is being deleted.
+    /// Whether the object that provides the Secret or the settings is being deleted.
     pub terminating: bool,
-    /// The objects that ask for it.
+    /// The objects that request TLS for the host.
     pub origins: Vec<ObjectRef>,
 }
 
@@ -40,27 +40,28 @@ pub struct Entry {
     pub field: Field,
     /// The valid hosts that it lists.
     pub hosts: Vec<Host>,
-    /// Whether it lists none at all, so that its certificate says what it is for.
+    /// Whether it lists no hosts, so that the names of its certificate apply.
     pub hostless: bool,
-    /// What its Secret has.
+    /// The key pair of its Secret.
     pub material: Material,
 }
 
-/// What the Secret of an entry has.
+/// The key pair of an entry's Secret.
 #[derive(Debug, PartialEq)]
 pub enum Material {
     /// A usable key pair.
     Pair(SecretId, Arc<KeyPair>),
-    /// No Secret is named: the default certificate is meant.
+    /// The default certificate, because no Secret is named.
     Default,
-    /// No usable key pair, and why.
+    /// No usable key pair, with the reason.
     Unusable(String),
-    /// A Secret of another namespace, which its annotation's problem has told.
+    /// A Secret of another namespace, which the problem of the annotation reports.
     Foreign,
 }
 
 impl Material {
-    /// Returns what the Secret `key` of the entry `field` has, and a problem if that is its last good pair, or has expired.
+    /// Reads the Secret `key` of the entry `field`. Returns a problem if its key pair is the last good one or has
+    /// expired.
     pub fn read(object: &ObjectRef, field: Field, key: ObjectKey, reading: &mut Reading) -> (Self, Option<Problem>) {
         let name = key.to_string();
         let Some(secret) = reading.secret(key) else {
@@ -92,7 +93,7 @@ impl Material {
     }
 }
 
-/// What became of a host whose entry has no usable key pair.
+/// The fallback for a host whose entry has no usable key pair.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Instead {
     /// The default certificate is presented.
@@ -103,7 +104,7 @@ pub enum Instead {
     Nothing,
 }
 
-/// What the end of a message says of a Secret that is not among the objects.
+/// The end of a message about a Secret that does not exist.
 const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
 /// Returns a secret of the model.
@@ -116,21 +117,22 @@ pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
 }
 
-/// The fault of a key pair that is not servable.
+/// The fault of a key pair that cannot be served.
 const NOT_OVER_QUIC: &str = "the key is Ed25519, which Envoy does not serve while \"http.http3.enabled\" is on";
 
-/// Whether Envoy takes a key pair in all listeners of hosts. The one for HTTP/3 takes no Ed25519, and rejects all other key
-/// pairs of the same response with it. Source: Envoy `deduceSignatureAlgorithmFromPublicKey`, tried with Envoy 1.40.
+/// Returns whether Envoy accepts a key pair in all listeners with hosts. The listener for HTTP/3 does not accept
+/// Ed25519 keys, and rejects all other key pairs of the same response with them. Source: Envoy
+/// `deduceSignatureAlgorithmFromPublicKey`, tested with Envoy 1.40.
 fn is_servable(pair: &KeyPair, settings: &Settings) -> bool {
     !(pair.is_ed25519 && settings.http.http3.enabled)
 }
 
-/// Returns what is served instead of a usable key pair of `secret`.
+/// Describes the key pair that is served instead of a usable one of `secret`.
 fn instead(secret: &objects::Secret) -> &'static str {
     if secret.serves_expired() { "still served, and clients refuse it" } else { "last good key pair kept" }
 }
 
-/// An entry and its Ingress.
+/// An entry with its Ingress.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking<'a> {
     /// The Ingress.
@@ -139,29 +141,29 @@ pub struct Asking<'a> {
     pub entry: &'a Entry,
 }
 
-/// What came of looking for what a host is served with.
+/// The result of the selection of TLS properties for a host.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// What it is served with.
+    /// The selected TLS properties, if any.
     pub chain: Option<Chain>,
-    /// What is wrong with entries for it alone.
+    /// The problems of entries that concern only this host.
     pub problems: Vec<Problem>,
-    /// The entries for it without a usable key pair.
+    /// The entries for the host without a usable key pair.
     pub missed: Vec<Missed>,
-    /// Whether an entry that names it counts.
+    /// Whether a permitted entry names the host.
     pub counts: bool,
 }
 
-/// An entry without a usable key pair, and what a host of it is served with instead.
+/// An entry without a usable key pair, and the fallback for one of its hosts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Missed {
     /// The Ingress.
     pub object: ObjectRef,
     /// The field of the entry.
     pub field: String,
-    /// What is wrong.
+    /// The fault.
     pub fault: String,
-    /// What became of the host.
+    /// The fallback of the host.
     pub instead: Instead,
 }
 
@@ -170,47 +172,51 @@ pub struct Missed {
 pub struct Routing {
     /// Sorted; empty if no rule applies to the host.
     namespaces: Box<[Arc<str>]>,
-    /// An Ingress of the first namespace: the host's owner, if it has one.
+    /// An Ingress of the first namespace, which is the owner of the host if it has one.
     first: Option<ObjectRef>,
 }
 
 impl Routing {
-    /// The routing of a host that the rules of these Ingresses serve, those of the first namespace first. An owner without
-    /// a rule for the host has delegated it, and may present its certificate.
+    /// Returns the routing of a host from the Ingresses whose rules serve it, those of the first namespace first. An
+    /// owner without a rule for the host has delegated it, and may present its certificate.
     pub fn new(served: &[&Source], owner: Option<&ObjectRef>) -> Self {
         let first = owner.or(served.first().map(|source| &source.origin));
         let namespaces = served.iter().map(|source| &source.origin).chain(first).map(|origin| origin.namespace.clone());
         Self { namespaces: set_of(namespaces.collect()), first: first.cloned() }
     }
 
-    /// Whether TLS entries of `namespace` count: it has a rule for the host, or no namespace has one.
+    /// Returns whether TLS entries of `namespace` are permitted: it has a rule for the host, or no namespace has one.
     fn counts(&self, namespace: &Arc<str>) -> bool {
         self.namespaces.is_empty() || self.namespaces.binary_search(namespace).is_ok()
     }
 
-    /// Whether the certificate in `secret` may be presented: it is of a namespace whose entries count.
+    /// Returns whether the certificate in `secret` may be presented: its namespace must be permitted to have TLS
+    /// entries.
     fn presents(&self, secret: &SecretId) -> bool {
         self.namespaces.is_empty() || self.namespaces.contains(&secret.object().namespace)
     }
 
-    /// Whether `namespace` is the first.
+    /// Returns whether `namespace` is the first namespace.
     fn is_first(&self, namespace: &Arc<str>) -> bool {
         self.first.as_ref().is_some_and(|first| first.namespace == *namespace)
     }
 }
 
-/// What `host` is served with behind TLS.
+/// Selects the TLS properties of `host`.
 ///
-/// In this order: an entry that names it, the oldest usable one whose certificate covers it; what the wildcard above it is
-/// served with; an entry of an Ingress that has the name in a rule, and whose certificate covers it; the default certificate.
+/// The candidates are, in this order:
+/// 1. the oldest usable entry that names the host, and whose certificate covers it;
+/// 2. the chain of the wildcard above the host;
+/// 3. an entry of an Ingress with a rule for the host, and whose certificate covers it;
+/// 4. the default certificate.
 ///
-/// Only entries of namespaces in `routing` count, and of these only the first namespace's if it asks for TLS. The wildcard's
-/// certificate is presented only if its namespace is in `routing`, too, and is the first if that asks for TLS.
+/// Only entries of namespaces in `routing` are permitted. If the first namespace requests TLS, only its entries are.
+/// The certificate of the wildcard is presented only if its namespace is permitted in the same way.
 ///
-/// Entries and wildcards of objects that are being deleted count only if no other object has an entry for the host.
+/// Entries and wildcards of objects that are being deleted are ignored if another object has an entry for the host.
 ///
-/// `naming`: the entries that name the host. `beside`: all entries of those Ingresses that name it in a rule. Both are in
-/// the order of precedence. `above`: what the wildcard above is served with.
+/// `naming` contains the entries that name the host. `beside` contains all entries of the Ingresses that name it in a
+/// rule. Both are in the order of precedence. `above` is the chain of the wildcard above.
 pub fn chain(
     host: &Host,
     naming: &[Asking],
@@ -240,13 +246,13 @@ pub fn chain(
     found
 }
 
-/// Whether one of these entries asks for TLS on `host`.
+/// Returns whether one of these entries requests TLS for `host`.
 fn asks(host: &Host, naming: &[Asking], beside: &[Asking]) -> bool {
     let covers = |asking: &Asking| asking.covering(host).is_some();
     !naming.is_empty() || beside.iter().any(|asking| asking.is_blind() || covers(asking))
 }
 
-/// The same, of entries that all count.
+/// Selects the TLS properties from entries that are all permitted.
 fn choose(
     host: &Host,
     naming: &[Asking],
@@ -272,10 +278,10 @@ fn choose(
     found
 }
 
-/// Entries that name a host, those beside it, and what the wildcard above it is served with.
+/// The entries that name a host, the other entries of its Ingresses, and the chain of the wildcard above it.
 type Candidates<'a, 'c> = (Vec<Asking<'a>>, Vec<Asking<'a>>, Option<&'c Chain>);
 
-/// Returns the candidates of objects that are not being deleted, if these have an entry, and others compete with it.
+/// Returns the candidates of objects that are not being deleted, if these have an entry and compete with others.
 fn lasting<'a, 'c>(
     naming: &[Asking<'a>],
     beside: &[Asking<'a>],
@@ -291,7 +297,7 @@ fn lasting<'a, 'c>(
     (!naming.is_empty() || !beside.is_empty()).then_some((naming, beside, lasting_above))
 }
 
-/// Chooses what `host` is served with, by the order that [`chain`] describes.
+/// Selects the TLS properties of `host` in the order that [`chain`] describes.
 fn first_of(
     host: &Host,
     naming: &[Asking],
@@ -313,23 +319,24 @@ impl Asking<'_> {
         &self.source.origin.namespace
     }
 
-    /// Whether both are the same entry.
+    /// Returns whether both are the same entry.
     fn is(&self, other: &Asking) -> bool {
         std::ptr::eq(self.entry, other.entry)
     }
 
-    /// The Secret, if its certificate covers `host`.
+    /// Returns the Secret if its certificate covers `host`.
     fn covering(&self, host: &Host) -> Option<&SecretId> {
         let (secret, pair) = self.entry.material.pair()?;
         host::covered(host, &pair.names).then_some(secret)
     }
 
-    /// Whether it lists no hosts and has no certificate that could state them: it is for all hosts of its Ingress.
+    /// Returns whether the entry applies to all hosts of its Ingress: it lists no hosts, and no certificate provides
+    /// their names.
     fn is_blind(&self) -> bool {
         self.entry.hostless && self.entry.material.pair().is_none()
     }
 
-    /// The chain that the entry gives with `secret`.
+    /// Returns the chain of the entry with `secret`.
     fn chain(&self, secret: &SecretId) -> Chain {
         Chain {
             secret: secret.clone(),
@@ -340,7 +347,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Notes what became of the entry, which asks for `host`.
+    /// Records the result for the entry, which requests TLS for `host`.
     fn note(&self, host: &Host, chain: Option<&Chain>, default: Option<&SecretId>, found: &mut Found) {
         let secret = chain.map(|chain| &chain.secret);
         let uncovered;
@@ -360,7 +367,8 @@ impl Asking<'_> {
                 }
                 return;
             }
-            // Another entry, perhaps of the wildcard above, names the same Secret: what is presented is not for this host.
+            // Another entry, perhaps of the wildcard above, references the same Secret, so the presented certificate is
+            // not for this host.
             Material::Pair(wanted, _) => {
                 uncovered = format!("the certificate of Secret \"{wanted}\" does not cover all hosts of this entry");
                 &uncovered
@@ -378,7 +386,7 @@ impl Asking<'_> {
         found.missed.push(Missed { object, field, fault: fault.to_owned(), instead });
     }
 
-    /// States that the entry does not count for `host`, whose routes are those of other namespaces.
+    /// Reports that the entry is ignored for `host`, because the routes are those of other namespaces.
     fn ignored(&self, host: &Host, first: &ObjectRef) -> Problem {
         let namespace = &first.namespace;
         Problem {
@@ -394,7 +402,7 @@ impl Asking<'_> {
 }
 
 impl Entry {
-    /// That an entry without hosts is good for nothing, whatever other Ingresses say.
+    /// Reports an entry without hosts that has no effect, whatever other Ingresses contain.
     pub fn problem_of_its_own(
         &self,
         object: &ObjectRef,
@@ -429,5 +437,5 @@ impl Entry {
     }
 }
 
-/// What is wrong with an entry that means a default certificate which there is not.
+/// Reports a TLS entry without `secretName` when no default certificate is configured.
 const NO_DEFAULT: &str = "no Secret is named, and there is no default certificate";

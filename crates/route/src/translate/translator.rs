@@ -1,8 +1,8 @@
-//! The incremental translation: a change costs what it affects, not what exists.
+//! The incremental translation, whose cost depends on the change and not on the number of objects.
 //!
-//! The translator keeps every source source, and follows the dependency graph ([`graph`](super::graph)): a changed input
-//! leads to the sources that read it, these to the hosts that they name, and these to the entries of the model. The
-//! translation from scratch is the same code with [`ChangedInputs::everything`]; a property test compares the results.
+//! The translator keeps every parsed source, and follows the dependency graph ([`graph`](super::graph)). A changed
+//! input leads to the sources that read it, these to their hosts, and these to the entries of the model. The
+//! translation from scratch is the same code with [`ChangedInputs::everything`]. A property test compares the results.
 
 mod clusters;
 mod encodings;
@@ -38,11 +38,11 @@ use ownership::Nameless;
 use served::Served;
 use sites::Sites;
 
-/// The number of sources that are source, and of hosts that are made, before they are stored: all at once would be a second
-/// copy of them. Tests have few objects, and go through them in several turns too.
+/// The number of sources or hosts that are built before they are stored. Storing them in batches avoids a second copy
+/// of all of them. Tests have few objects, so their batches are small.
 const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
-/// What a translation depends on as a whole: when it changes, everything is translated again.
+/// The common inputs of all hosts. If they change, everything is translated again.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Ground {
     default_secret: Option<SecretId>,
@@ -51,42 +51,44 @@ struct Ground {
 }
 
 impl Ground {
-    /// What clients without a known server name are presented.
+    /// Returns the Secret that clients without a known server name are presented.
     fn presented_to_all(&self) -> Option<&SecretId> {
         self.default_secret.as_ref().or(self.fallback_secret.as_ref())
     }
 }
 
-/// What is said of no Ingress by itself: what comes of classes, and of the Secrets that the settings name.
+/// The part of the translation that does not depend on single Ingresses: the classes, and the Secrets that the settings
+/// reference.
 #[derive(Debug, Default)]
 struct General {
     ground: Ground,
-    /// How statistics are to be served: no host depends on it.
+    /// The TLS configuration of statistics. No host depends on it.
     stats_tls: Option<StatsTls>,
-    /// What is wrong with them.
+    /// The problems of classes and of these Secrets.
     problems: Vec<Arc<Problem>>,
 }
 
-/// What one update changed.
+/// The changes of one update.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// The entries of the model that are not as they were.
+    /// The changed entries of the model.
     pub touched: Touched,
-    /// Sources of ours that were source again, gained their first route or lost their last one, and sources that are no longer ours.
+    /// The sources that were parsed again, that got their first or lost their last route, or that are no longer served
+    /// by class.
     pub sources: BTreeSet<ObjectId>,
 }
 
-/// The translation and all that it is made of.
+/// The translation and its intermediate results.
 #[derive(Debug)]
 pub struct Translator {
     dialects: &'static [Dialect],
     model: Model,
     ledger: Ledger,
-    /// The verdicts on the sources that have any.
+    /// The verdicts on sources.
     verdicts: Verdicts,
     general: General,
     classes: Classes,
-    /// The sources that are ours, by class.
+    /// The sources that are served by class.
     sources: BTreeMap<ObjectId, Arc<Source>>,
     graph: Graph,
     /// The sources with a default backend.
@@ -98,13 +100,13 @@ pub struct Translator {
     outcomes: Outcomes,
     clusters: Clusters,
     endpoint_problems: BTreeMap<ServicePortId, Vec<Arc<Problem>>>,
-    /// How many TLS hosts and clusters, and whether statistics, use a Secret.
+    /// For each Secret, the number of TLS hosts, clusters, and statistics listeners that use it.
     uses_of_secrets: BTreeMap<SecretId, usize>,
-    /// The problem of each object of which something cannot be decoded.
+    /// The problem of each object that cannot be decoded completely.
     encoding_problems: BTreeMap<ObjectId, Arc<Problem>>,
 }
 
-/// A translator of every dialect.
+/// Creates a translator of all dialects.
 impl Default for Translator {
     fn default() -> Self {
         Self::new(&DIALECTS)
@@ -112,7 +114,7 @@ impl Default for Translator {
 }
 
 impl Translator {
-    /// A translator of these dialects that has translated nothing yet.
+    /// Creates a translator of these dialects without a translation.
     pub fn new(dialects: &'static [Dialect]) -> Self {
         Self {
             dialects,
@@ -135,32 +137,32 @@ impl Translator {
         }
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The problems.
+    /// Returns the problems.
     pub fn problems(&self) -> &Problems {
         self.ledger.found()
     }
 
-    /// The verdicts on the sources that are ours.
+    /// Returns the verdicts on the sources that are served by class.
     pub fn verdicts(&self) -> &Verdicts {
         &self.verdicts
     }
 
-    /// The revision in which a source that is ours was translated.
+    /// Returns the translated revision of a source that is served by class.
     pub fn revision(&self, source: &ObjectId) -> Option<Revision> {
         self.sources.get(source).map(|source| source.revision)
     }
 
-    /// Whether a source is ours, by class.
+    /// Returns whether a source is served by class.
     pub fn serves(&self, source: &ObjectId) -> bool {
         self.sources.contains_key(source)
     }
 
-    /// Whether something that is ours reads an input, or would if it existed.
+    /// Returns whether a served source or its cluster reads an input, or would read it if it existed.
     pub fn reads(&self, input: &Input) -> bool {
         let (kind, key) = (input.kind(), input.key());
         let is_of_settings = || {
@@ -179,28 +181,29 @@ impl Translator {
             || self.serves(&kind.id(key.clone()))
     }
 
-    /// Whether a source of ours has lost all that it asks for: every route belongs to others, or is not valid. A source
-    /// without routes has lost nothing.
+    /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
+    /// that never requested a route has lost nothing.
     pub fn has_lost(&self, source: &ObjectId) -> bool {
         self.sources.get(source).is_some_and(|source| source.asks) && !self.served.contains(source)
     }
 
-    /// The sources that are ours, by class.
+    /// Returns the sources that are served by class.
     pub fn sources(&self) -> impl Iterator<Item = &ObjectId> {
         self.sources.keys()
     }
 
-    /// The model, the problems, and the sources that are ours.
+    /// Returns the model, the problems, and the sources that are served by class.
     pub fn into_parts(self) -> (Model, Problems, BTreeSet<ObjectId>) {
         (self.model, self.ledger.found().clone(), self.sources.into_keys().collect())
     }
 
-    /// The source with this rank.
+    /// Returns the source with this rank.
     fn source(&self, rank: &Precedence) -> Option<&Source> {
         self.sources.get(&rank.id()).map(|source| &**source)
     }
 
-    /// Updates the translation to `objects` and `settings`, which differ from those of the last update by `changed` alone.
+    /// Updates the translation to `objects` and `settings`, which differ from those of the last update only by
+    /// `changed`.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
         let classes = changed.of_kind(Kind::INGRESS_CLASS).next().is_some();
         if !changed.is_everything() && !classes && changed.of_kind(Kind::SECRET).next().is_none() {
@@ -216,7 +219,7 @@ impl Translator {
         self.follow(objects, settings, changed, moved)
     }
 
-    /// Updates the classes. Returns the sources that are now ours, or no longer.
+    /// Updates the classes. Returns the sources whose class started or stopped being served.
     ///
     /// The class of every source is compared, which costs less than an index of all sources by class.
     fn update_classes(&mut self, objects: &Objects, settings: &Settings) -> BTreeSet<ObjectId> {
@@ -230,7 +233,7 @@ impl Translator {
         candidates(self.dialects, objects).filter(moved).map(|(_, object)| object.id()).collect()
     }
 
-    /// Translates everything.
+    /// Translates everything from scratch.
     fn begin_anew(&mut self, objects: &Objects, settings: &Settings, general: General) -> Update {
         let before = std::mem::replace(self, Self::new(self.dialects));
         self.classes = Classes::new(objects, settings);
@@ -245,7 +248,8 @@ impl Translator {
         update
     }
 
-    /// Follows changes that leave the ground as it is. `sources` are source again beside those that the changes concern.
+    /// Follows changes that do not affect the common inputs. `sources` are parsed again in addition to the sources that
+    /// the changes affect.
     fn follow(
         &mut self,
         objects: &Objects,
@@ -283,7 +287,8 @@ impl Translator {
                 if before.is_some() || now.is_some() {
                     update.sources.insert(id.clone());
                 }
-                // Who reads what is noted anew in any case: a cluster that was forgotten has been made again.
+                // The readers of each input are updated in any case, because a cluster that was dropped has been built
+                // again.
                 self.exchange(id, before.as_deref(), now.clone());
                 if before != now {
                     let both = || before.iter().chain(&now);
@@ -297,20 +302,21 @@ impl Translator {
             hosts.insert(Host::Any);
         }
         self.sites.close(&mut hosts);
-        // Hosts below a wildcard are made of what that is served with.
+        // Hosts below a wildcard depend on the wildcard's chain, so wildcards are built first.
         let (wildcards, others): (Vec<_>, Vec<_>) =
             hosts.into_iter().partition(|host| matches!(host, Host::Wildcard(_)));
         for host in &wildcards {
             self.remake(host, objects, settings, &mut update.touched);
         }
-        // Each of them by itself: what one is made of is not changed by what becomes of another.
+        // The hosts of one batch do not depend on each other.
         for some in others.chunks(AT_A_TIME) {
             let made = parallel::map(some, |host| self.make(host, objects, settings));
             for (host, made) in some.iter().zip(made) {
                 self.exchange_host(host, made, &mut update.touched);
             }
         }
-        // The default certificate, or the fallback, is presented for every host, whoever names it.
+        // The entry for unknown hosts uses the default or fallback certificate, whether or not a source names these
+        // hosts.
         if self.general.ground.presented_to_all().is_some()
             && (changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some())
         {
@@ -329,8 +335,8 @@ impl Translator {
         update
     }
 
-    /// Returns the sources of a namespace whose rank in conflicts has changed: the namespace is being deleted, or another
-    /// one of its name has been created.
+    /// Returns the sources whose rank in conflicts has changed with their namespace. Either the namespace is being
+    /// deleted, or a new namespace of the same name has been created.
     fn outranked(
         &self,
         dialect: &Dialect,
@@ -347,7 +353,7 @@ impl Translator {
         })
     }
 
-    /// Parses a source if it exists and is ours. Also returns the clusters that it refers to and that are not known yet.
+    /// Parses a source if it exists and is served by class. Also returns the new clusters that it references.
     fn parse(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Option<(Source, NewClusters)> {
         let dialect = self.dialects.iter().find(|dialect| dialect.kind == id.kind)?;
         let object = objects.of_kind(id.kind).get(&id.key)?;
@@ -363,7 +369,7 @@ impl Translator {
         Some((source, made))
     }
 
-    /// Replaces `before`, the last version of a source, with `now` wherever it is kept.
+    /// Replaces `before`, the last version of a source, with `now` in all collections.
     fn exchange(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
         let none = Reads::default();
         let (old, new) =
@@ -401,7 +407,7 @@ impl General {
     }
 }
 
-/// All objects of source kinds, with their dialects.
+/// Returns all objects of kinds that declare routes, with their dialects.
 fn candidates<'a>(
     dialects: &'static [Dialect],
     objects: &'a Objects,
@@ -411,7 +417,7 @@ fn candidates<'a>(
     dialects.iter().flat_map(of_kind)
 }
 
-/// Sets the entry at `key`, or takes it out.
+/// Sets the entry at `key`, or removes it.
 fn set<K: Ord + Clone, V>(map: &mut BTreeMap<K, V>, key: &K, value: Option<V>) {
     match value {
         Some(value) => drop(map.insert(key.clone(), value)),

@@ -1,4 +1,4 @@
-//! The rules of many Ingresses for the virtual hosts that they share: conflicts, namespaces, order.
+//! Merges the rules of many Ingresses into the virtual hosts that they share: conflicts, namespaces, order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use super::problem::{Problem, Reason};
 use super::source::{PathRule, Source, Target};
 use super::{path, regexes};
 
-/// The rules of all Ingresses for one host, conflicts decided.
+/// The rules of all Ingresses for one host, with conflicts resolved.
 #[derive(Debug, Default)]
 pub struct HostRules<'a> {
-    /// The rule of each path.
+    /// The winning rule of each path.
     paths: Merged<'a, Rule<'a>>,
     /// The Ingresses with a rule for the host, those of the first namespace first.
     ingresses: Vec<&'a ObjectRef>,
 }
 
-/// A rule that is served.
+/// A served rule.
 #[derive(Debug)]
 pub struct Rule<'a> {
     path: &'a PathRule,
-    /// Whether its namespace is another one than the first of the host.
+    /// Whether its namespace is not the first of the host.
     foreign: bool,
 }
 
-/// The rules of a host, and those that apply where it has none.
+/// The rules of a host, and the rules that apply if it has none.
 #[derive(Debug)]
 pub struct Around<'a> {
     /// The rules of the host.
     pub own: HostRules<'a>,
-    /// The rules of the wildcard above it. Needed only if no rule names the host.
+    /// The rules of the wildcard above it. Required only if no rule names the host.
     pub parent: Option<HostRules<'a>>,
-    /// The rules without a host. Needed for wildcards, and if no rule names the host.
+    /// The rules without a host. Required for wildcards, and if no rule names the host.
     pub nameless: Option<HostRules<'a>>,
     /// The default backend of hosts that no rule names.
     pub catch_all: Option<&'a Target>,
 }
 
-/// Which of the two ports a virtual host is for.
+/// The port of a virtual host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The plain-text port.
     PlainText {
-        /// Whether the host is served behind TLS, too.
+        /// Whether the host is also served behind TLS.
         behind_tls: bool,
     },
     /// The port with TLS.
@@ -57,14 +57,14 @@ pub enum Side {
 }
 
 impl<'a> HostRules<'a> {
-    /// Merges the rules of `ingresses` for `host`. Of equal paths the first one holds, and the object of another gets a
-    /// problem. `ingresses` have a rule for the host; those of its first namespace come first, each namespace in the order of
-    /// precedence. Regular expressions beyond `limits` are left out.
+    /// Merges the rules of `ingresses` for `host`. The first of several equal paths wins, and the objects of the others
+    /// get a problem. All `ingresses` have a rule for the host. Those of its first namespace come first, and each
+    /// namespace is in the order of precedence. Regular expressions beyond `limits` are omitted.
     pub fn merge(host: &Host, ingresses: &[&'a Source], limits: &Regexes, problems: &mut Vec<Problem>) -> Self {
         let mut merged = Self::default();
         let mut regexes = Vec::new();
         let first = ingresses.first().map(|source| &source.origin.namespace);
-        // The prefixes of the first namespace, without a slash at the end.
+        // The prefixes of the first namespace, without a trailing slash.
         let mut prefixes = BTreeMap::<&str, &PathRule>::new();
         for &source in ingresses {
             let foreign = Some(&source.origin.namespace) != first;
@@ -76,7 +76,7 @@ impl<'a> HostRules<'a> {
                     continue;
                 }
                 if let Err(winner) = merged.paths.offer(rule.matches(), Rule { path: rule, foreign }) {
-                    // `/foo` and `/foo/` of one Ingress, to one backend, are no conflict.
+                    // `/foo` and `/foo/` of one Ingress with the same backend are not a conflict.
                     if !winner.path.is_same(rule) {
                         problems.push(conflict(source, host, rule, winner.path));
                     }
@@ -97,22 +97,22 @@ impl<'a> HostRules<'a> {
         merged
     }
 
-    /// Whether a rule names the host.
+    /// Returns whether a rule names the host.
     pub fn named(&self) -> bool {
         !self.ingresses.is_empty()
     }
 
-    /// The routes, in the order in which they are tried.
+    /// Returns the routes in their final order.
     fn routes(&self, side: Side) -> Vec<Arc<Route>> {
-        // Foreign paths come behind those of the first namespace, if it has any.
+        // Foreign paths follow those of the first namespace, if it has any.
         let behind = self.paths.winners().any(|rule| !rule.foreign);
         let rules = self.paths.in_order(|matches, rule| path::rank(&matches.path, behind && rule.foreign));
         rules.into_iter().map(|rule| on_side(&rule.path.route, rule.path.plain_text, side)).collect()
     }
 }
 
-/// The rule of the first namespace that a foreign path would take requests from, if there is one: a prefix with the same
-/// text. Behind `/`, no foreign regular expression is ever reached.
+/// Returns the rule of the first namespace from which a foreign path would take requests, if any: a prefix with the
+/// same text. A foreign regular expression is never reached behind `/`.
 fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Option<&'a PathRule> {
     let text = match path {
         PathMatch::Exact(text) | PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => {
@@ -124,22 +124,22 @@ fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Optio
 }
 
 impl Around<'_> {
-    /// The virtual host of `host`. If no rule names it, the rules of the wildcard above it apply, else those without a host
-    /// and the default backend. `origin` is the origin of a virtual host without routes.
+    /// Builds the virtual host of `host`. If no rule names it, the rules of the wildcard above it apply. If there
+    /// are none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without routes.
     pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
         let Self { own, parent, nameless, catch_all } = self;
         let named = [Some(own), parent.as_ref()].into_iter().flatten().find(|rules| rules.named());
         let wildcard = matches!(host, Host::Wildcard(_));
         let mut routes = named.map(|rules| rules.routes(side)).unwrap_or_default();
         let mut one_label = if wildcard { routes.len() } else { 0 };
-        // Envoy's domain `*.example.com` also takes names of several labels. No rule names these.
+        // Envoy's domain `*.example.com` also matches names with several labels. No rule names these.
         let (unnamed, all_one_label) = match (named.is_some(), *host == Host::Any, side) {
             (false, ..) => (true, wildcard && side == Side::Tls),
             (true, true, _) => (true, false),
             (true, false, side) => (wildcard && matches!(side, Side::PlainText { .. }), false),
         };
         if unnamed {
-            // These routes are for names that have no certificate.
+            // These routes are for names without a certificate.
             let side = if side == Side::Tls { side } else { Side::PlainText { behind_tls: false } };
             let rules = nameless.as_ref().filter(|_| *host != Host::Any || named.is_none());
             let mut rest = rules.map(|rules| rules.routes(side)).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Around<'_> {
                 let route = Route::new(PathMatch::root(), target.action.clone(), target.origin.clone());
                 rest.push(on_side(&Arc::new(route), target.plain_text, side));
             }
-            // The names that the wildcard stands for are named, so what no path takes is answered 404.
+            // A rule names all names that the wildcard matches, so a request without a matching path is answered 404.
             if named.is_some() && wildcard && !rest.is_empty() && reached(&routes) {
                 let origin = own.ingresses.first().copied().unwrap_or(origin).clone();
                 routes.push(Arc::new(Route::new(PathMatch::root(), NOTHING, origin)));
@@ -168,17 +168,18 @@ impl Around<'_> {
     }
 }
 
-/// The answer where nothing is configured.
+/// The answer if nothing is configured.
 const NOTHING: Action = Action::respond(404);
 
-/// Returns `route`, which is as behind TLS, as it is on one of the ports.
+/// Returns the variant of `route` for one of the ports. `route` is the variant for TLS.
 fn on_side(route: &Arc<Route>, plain_text: PlainText, side: Side) -> Arc<Route> {
     let Side::PlainText { behind_tls } = side else { return route.clone() };
     let action = match plain_text {
         PlainText::Redirect(status) => redirect(status),
         PlainText::RedirectBehindTls(status) if behind_tls && !is_challenge(&route.matches.path) => redirect(status),
         PlainText::Serve | PlainText::RedirectBehindTls(_) => return route.clone(),
-        // Kept in its place: the path must not fall to a shorter one, perhaps somebody else's, in clear text.
+        // The path keeps its place: its requests must not reach a shorter path, perhaps of another namespace, in clear
+        // text.
         PlainText::Closed => NOTHING,
     };
     Arc::new(Route { action, ..Route::clone(route) })
@@ -188,7 +189,8 @@ fn redirect(status: RedirectStatus) -> Action {
     Action::Redirect(Redirect::to_https(status))
 }
 
-/// Whether a path is one by which an ACME authority checks a host before it issues a certificate. Source: RFC 8555 section 8.3.
+/// Returns whether an ACME authority uses the path to verify a host before it issues a certificate. Source: RFC 8555
+/// section 8.3.
 fn is_challenge(path: &PathMatch) -> bool {
     const CHALLENGES: &str = "/.well-known/acme-challenge";
     match path {

@@ -1,6 +1,6 @@
-//! Snippets of nginx configuration: whether they may restrict access.
+//! Snippets of nginx configuration, and whether they may restrict access.
 
-/// Directives that neither restrict access nor answer requests. All others may.
+/// Directives that neither restrict access nor answer requests. All other directives may do so.
 const HARMLESS: &[&str] = &[
     "access_log",
     "add_header",
@@ -28,7 +28,7 @@ const HARMLESS: &[&str] = &[
     "underscores_in_headers",
 ];
 
-/// Beginnings of the names of further ones.
+/// Prefixes of further harmless directives.
 const HARMLESS_BEGINNINGS: &[&str] = &[
     "brotli",
     "client_body_",
@@ -44,7 +44,7 @@ const HARMLESS_BEGINNINGS: &[&str] = &[
     "zipkin",
 ];
 
-/// Whether a snippet has a directive that is not known to be harmless. A block is one, too.
+/// Returns whether a snippet has a directive that is not known to be harmless. A block counts as such a directive.
 pub fn restricts(snippet: &str) -> bool {
     statements(snippet).iter().any(|statement| {
         let directive = statement.split_whitespace().next().unwrap_or_default();
@@ -53,7 +53,7 @@ pub fn restricts(snippet: &str) -> bool {
     })
 }
 
-/// The statements, split where nginx does: at `;`, `{` and `}` outside of quotation marks and comments.
+/// Returns the statements, split like in nginx: at `;`, `{`, and `}` outside of quotation marks and comments.
 fn statements(snippet: &str) -> Vec<String> {
     let mut statements = vec![String::new()];
     let (mut quote, mut previous) = (None, ' ');
@@ -64,7 +64,7 @@ fn statements(snippet: &str) -> Vec<String> {
         match (c, quote) {
             ('\\', _) => drop(characters.next()),
             ('#', None) if starts_word => {
-                // Up to the end of the line.
+                // A comment extends to the end of the line.
                 let _ = characters.find(|c| *c == '\n');
                 previous = '\n';
             }

@@ -1,7 +1,7 @@
-//! Limits on what one object can report: the number of its problems, and the length of their texts.
+//! Limits on the reports of one object: the number of its problems, and the length of their texts.
 //!
-//! An object of 1 MB can have 20,000 faults, or one fault that quotes 250 kB. Problems end in the log, on a debug page, and
-//! in Events, which all tenants share, so each tenant's part is bounded here, where all problems pass.
+//! An object of 1 MB can have 20,000 faults, or one fault that quotes 250 kB. Tenants share the log, the debug page,
+//! and the Events. Each tenant's part is therefore limited here, where all problems pass.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::{Problem, Reason};
 
-/// The problems of one object that are reported for each reason. The others are counted.
+/// The maximum number of reported problems of one object and reason. The others are counted.
 pub const MOST: usize = 20;
-/// Characters that are kept of a quoted value.
+/// The maximum length of a quoted value in characters.
 const QUOTED: usize = 256;
-/// Characters that are kept of a text as a whole.
+/// The maximum length of a complete text in characters.
 const TEXT: usize = 1024;
 
-/// The field of a problem that stands for others.
+/// The field of a problem that summarizes others.
 const FURTHER: &str = "…";
 
 impl Problem {
-    /// The problem that stands for `count` others of one object, which are not reported one by one.
+    /// Creates the problem that summarizes `count` unreported problems of one object.
     pub fn further(object: &ObjectRef, reason: Reason, count: usize) -> Self {
         Self {
             object: object.clone(),
-            // Behind all other fields, so that it comes last.
+            // Sorts after all other fields.
             field: FURTHER.to_owned(),
             reason,
             message: format!("{count} more problems with the reason {}", reason.as_str()),
@@ -33,12 +33,12 @@ impl Problem {
         }
     }
 
-    /// The number of problems that this one stands for, if it stands for others.
+    /// Returns the number of problems that this one summarizes, if any.
     pub fn others(&self) -> Option<usize> {
         self.message.split(' ').next()?.parse().ok().filter(|_| self.field == FURTHER)
     }
 
-    /// `problem` with texts of bounded length.
+    /// Returns `problem` with texts of bounded length.
     pub fn bounded(problem: &Arc<Self>) -> Arc<Self> {
         let [field, message, consequence] =
             [&problem.field, &problem.message, &problem.consequence].map(|t| shorten(t));
@@ -51,11 +51,12 @@ impl Problem {
     }
 }
 
-/// `text` with every quoted value cut to 256 characters and the whole to 1024, the full length stated.
+/// Shortens every quoted value in `text` to 256 characters and the complete text to 1024, and states the full length.
 ///
-/// `value "aaa…" (250000 characters) is not a duration`. A quoted value is not cut within an escape sequence.
+/// For example: `value "aaa…" (250000 characters) is not a duration`. A quoted value is not cut within an escape
+/// sequence.
 pub fn shorten(text: &str) -> Cow<'_, str> {
-    // No text of so few bytes holds a value to cut.
+    // A text of so few bytes contains no value to shorten.
     if text.len() <= QUOTED {
         return Cow::Borrowed(text);
     }
@@ -78,7 +79,7 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
             break;
         }
     }
-    // One character more than is kept shows that there is more.
+    // One additional character shows that there is more text.
     short.push_str(cut(rest, TEXT + 1));
     if short.chars().nth(TEXT).is_some() {
         let all = text.chars().count();
@@ -87,7 +88,8 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
     if changed { Cow::Owned(short) } else { Cow::Borrowed(text) }
 }
 
-/// Of the text behind a quotation mark: the bytes to keep, the bytes up to the closing mark, and the characters up to it.
+/// Measures the text after a quotation mark. Returns the bytes to keep, the bytes up to the closing mark, and the
+/// characters up to it.
 fn quotation(text: &str) -> (usize, usize, usize) {
     let (mut kept, mut characters) = (0, 0);
     let mut places = text.char_indices();
@@ -112,7 +114,7 @@ fn quotation(text: &str) -> (usize, usize, usize) {
     (kept, text.len(), characters)
 }
 
-/// The first `most` characters of a text.
+/// Returns the first `most` characters of a text.
 fn cut(text: &str, most: usize) -> &str {
     text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
 }
@@ -134,7 +136,7 @@ mod tests {
         let expected =
             format!("value \"{}…\" (250000 characters) is not a duration such as \"2s\"", "é".repeat(QUOTED));
         assert_eq!(shorten(&text), expected);
-        // Escaped quotation marks do not end it.
+        // Escaped quotation marks do not end the value.
         let text = format!("path {:?} is wrong", "\"".repeat(1000));
         assert_eq!(shorten(&text), format!("path \"{}…\" (2000 characters) is wrong", "\\\"".repeat(QUOTED / 2)));
         let text = format!("path {:?} is wrong", "\u{1}".repeat(1000));

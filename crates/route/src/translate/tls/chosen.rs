@@ -1,4 +1,4 @@
-//! Secrets that the settings name.
+//! Secrets that the settings reference.
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -9,23 +9,23 @@ use crate::translate::problem::{Problem, Reason};
 
 use super::{NOT_OVER_QUIC, is_servable};
 
-/// What the end of a message says of a Secret that is not among the objects.
+/// The end of a message about a Secret that does not exist.
 const MISSING: &str =
     "does not exist, is in a namespace that is not watched, or is neither of type \"kubernetes.io/tls\" nor \"Opaque\"";
 
-/// The pair of the default Secret; a problem if the one that the settings name has none.
+/// Returns the default Secret if it has a key pair. Reports a problem if the configured Secret has none.
 pub fn default_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretId> {
     let secret = settings.tls.default_secret.as_ref()?;
     presented(secret, objects, settings, ("default TLS Secret", "no default certificate"), problems)
 }
 
-/// The pair of the fallback Secret; a problem if the one that the settings name has none.
+/// Returns the fallback Secret if it has a key pair. Reports a problem if the configured Secret has none.
 pub fn fallback_secret(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<SecretId> {
     let secret = settings.tls.fallback_secret.as_ref()?;
     presented(secret, objects, settings, ("fallback TLS Secret", "no fallback certificate"), problems)
 }
 
-/// The pair of a Secret that clients are presented.
+/// Returns a Secret whose key pair is presented to clients.
 fn presented(
     secret: &(String, String),
     objects: &Objects,
@@ -48,7 +48,8 @@ fn presented(
     chosen(SecretPart::KeyPair, secret, objects, what, without, problems)
 }
 
-/// The pair that Envoy shows to backends: `None` if the settings name none, `Some(None)` with a problem if it has none.
+/// Returns the key pair that Envoy presents to backends. Returns `None` if none is configured, and `Some(None)` with a
+/// problem if the configured Secret has none.
 pub fn client_certificate(
     objects: &Objects,
     settings: &Settings,
@@ -59,7 +60,8 @@ pub fn client_certificate(
     Some(chosen(SecretPart::KeyPair, secret, objects, "Secret of the client certificate", consequence, problems))
 }
 
-/// What statistics are served by TLS with, if the settings ask for it and all of it is there; else they are not served.
+/// Returns the TLS configuration of statistics. Returns `None` if it is disabled, or with a problem if one of its
+/// Secrets is unusable.
 pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>) -> Option<StatsTls> {
     let settings::StatsTls { at, secret, client_ca } = &settings.listeners.stats_tls;
     let pair = secret.as_ref().filter(|_| at.port != 0)?;
@@ -76,7 +78,8 @@ pub fn stats(objects: &Objects, settings: &Settings, problems: &mut Vec<Problem>
     })
 }
 
-/// The part of a Secret that the settings name for `what`; a problem if it has none.
+/// Returns the part of a Secret that the settings reference for `what`. Reports a problem if the Secret has no such
+/// part.
 fn chosen(
     part: SecretPart,
     (namespace, name): &(String, String),

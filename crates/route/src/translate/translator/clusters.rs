@@ -1,4 +1,4 @@
-//! The clusters that Ingresses look at, and which of them routes lead to.
+//! The clusters that Ingresses reference, and the routes that lead to them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,26 +13,26 @@ use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::few::beyond;
 use crate::translate::{ChangedInputs, endpoints_of};
 
-/// The clusters that Ingresses look at.
+/// The clusters that Ingresses reference.
 #[derive(Debug, Default)]
 pub struct Clusters {
     made: BTreeMap<ClusterId, Made>,
-    /// How many Ingresses look at each.
+    /// The number of Ingresses that reference each cluster.
     readers: BTreeMap<ClusterId, usize>,
-    /// How many routes lead to each.
+    /// The number of routes that lead to each cluster.
     uses: BTreeMap<ClusterId, usize>,
-    /// Those that may not be as the model has them.
+    /// The clusters whose entry in the model may be outdated.
     changed: BTreeSet<ClusterId>,
-    /// Those that lost their last reader, and may have found another since.
+    /// The clusters that lost their last reader, and may have a new one since.
     released: BTreeSet<ClusterId>,
 }
 
-/// Clusters that were made while an Ingress was read, since they were not known.
+/// New clusters that were built while an Ingress was parsed.
 pub type NewClusters = BTreeMap<ClusterId, Made>;
 
 impl Clusters {
-    /// The body of a 403 if access to the cluster of a port is denied, or why the cluster cannot be built. It is made into
-    /// `new` if it is not known.
+    /// Returns the body of a 403 if access to the cluster of a port is denied, or the reason why the cluster cannot be
+    /// built. A new cluster is built and added to `new`.
     pub fn judge(&self, located: &Located, context: Context, new: &mut NewClusters) -> Result<Option<Arc<str>>, Fault> {
         let id = &located.cluster;
         let made = match self.made.get(id) {
@@ -42,7 +42,7 @@ impl Clusters {
         made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| Fault::clone(fault))
     }
 
-    /// Takes in what was made, but for what another Ingress had made before.
+    /// Stores new clusters, except those that another Ingress has added already.
     pub fn keep(&mut self, new: NewClusters, ledger: &mut Ledger) {
         for (id, made) in new {
             if let Entry::Vacant(place) = self.made.entry(id) {
@@ -53,7 +53,7 @@ impl Clusters {
         }
     }
 
-    /// An Ingress that looked at `before` now looks at `now`.
+    /// Replaces the references `before` of an Ingress by `now`.
     pub fn read(&mut self, before: &[ClusterId], now: &[ClusterId]) {
         for id in beyond(now, before) {
             *self.readers.entry(id.clone()).or_default() += 1;
@@ -65,7 +65,8 @@ impl Clusters {
         }
     }
 
-    /// Those that nobody looks at go. Not before all Ingresses are noted: one that is yet to be noted may have found it.
+    /// Removes clusters without readers. Call it after all Ingresses are recorded, because a later one may reference a
+    /// released cluster.
     pub fn forget_unread(&mut self, ledger: &mut Ledger) {
         for id in std::mem::take(&mut self.released) {
             if !self.readers.contains_key(&id) {
@@ -74,7 +75,7 @@ impl Clusters {
         }
     }
 
-    /// A Service has changed: its clusters are made anew by those who look at them.
+    /// Drops the clusters of a changed Service. Their readers build them again.
     pub fn forget_service(&mut self, service: &ObjectKey, ledger: &mut Ledger) {
         let ids: Vec<ClusterId> = clusters_of(service, &self.made).cloned().collect();
         ids.iter().for_each(|id| self.forget(id, ledger));
@@ -87,7 +88,7 @@ impl Clusters {
         }
     }
 
-    /// The Services whose clusters were made by looking at Namespaces.
+    /// Returns the Services whose clusters depend on Namespaces.
     pub fn readers_of_namespaces(&self) -> impl Iterator<Item = ObjectKey> {
         let read = self.made.iter().filter(|(_, made)| made.reads_namespaces);
         read.map(|(id, _)| id.port.service().clone())
@@ -109,7 +110,8 @@ impl Clusters {
         }
     }
 
-    /// Those that may not be as the model has them, each as it should be: `None` if no route leads there.
+    /// Returns the clusters whose entry may be outdated, with their current content. It is `None` if no route leads to
+    /// the cluster.
     pub fn take_changed(&mut self) -> Vec<(ClusterId, Option<Arc<Cluster>>)> {
         let changed = std::mem::take(&mut self.changed);
         let now = |id: &ClusterId| {
@@ -120,7 +122,7 @@ impl Clusters {
     }
 }
 
-/// Counts down; whether that was the last.
+/// Decrements a count. Returns whether it was the last reference.
 fn released(counts: &mut BTreeMap<ClusterId, usize>, id: &ClusterId) -> bool {
     match counts.get_mut(id) {
         Some(count) if *count > 1 => {
@@ -152,7 +154,7 @@ fn led_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
 }
 
 impl Translator {
-    /// Brings clusters and endpoints up to date.
+    /// Updates clusters and endpoints.
     pub(super) fn update_clusters(
         &mut self,
         objects: &Objects,
@@ -160,7 +162,7 @@ impl Translator {
         services: &BTreeSet<ObjectKey>,
         touched: &mut Touched,
     ) {
-        // A Service is also the origin of its endpoints, and names their port.
+        // A Service is an origin of its endpoints too, and names their port.
         let moved = changed.of_kind(Kind::ENDPOINT_SLICE).chain(services);
         let moved = moved.flat_map(|service| clusters_of(service, &self.model.clusters));
         let mut endpoints: BTreeSet<ServicePortId> = moved.map(|id| id.port.clone()).collect();

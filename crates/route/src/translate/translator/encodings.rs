@@ -1,4 +1,4 @@
-//! Objects of which something cannot be decoded: one problem for each.
+//! Objects that cannot be decoded completely: each has one problem.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::translate::ChangedInputs;
 use crate::translate::problem::{Problem, Reason};
 
 impl Translator {
-    /// Brings the problems of undecodable objects up to date.
+    /// Updates the problems of undecodable objects.
     pub(super) fn update_encodings(&mut self, objects: &Objects, changed: &ChangedInputs) {
         if changed.is_everything() {
             let all = objects.all_misencoded();

@@ -1,4 +1,4 @@
-//! What is made of a host: its virtual hosts on both sides, and what it is served with.
+//! Builds the parts of a host: its virtual hosts for plain text and TLS, and its TLS properties.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::translate::source::{Source, Target};
 use crate::translate::tls::{self, Asking, Chain, Routing};
 use crate::translate::virtual_host::{Around, HostRules, Side};
 
-/// All that is made of a host.
+/// The parts of a host.
 #[derive(Default)]
 pub struct Made {
     http: Option<VirtualHost>,
@@ -30,19 +30,19 @@ pub struct Made {
 }
 
 impl Translator {
-    /// The sources that name a host, in the order of precedence.
+    /// Returns the sources that name a host, in the order of precedence.
     pub(super) fn naming(&self, host: &Host) -> Vec<&Source> {
         let sources = self.sites.get(host).into_iter().flat_map(|site| site.sources.iter());
         sources.filter_map(|rank| self.source(rank)).collect()
     }
 
-    /// Makes all of a host anew: its virtual hosts on both sides, and what it is served with.
+    /// Rebuilds a host: its virtual hosts for plain text and TLS, and its TLS properties.
     pub(super) fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
         let made = self.make(host, objects, settings);
         self.exchange_host(host, made, touched);
     }
 
-    /// Puts `made` in the place of what there was of a host.
+    /// Replaces all parts of a host with `made`.
     pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
@@ -73,7 +73,7 @@ impl Translator {
         touched.insert_host(ListenerId::HTTP, host.clone());
     }
 
-    /// Replaces what `host` is served with behind TLS. `refused`: whether its connections are closed.
+    /// Replaces the TLS part of `host`. `refused` states whether its connections are closed.
     fn exchange_tls(&mut self, host: &Host, now: Option<TlsHost>, refused: bool, touched: &mut Touched) {
         let Some(tls) = self.model.tls_mut(ListenerId::HTTPS) else { return };
         let changed = match refused {
@@ -97,7 +97,7 @@ impl Translator {
         self.use_secret(secrets.0, secrets.1, touched);
     }
 
-    /// What is to be of a host.
+    /// Builds the parts of a host.
     pub(super) fn make(&self, host: &Host, objects: &Objects, settings: &Settings) -> Made {
         let naming = self.naming(host);
         if naming.is_empty() && *host != Host::Any {
@@ -136,8 +136,8 @@ impl Translator {
         let found =
             tls::chain(host, &naming, &beside, site_above.and_then(|site| site.chain.as_ref()), default, &routing);
         problems.extend(found.problems);
-        // A host that only rejected rules and entries name is left to the wildcard above it. With a chain of its own, it would
-        // be answered 421 on the connections that were opened for the wildcard.
+        // A host that only rejected rules and entries name is left to the wildcard above it. If it had a filter chain,
+        // connections for the wildcard would answer its requests with 421.
         let named = in_rules || found.counts;
         let chain = found.chain.filter(|_| named);
         let http = plain(&around, chain.is_some());
@@ -152,15 +152,15 @@ impl Translator {
             let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
             TlsHost { secret, minimum, maximum, virtual_host, origins }
         });
-        // Without this, clients would get the certificate and the routes of the wildcard above.
+        // Otherwise clients would get the certificate and the routes of the wildcard above.
         let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
         let problems = problems.into_iter().map(Arc::new).collect();
         let claim = standing.claim.filter(|_| wildcard);
         Made { http, https, refused, chain, problems, missed: found.missed, in_rules, claim }
     }
 
-    /// What clients without a known server name are served, if there is a certificate for them. Behind the fallback
-    /// certificate, that is nothing: a virtual host without routes.
+    /// Builds the host for clients without a known server name, if there is a certificate for them. With the fallback
+    /// certificate, it is a virtual host without routes.
     fn default_host(&self, around: &Around, objects: &Objects, settings: &Settings) -> Option<TlsHost> {
         let ground = &self.general.ground;
         let name = ground.presented_to_all()?.clone();
@@ -174,17 +174,18 @@ impl Translator {
     }
 }
 
-/// Stands where an origin is asked for and never needed: what has no object behind it is not served.
+/// Returns a placeholder for an origin that is never used: a host without objects is not served.
 fn nobody() -> ObjectRef {
     ObjectRef::new(Kind::INGRESS.as_str(), "", "")
 }
 
-/// The rules of a host, conflicts decided; their problems are reported where the host itself is made.
+/// Merges the rules of a host. The problems are discarded, because they are reported where the host itself is built.
 fn rules<'a>(standing: &Standing<'a>, host: &Host, settings: &Settings) -> HostRules<'a> {
     HostRules::merge(host, &standing.served, &settings.regexes, &mut Vec::new())
 }
 
-/// The TLS entries that name `host`, and all of those Ingresses that name it in a rule, of all that name it.
+/// Returns the TLS entries that name `host`, and all entries of the Ingresses that name it in a rule. `ingresses` are
+/// those that name the host.
 fn asking<'a>(host: &Host, ingresses: &[&'a Source]) -> (Vec<Asking<'a>>, Vec<Asking<'a>>) {
     let (mut naming, mut beside) = (Vec::new(), Vec::new());
     for &source in ingresses {

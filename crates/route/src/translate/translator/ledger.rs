@@ -1,7 +1,7 @@
-//! All problems that were found, and those of them that are reported: the first [`MOST`] of each object and reason, and
-//! one that states the number of the others.
+//! All problems that were found, and the reported part: the first [`MOST`] of each object and reason, and a summary of
+//! the others.
 //!
-//! Each problem is counted as often as it was found: one that two hosts have in common goes with the second.
+//! Problems are counted: a problem that two hosts share is removed with the second host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ type Key = (ObjectRef, Reason);
 /// The problems of one object with one reason.
 #[derive(Debug, Default)]
 struct Group {
-    /// Each problem, and how often it was found.
+    /// Each problem, and the number of times that it was found.
     all: BTreeMap<Arc<Problem>, usize>,
     reported: Vec<Arc<Problem>>,
 }
 
 impl Ledger {
-    /// The problems that are reported, each once.
+    /// Returns the reported problems, each once.
     pub fn found(&self) -> &Problems {
         &self.reported
     }
@@ -81,7 +81,7 @@ impl Ledger {
         changed
     }
 
-    /// Brings what is reported of these groups up to date.
+    /// Updates the reported problems of these groups.
     fn report(&mut self, changed: BTreeSet<Key>) {
         for key in changed {
             let Some(group) = self.groups.get_mut(&key) else { continue };
@@ -128,10 +128,10 @@ mod tests {
         let total: usize = ledger.found().iter().map(|problem| problem.others().unwrap_or(1)).sum();
         assert_eq!(total, 18_000 + few.len());
         assert!(ledger.found().iter().all(|problem| problem.to_string().len() < 500));
-        // What goes makes room for what was not reported.
+        // Removed problems make room for problems that were not reported.
         ledger.remove(&many[..17_995]);
         let fields: Vec<&str> = ledger.found().iter().map(|problem| &*problem.field).collect();
-        // By object and field, whatever the reason.
+        // Sorted by object and field, whatever the reason.
         assert_eq!(fields, ["00007", "17995", "17996", "17997", "17998", "17999", "00007"]);
         ledger.replace(&many[17_995..], &[]);
         ledger.remove(&few);

@@ -1,4 +1,4 @@
-//! TLS entries without a usable key pair: one problem for each, that tells of all hosts which ask for it.
+//! TLS entries without a usable key pair. Each has one problem, which lists all affected hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::model::Host;
 use crate::translate::problem::{MOST, Problem, Reason};
 use crate::translate::tls::{Instead, Missed};
 
-/// The Ingress, the field, and what is wrong.
+/// The Ingress, the field, and the fault.
 type Key = (ObjectRef, String, String);
 
-/// What became of the hosts of entries without a usable key pair.
+/// The fallbacks of the hosts of entries without a usable key pair.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     open: BTreeMap<Key, Outcome>,
-    /// Those whose problem is not up to date.
+    /// The entries whose problem is outdated.
     changed: BTreeSet<Key>,
 }
 
 #[derive(Debug, Default)]
 struct Outcome {
-    /// Wildcards first, then by name.
+    /// The hosts of each fallback: wildcards first, then by name.
     hosts: BTreeMap<Instead, BTreeSet<(bool, Host)>>,
     told: Option<Arc<Problem>>,
 }
@@ -33,7 +33,7 @@ fn place(host: &Host) -> (bool, Host) {
 }
 
 impl Outcomes {
-    /// What became of `host` is `now`, and was `before`.
+    /// Replaces the entries `before` of `host` by `now`.
     pub fn replace(&mut self, host: &Host, before: &[Missed], now: &[Missed]) {
         if before == now {
             return;
@@ -53,7 +53,7 @@ impl Outcomes {
         }
     }
 
-    /// Brings the problems in `ledger` up to date.
+    /// Updates the problems in `ledger`.
     pub fn tell(&mut self, ledger: &mut Ledger) {
         for key in std::mem::take(&mut self.changed) {
             let Some(outcome) = self.open.get_mut(&key) else { continue };

@@ -1,8 +1,8 @@
-//! Which namespaces may define routes for a host: owners, delegation, and the hosts that no rule names.
+//! The namespaces that may define routes for a host: owners, delegation, and the hosts that no rule names.
 //!
-//! There is one order of precedence for everything ([`Precedence`]): the same order decides who owns a host and which of two
-//! equal paths is served. A host's owner depends on the Ingresses with a rule for it and on the owner of the wildcard above
-//! it, so a change of an owner touches the host and the names below it.
+//! A single order of precedence ([`Precedence`]) decides who owns a host and which of two equal paths is served. The
+//! owner of a host depends on the Ingresses with a rule for it and on the owner of the wildcard above it. A change of
+//! an owner therefore touches the host and the names below it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::translate::host::parent;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::{Source, Target};
 
-/// The right of a namespace to a host, and of those that it delegates the host to.
+/// A namespace's ownership of a host, and the namespaces that it delegates the host to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     since: Precedence,
@@ -31,17 +31,17 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The namespace that owns the host.
+    /// Returns the namespace that owns the host.
     fn owner(&self) -> &Arc<str> {
         &self.ingress.namespace
     }
 
-    /// Whether Ingresses of `namespace` may define routes for the host.
+    /// Returns whether Ingresses of `namespace` may define routes for the host.
     fn permits(&self, namespace: &Arc<str>) -> bool {
         self.owner() == namespace || self.delegates.contains(namespace)
     }
 
-    /// States who owns `host`, for a message.
+    /// Describes the owner of `host` for a message.
     fn states(&self, host: &Host) -> String {
         let through = match self.host == *host {
             true => String::new(),
@@ -56,20 +56,21 @@ impl Claim {
     }
 }
 
-/// The Ingresses with a rule for a host, by what their rules count for.
+/// The Ingresses with a rule for a host, divided into served and rejected ones.
 #[derive(Debug, Default)]
 pub struct Standing<'a> {
-    /// Those whose rules are served: the first namespace's before the others', each in the order of precedence. The first
-    /// namespace is the owner if it has a rule for the host, else the one with the oldest rule.
+    /// The Ingresses whose rules are served. Those of the first namespace precede the others, and each group is in the
+    /// order of precedence. The first namespace is the owner if it has a rule for the host, otherwise the one with the
+    /// oldest rule.
     pub served: Vec<&'a Source>,
-    /// Those whose rules are rejected.
+    /// The Ingresses whose rules are rejected.
     rejected: Vec<&'a Source>,
     /// The claim of the host's owner, with [`NamespaceOwnership::Strict`].
     pub claim: Option<Claim>,
 }
 
 impl Standing<'_> {
-    /// The Ingress through which the host is owned.
+    /// Returns the Ingress through which the host is owned.
     pub fn owner(&self) -> Option<&ObjectRef> {
         self.claim.as_ref().map(|claim| &claim.ingress)
     }
@@ -101,21 +102,21 @@ pub struct Nameless {
 }
 
 impl Translator {
-    /// The Ingresses with a rule for `host`, in the order of precedence.
+    /// Returns the Ingresses with a rule for `host`, in the order of precedence.
     fn with_rule(&self, host: &Host) -> Vec<&Source> {
         let mut naming = self.naming(host);
         naming.retain(|source| source.rules_on(host));
         naming
     }
 
-    /// Decides whose rules for `host` are served.
+    /// Decides which Ingresses may define rules for `host`.
     pub(super) fn standing(&self, host: &Host, settings: &Settings) -> Standing<'_> {
         let above = parent(host).and_then(|parent| self.sites.get(&parent));
         self.standing_among(&self.naming(host), host, above, settings)
     }
 
-    /// Decides whose rules for `host` are served. `naming` are the Ingresses that name the host, in the order of precedence;
-    /// `above` is the wildcard above it.
+    /// Decides which Ingresses may define rules for `host`. `naming` are the Ingresses that name the host, in the order
+    /// of precedence. `above` is the wildcard above it.
     pub(super) fn standing_among<'a>(
         &'a self,
         naming: &[&'a Source],
@@ -135,13 +136,15 @@ impl Translator {
         let of = |namespace: &Arc<str>| served.iter().any(|source| source.origin.namespace == *namespace);
         let owner = claim.as_ref().map(Claim::owner).filter(|owner| of(owner));
         if let Some(first) = owner.or(served.first().map(|source| &source.origin.namespace)).cloned() {
-            // Stable, so each namespace keeps the order of precedence. An object that is being deleted loses to all others.
+            // The sort is stable, so each namespace keeps the order of precedence. An object that is being deleted
+            // loses to all others.
             served.sort_by_key(|source| (source.precedence.terminating, source.origin.namespace != first));
         }
         Standing { served, rejected, claim }
     }
 
-    /// The claim of the owner of `host`, which `named` have a rule for, below the wildcard `above`.
+    /// Returns the claim of the owner of `host`. `named` have a rule for the host, and `above` is the wildcard above
+    /// it.
     fn claim(&self, host: &Host, named: &[&Source], above: Option<&Site>) -> Option<Claim> {
         if *host == Host::Any {
             return self.nameless.claim.clone();
@@ -157,7 +160,7 @@ impl Translator {
         Some(Claim { since, ingress, host: through, delegates: set_of(delegates) })
     }
 
-    /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either is another one.
+    /// Finds the owner and the default backend of the hosts that no rule names. Returns whether either has changed.
     pub(super) fn find_nameless(&mut self, settings: &Settings) -> bool {
         let with_default = || {
             let source = self.with_default.iter().filter_map(|rank| self.source(rank));
@@ -169,7 +172,7 @@ impl Translator {
             NamespaceOwnership::Strict => {
                 let rule_less: Vec<_> = with_default().map(|(source, _)| source).filter(|one| one.rule_less).collect();
                 let asking = with_rule.iter().chain(&rule_less).copied().map(|source| (false, source));
-                // The default backend of an Ingress with rules counts where nobody asks for all hosts.
+                // The default backend of an Ingress with rules applies if no Ingress requests all hosts.
                 let others = with_default().map(|(source, _)| (true, source));
                 let rank = |source: &Source, other| (source.precedence.terminating, other, source.precedence.clone());
                 let owner = asking.chain(others).min_by_key(|(other, source)| rank(source, *other));
@@ -218,7 +221,7 @@ impl Translator {
     }
 }
 
-/// The namespaces that the Ingresses of `owner` delegate their hosts to.
+/// Returns the namespaces that the Ingresses of `owner` delegate their hosts to.
 fn delegates_of<'a>(ingresses: impl Iterator<Item = &'a Source>, owner: &Arc<str>) -> Vec<Arc<str>> {
     let own = ingresses.filter(|source| source.origin.namespace == *owner);
     own.flat_map(|source| source.delegates.iter().cloned()).collect()

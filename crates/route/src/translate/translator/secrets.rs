@@ -1,4 +1,4 @@
-//! Which secrets are used, and by how many.
+//! The secrets of the model, and the number of their users.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::objects::{Kind, ObjectKey, Objects};
 use crate::translate::{ChangedInputs, tls};
 
 impl Translator {
-    /// Takes in how statistics are to be served.
+    /// Updates the TLS configuration of statistics.
     pub(super) fn update_stats(&mut self, touched: &mut Touched) {
         if self.model.stats_tls == self.general.stats_tls {
             return;
@@ -22,7 +22,7 @@ impl Translator {
         self.use_secret(before.1, now.1, touched);
     }
 
-    /// Brings key pairs and authorities up to date. Those that came into use or went out of it are touched already.
+    /// Updates key pairs and authorities. `touched` already contains those that are newly used or no longer used.
     pub(super) fn update_secrets(&mut self, objects: &Objects, changed: &ChangedInputs, touched: &mut Touched) {
         let parts = |key: &ObjectKey| SecretPart::ALL.map(|part| SecretId::new(key.clone(), part));
         let ids = changed.of_kind(Kind::SECRET).flat_map(parts);
@@ -38,7 +38,7 @@ impl Translator {
         }
     }
 
-    /// One that used the Secret `before` now uses `now`.
+    /// Replaces the Secret `before` of one user by `now`.
     pub(super) fn use_secret(&mut self, before: Option<SecretId>, now: Option<SecretId>, touched: &mut Touched) {
         if before == now {
             return;

@@ -1,6 +1,6 @@
 //! The sources that are served: those with a route in the model.
 //!
-//! A source can lose all its routes to others. No request reaches it then, and its status must not claim otherwise.
+//! A source can lose all its routes to others. It then receives no requests, and its status must reflect that.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::translate::dialect::{self, Dialect};
 pub struct Served {
     dialects: &'static [Dialect],
     routes: HashMap<ObjectId, usize>,
-    /// The sources that got their first route, or lost their last one, with repetitions.
+    /// The sources that got their first route or lost their last route, with repetitions.
     changed: Vec<ObjectId>,
 }
 
 impl Served {
-    /// Nothing is served yet. The sources are the objects of these dialects.
+    /// Creates an empty set. The sources are the objects of these dialects.
     pub fn new(dialects: &'static [Dialect]) -> Self {
         Self { dialects, routes: HashMap::new(), changed: Vec::new() }
     }
 
-    /// Whether the model has a route of the source.
+    /// Returns whether the model has a route of the source.
     pub fn contains(&self, source: &ObjectId) -> bool {
         self.routes.contains_key(source)
     }
@@ -51,13 +51,13 @@ impl Served {
         }
     }
 
-    /// Returns the sources that may have come to be served, or ceased to be, since the last call.
+    /// Returns the sources that may have started or stopped being served since the last call.
     pub fn take_changed(&mut self) -> Vec<ObjectId> {
         std::mem::take(&mut self.changed)
     }
 }
 
-/// The source of a route.
+/// Returns the source of a route.
 fn source_of(dialects: &[Dialect], route: &Route) -> Option<ObjectId> {
     let ObjectRef { kind, namespace, name, .. } = &route.origin;
     let kind = dialect::by_name(dialects, kind)?.kind;

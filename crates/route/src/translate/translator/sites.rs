@@ -18,15 +18,15 @@ use super::ownership::Claim;
 pub struct Site {
     /// The sources that name it, in the order of precedence.
     pub sources: Few<Precedence>,
-    /// Whether any of them does in a rule that is served.
+    /// Whether any source names it in a rule that is served.
     pub in_rules: bool,
-    /// The claim of its owner. Kept for wildcards alone, where the names below ask for it.
+    /// The claim of its owner. Kept only for wildcards, because the names below them depend on it.
     pub claim: Option<Claim>,
-    /// What it is served with behind TLS.
+    /// The TLS properties of the host.
     pub chain: Option<Chain>,
-    /// Problems of the sources with this host alone.
+    /// The problems of sources that concern only this host.
     pub problems: Vec<Arc<Problem>>,
-    /// The TLS entries for it without a usable key pair.
+    /// The TLS entries for the host without a usable key pair.
     pub missed: Vec<Missed>,
 }
 
@@ -34,19 +34,19 @@ pub struct Site {
 #[derive(Debug, Default)]
 pub struct Sites {
     sites: BTreeMap<Host, Box<Site>>,
-    /// The exact hosts below each wildcard, be it named or not.
+    /// The exact hosts below each wildcard, whether a source names the wildcard or not.
     below: BTreeMap<Host, Few<Host>>,
-    /// Hosts that are named for TLS alone, so that the rules of others hold for them.
+    /// Hosts that are named for TLS only, so that the rules of the wildcard above or without a host apply.
     borrowing: BTreeSet<Host>,
 }
 
 impl Sites {
-    /// A host, if anybody names it.
+    /// Returns a host if a source names it.
     pub fn get(&self, host: &Host) -> Option<&Site> {
         self.sites.get(host).map(|site| &**site)
     }
 
-    /// The same, to be changed.
+    /// Returns a mutable host if a source names it.
     pub fn get_mut(&mut self, host: &Host) -> Option<&mut Site> {
         self.sites.get_mut(host).map(|site| &mut **site)
     }
@@ -70,7 +70,7 @@ impl Sites {
         }
     }
 
-    /// Notes whether `host` is named in a rule.
+    /// Records whether `host` is named in a rule.
     pub fn set_in_rules(&mut self, host: &Host, in_rules: bool) {
         let Some(site) = self.sites.get_mut(host) else { return };
         site.in_rules = in_rules;
@@ -80,7 +80,7 @@ impl Sites {
         }
     }
 
-    /// Forgets a host that nobody names any more; what was noted of it.
+    /// Removes and returns a host that no source names any more.
     pub fn forget_unnamed(&mut self, host: &Host) -> Option<Site> {
         self.sites.get(host).filter(|site| site.sources.is_empty())?;
         self.borrowing.remove(host);
@@ -99,7 +99,7 @@ impl Sites {
     pub fn close(&self, hosts: &mut BTreeSet<Host>) {
         if hosts.contains(&Host::Any) {
             hosts.extend(self.borrowing.iter().cloned());
-            // Envoy's domains of wildcards also take names that no rule names.
+            // Envoy's wildcard domains also match names that no rule names.
             let wildcards = self.sites.range(Host::Wildcard("".into())..Host::Any);
             hosts.extend(wildcards.map(|(host, _)| host.clone()));
         }
