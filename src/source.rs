@@ -1,6 +1,6 @@
-//! Where objects come from: an API server or a directory of YAML; both give the same [`Event`]s.
+//! Sources of objects: an API server or a directory of YAML. Both produce the same [`Event`]s.
 //!
-//! An object is cut down to what translation reads as it comes in ([`lockgate_route::objects`]).
+//! A source reduces each object to the fields that the translation reads ([`lockgate_route::objects`]).
 
 pub mod cluster;
 pub mod decode;
@@ -21,71 +21,71 @@ use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use thiserror::Error;
 
-/// What a source tells the controller's loop. Sent in the order in which it happened; applied one by one.
+/// An event for the controller's loop. Events are sent in the order of their occurrence and applied one by one.
 #[derive(Debug)]
 pub enum Event {
-    /// All there is of one kind: the first list, or a list after a lost watch.
+    /// All objects of one kind: the initial list, or a list after a lost watch.
     Listed(Kind, Vec<Object>),
-    /// One object is new or has changed.
+    /// A new or changed object.
     Applied(Object),
-    /// One object is gone.
+    /// A deleted object.
     Deleted(Kind, ObjectKey),
-    /// All resources of a directory of resources, at its first reading.
+    /// All resources of a directory of resources, after the first read.
     ResourcesListed(Vec<Resource>),
-    /// What one file of resources holds now, and what it held before and no longer holds.
+    /// The changes of one file of resources.
     ResourcesChanged {
-        /// New or changed.
+        /// New or changed resources.
         applied: Vec<Resource>,
-        /// Gone.
+        /// Removed resources.
         removed: Vec<(ResourceType, std::sync::Arc<str>)>,
     },
-    /// The source met a fault that its owner should read: a file that does not parse, a list that the API server
-    /// refuses. What was there before stays.
+    /// A fault of the source that the operator should know: a file that does not parse, or a list that the API server
+    /// rejects. The previous objects stay.
     Fault {
-        /// The file or kind that it is about.
+        /// The faulty file or kind.
         origin: ObjectRef,
-        /// File, document, line and field where known; what is wrong; what was done instead.
+        /// The file, document, line, and field if known; the fault; and the consequence.
         message: String,
     },
-    /// An earlier fault of this origin is healed.
+    /// An earlier fault of this origin is resolved.
     Healed(ObjectRef),
-    /// The last good content of Secrets that other replicas have, once they were asked.
+    /// The last good content of Secrets from other replicas.
     Kept(Vec<Kept>),
-    /// Somebody asks for resources in a form that is not made yet. It comes from those who serve, not from a source.
+    /// A client requests resources in a form that does not exist yet. The xDS server sends this event, not a source.
     Wanted,
     /// The settings have changed.
     Settings(Box<Settings>),
-    /// What happened at one stroke, as a file that was saved: applied at one stroke too. An Ingress that was pointed to
-    /// another Service must not be served between the two.
+    /// Events that belong together, such as those of a saved file, and that are applied together. If an Ingress moves
+    /// to another Service, no intermediate state must be served.
     Together(Vec<Event>),
 }
 
-/// Why a source ended, or could not start.
+/// The reason why a source ended or could not start.
 #[derive(Debug, Error)]
 pub enum SourceError {
-    /// The directory cannot be read: it does not exist, is not a directory, or may not be opened.
+    /// The directory cannot be read: it does not exist, is not a directory, or access is denied.
     #[error("cannot read the directory \"{}\": {error}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: std::io::Error,
     },
-    /// The directory cannot be watched, for instance because the user has no inotify watches left.
+    /// The directory cannot be watched, for example because the user has no inotify watches left.
     #[error("cannot watch the directory \"{}\": {error}", path.display())]
     Watch {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: notify::Error,
     },
-    /// There is no usable kubeconfig, nor the environment of a pod.
+    /// There is neither a usable kubeconfig nor the environment of a pod.
     #[error("cannot find out how to reach the API server: {0}")]
     Config(String),
-    /// The client cannot be built from its configuration: a certificate that does not parse, an unusable credential.
+    /// The client cannot be created from its configuration, such as an invalid certificate or credential.
     #[error("cannot build the client for the API server: {0}")]
     Client(String),
-    /// The source's own thread or task ended without a reason: a fault of ours.
+    /// The thread or task of the source ended without a reason, which is a bug.
     #[error("the source \"{0}\" ended unexpectedly")]
     Ended(&'static str),
 }

@@ -1,7 +1,7 @@
-//! A Kubernetes cluster as a source: one watch a kind, all in parallel, each with its own backoff.
+//! A Kubernetes cluster as a source: one watch per kind, all in parallel, each with its own backoff.
 //!
-//! An object is cut down as it arrives, so no more than a few whole ones are ever in memory. [`super::kinds`] has how each
-//! kind is asked for.
+//! Objects are reduced on arrival, so only a few complete objects are in memory at any time. [`super::kinds`] defines
+//! the requests for each kind.
 
 pub(super) mod form;
 mod freshness;
@@ -33,20 +33,20 @@ use freshness::Freshness;
 use merge::Merge;
 use watch::{Arrival, Target, Watch};
 
-/// The longest time between two tries while the API server is away or starts.
+/// The maximum retry delay while the API server is unavailable or starting.
 const AWAY: Duration = Duration::from_secs(4);
-/// The same while it answers that we may not.
+/// The maximum retry delay while the API server denies access.
 const REFUSED: Duration = Duration::from_secs(30);
-/// What of a cluster is watched.
+/// The watched part of a cluster.
 #[derive(Debug, Clone, Default)]
 pub struct WatchOptions {
-    /// Only objects of these namespaces; `None` is all of them. IngressClasses and Namespaces are in no namespace and
+    /// The watched namespaces. `None` watches all of them. IngressClasses and Namespaces have no namespace and are
     /// always watched.
     pub namespaces: Option<Vec<String>>,
 }
 
-/// A client for the API server of `kubeconfig` (and of its context `context`); without both, of the pod that this
-/// process runs in, else of the kubeconfig that kubectl would use.
+/// Creates a client for the API server of `kubeconfig` and its context `context`. Without both, it uses the pod of this
+/// process, or otherwise the kubeconfig of kubectl.
 ///
 /// Errors: [`SourceError::Config`], [`SourceError::Client`]. It does not connect yet.
 pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<kube::Client, SourceError> {
@@ -72,9 +72,10 @@ pub async fn client(kubeconfig: Option<PathBuf>, context: Option<String>) -> Res
     kube::Client::try_from(config).map_err(|error| SourceError::Client(error.to_string()))
 }
 
-/// Watches every kind; ends only when nobody takes its events, for a watch that fails is tried again for ever.
+/// Watches every kind. Ends only when there is no receiver of events, because a failed watch is always repeated.
 ///
-/// Each kind has a task of its own, so that they are decoded on all cores. When each kind last had news goes to `metrics`.
+/// Each kind has its own task, so that all cores decode objects. `metrics` receives the time of the last news of each
+/// kind.
 pub async fn watch(
     client: kube::Client,
     options: WatchOptions,
@@ -88,7 +89,7 @@ pub async fn watch(
         tasks.spawn(async move { follow(row.kind, watches, metrics, &events).await });
     }
     tokio::select! {
-        // One that ends is one that panicked, unless nobody takes its events.
+        // A task ends only by a panic, unless there is no receiver of events.
         ended = tasks.join_next() => match ended {
             Some(Err(_)) => Err(SourceError::Ended("cluster")),
             _ => Ok(()),
@@ -103,7 +104,7 @@ struct Scope {
 }
 
 impl Scope {
-    /// The watches of a kind: one for each namespace, or one for all.
+    /// Creates the watches of a kind: one for each namespace, or one for all.
     fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
         let paths = match &self.namespaces {
             Some(namespaces) if kind.info().namespaced => {
@@ -117,7 +118,7 @@ impl Scope {
     }
 }
 
-/// Sends on what the watches of one kind tell, until nobody takes it.
+/// Forwards the events of all watches of one kind, until there is no receiver.
 async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Sender<Event>) {
     let mut merge = Merge::new(kind, watches.len());
     let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
@@ -135,7 +136,7 @@ async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Send
             }
         };
         let Some((i, told)) = told else { break };
-        // Neither the beginning of a list nor a part of it is a success.
+        // Neither the start nor a part of a list is a success.
         if let Ok(Arrival::ListEnded | Arrival::Applied(..) | Arrival::Deleted(_) | Arrival::Alive) = &told {
             freshness.succeeded(i, Instant::now());
         }
@@ -149,14 +150,14 @@ async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Send
             }
         }
     }
-    // No namespace to watch: an empty list, once.
+    // Without namespaces, an empty list is sent once.
     if nothing && events.send(Event::Listed(kind, Vec::new())).await.is_err() {
         return;
     }
     events.closed().await;
 }
 
-/// A failure and the time until the next try; the watch is not polled before.
+/// A result of a watch, or a failure with the time until the next attempt. The watch is not polled before.
 type Told = Result<Arrival, (watcher::Error, Duration)>;
 
 fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
@@ -180,9 +181,9 @@ fn with_backoff(watch: Watch) -> impl futures::Stream<Item = Told> + Send {
     })
 }
 
-/// The time until the next try. While an API server is away nobody learns of backends that go, so it is not left alone
-/// for long; one that answers that this may not be done is asked less often. What goes beyond the bound keeps its share of
-/// chance: not all watches of all replicas come at once.
+/// Returns the time until the next attempt. While an API server is unavailable, removals of backends are unknown, so
+/// the maximum delay is short. It is longer if access is denied. A delay above the maximum keeps its random part, so
+/// that the watches of all replicas do not reconnect at once.
 fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
     let refused = status_code(error).is_some_and(|code| (400..500).contains(&code) && code != 410);
     let longest = if refused { REFUSED } else { AWAY };
@@ -193,7 +194,7 @@ fn bounded(error: &watcher::Error, wait: Duration) -> Duration {
     half + Duration::from_nanos((wait.as_nanos() % half.as_nanos()) as u64)
 }
 
-/// The HTTP status that the API server answered a request with.
+/// Returns the HTTP status of the API server's response.
 fn status_code(error: &watcher::Error) -> Option<u16> {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
     match error {
@@ -208,7 +209,7 @@ fn origin(kind: Kind) -> ObjectRef {
     ObjectRef::new(kind.as_str(), "", "*")
 }
 
-/// Whether the API server no longer knows the version that a watch was at.
+/// Returns whether the API server no longer has the version of a watch.
 fn is_expired(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::WatchError(status) => status.code == 410,
@@ -217,7 +218,7 @@ fn is_expired(error: &watcher::Error) -> bool {
     }
 }
 
-/// `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`
+/// Describes a failure: `cannot list secrets: forbidden: User "x" cannot list …; retrying in 0.8 s`.
 pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
     let plural = kind.resource();
     let (verb, why) = match error {
@@ -235,7 +236,7 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
     format!("cannot {verb} {plural}: {why}{hint}; retrying in {:.1} s", wait.as_secs_f64())
 }
 
-/// An error with all its causes, the last of which tells most.
+/// Describes an error with all its causes, because the last cause is the most specific.
 pub fn reason(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

@@ -1,6 +1,6 @@
-//! Kubernetes objects, as the API or a manifest has them, cut down to the compact types.
+//! Reduces Kubernetes objects from the API or a manifest to the compact types.
 //!
-//! What a manifest leaves out is filled in as the API server would, so that both give the same bytes in the end.
+//! Defaults that a manifest omits are set as by the API server, so that both give the same bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::kinds::Row;
 use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair};
 
-/// Prefixes of the annotations that translation reads.
+/// Prefixes of the annotations that the translation reads.
 const ANNOTATIONS: [&str; 6] = [
     "kubernetes.io/ingress.class",
     "kubernetes.io/ingress.allow-http",
@@ -38,18 +38,18 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The keys of a Secret's data that are read.
 pub const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 
-/// A manifest that the API server would not take either.
+/// A manifest that the API server would reject too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeFault {
-    /// The field, as a path from the top of the document: `spec.rules[0].http.paths[2].pathType`; empty if unknown.
+    /// The path of the field from the top of the document: `spec.rules[0].http.paths[2].pathType`. Empty if unknown.
     pub path: String,
-    /// What is wrong: lower case, no full stop.
+    /// The fault: lower case, no full stop.
     pub message: String,
-    /// The object that it is in, if so much can be read.
+    /// The object that contains the fault, if it can be identified.
     pub object: Option<(Kind, ObjectKey)>,
 }
 
-/// `Ingress shop/cart: spec.rules[0].http: missing field "paths"`
+/// Displays `Ingress shop/cart: spec.rules[0].http: missing field "paths"`.
 impl fmt::Display for DecodeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((kind, key)) = &self.object {
@@ -65,26 +65,27 @@ impl fmt::Display for DecodeFault {
     }
 }
 
-/// The kinds that can be read from the API and cut down to an [`Object`].
+/// A kind that can be read from the API and reduced to an [`Object`].
 pub trait Decode {
     /// The kind.
     const KIND: Kind;
 
-    /// The metadata.
+    /// Returns the metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// A manifest's value as the API server would store it.
+    /// Converts a manifest to the form that the API server would store.
     fn normalized(value: Value) -> Value {
         value
     }
 
-    /// The field and the reason if the API server would refuse an object that the type alone accepts, and serving it
-    /// would differ from a cluster.
+    /// Returns the field and the reason if the API server would reject an object that the type alone accepts. Serving
+    /// it would differ from a cluster.
     fn refused(_: &Value) -> Option<(String, String)> {
         None
     }
 
-    /// The compact form; `None` if nothing of the object is ever read: a Secret with neither a TLS key pair nor authorities.
+    /// Returns the compact form. Returns `None` for an object that is never read: a Secret with neither a TLS key pair
+    /// nor authorities.
     fn decode(self) -> Option<Object>;
 }
 
@@ -243,7 +244,7 @@ impl Decode for core::Secret {
         &self.metadata
     }
 
-    /// The data without line breaks, which the API server skips in base64.
+    /// Removes line breaks from the data, because the API server ignores them in base64.
     fn normalized(mut value: Value) -> Value {
         if let Some(Value::Object(data)) = value.get_mut("data") {
             for text in data.values_mut() {
@@ -267,8 +268,8 @@ impl Decode for core::Secret {
         })
     }
 
-    /// `None` for other types than `kubernetes.io/tls` and `Opaque`, and for an `Opaque` one with none of the three
-    /// data keys: a watch must take that as a deletion.
+    /// Returns `None` for types other than `kubernetes.io/tls` and `Opaque`, and for `Opaque` without any of the three
+    /// data keys. A watch must treat that as a deletion.
     fn decode(self) -> Option<Object> {
         let mut data = self.data.unwrap_or_default();
         data.extend(
@@ -314,14 +315,14 @@ impl Decode for core::Namespace {
     }
 }
 
-/// A list that stays for long: in memory of its own length, and not of that which `items` came in.
+/// Collects a long-lived list in memory of exactly its length.
 fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut list: Vec<T> = items.collect();
     list.shrink_to_fit();
     list
 }
 
-/// The same for the lists of a spec: a list of one has room for four as it comes.
+/// Releases spare capacity in the lists of a spec: a list of one element arrives with room for four.
 fn shrink(spec: &mut networking::IngressSpec) {
     let rules = spec.rules.iter_mut();
     rules.flatten().filter_map(|rule| rule.http.as_mut()).for_each(|http| http.paths.shrink_to_fit());
@@ -330,7 +331,7 @@ fn shrink(spec: &mut networking::IngressSpec) {
     spec.tls.iter_mut().for_each(Vec::shrink_to_fit);
 }
 
-/// The field managers that wrote the addresses in the status of an Ingress.
+/// Returns the field managers that wrote the addresses in the status of an Ingress.
 fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
     let wrote = |entry: &&ManagedFieldsEntry| {
         let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
@@ -340,7 +341,7 @@ fn writers_of_addresses(metadata: &ObjectMeta) -> Vec<Arc<str>> {
     exact(writers.filter_map(|entry| entry.manager.as_deref().map(shared)))
 }
 
-/// The key of the object of `kind` with this namespace and name: without a namespace it is in `default`.
+/// Returns the key of the object of `kind` with this namespace and name. The default namespace is `default`.
 fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
     let namespace = match namespace {
         _ if !kind.info().namespaced => "",
@@ -351,12 +352,12 @@ fn key(kind: Kind, namespace: Option<&str>, name: &str) -> ObjectKey {
     ObjectKey { namespace: shared(namespace), name }
 }
 
-/// Whether translation reads or reports an annotation of this name.
+/// Returns whether the translation reads or reports an annotation of this name.
 pub fn is_read(annotation: &str) -> bool {
     ANNOTATIONS.iter().any(|prefix| annotation.starts_with(prefix)) || controller_of(annotation).is_some()
 }
 
-/// The metadata, without what translation does not read.
+/// Reduces the metadata to the fields that the translation reads.
 pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     let mut annotations = metadata.annotations.unwrap_or_default();
     let foreign = kind.info().foreign_annotations;
@@ -371,7 +372,7 @@ pub fn meta(metadata: ObjectMeta, kind: Kind) -> Meta {
     }
 }
 
-/// The objects of a document, each with its path in it: `items[3]` for an item of a List, else empty.
+/// Returns the objects of a document, each with its path: `items[3]` for an item of a List, otherwise empty.
 pub fn flatten(document: Value) -> Vec<(String, Value)> {
     match document {
         Value::Object(mut list) if is_list(&list) => match list.remove("items") {
@@ -393,7 +394,7 @@ fn is_list(document: &serde_json::Map<String, Value>) -> bool {
     kind.ends_with("List") && document.get("items").is_some_and(|items| items.is_array() || items.is_null())
 }
 
-/// The path of field `path` within `outer`.
+/// Returns the path of the field `path` within `outer`.
 pub fn join(outer: &str, path: &str) -> String {
     match (outer, path) {
         ("", path) | (path, "") => path.to_string(),
@@ -401,9 +402,9 @@ pub fn join(outer: &str, path: &str) -> String {
     }
 }
 
-/// The object that `value` describes, as a manifest has it; `None` for a kind or version that is not in `rows`.
+/// Decodes the object of a manifest. Returns `None` for a kind or version that is not in `rows`.
 ///
-/// Errors: it is not a Kubernetes object, or the API server would refuse it for its form.
+/// The error states that it is not a Kubernetes object, or that the API server would reject its form.
 pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFault> {
     let fault =
         |path: &str, message: &str| Err(DecodeFault { path: path.into(), message: message.into(), object: None });
@@ -424,7 +425,7 @@ pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFa
     row.map_or(Ok(None), |row| (row.from_value)(value))
 }
 
-/// As [`from_value`], for an object of the kind of `K`.
+/// Decodes like [`from_value`], for an object of the kind of `K`.
 pub fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object>, DecodeFault> {
     let metadata = value.get("metadata");
     let text = |field: &str| metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str);

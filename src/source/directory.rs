@@ -1,8 +1,9 @@
-//! A directory of files as a source, watched by inotify: Kubernetes manifests or Envoy resources.
+//! A directory of files as a source, watched with inotify: Kubernetes manifests or Envoy resources.
 //!
-//! Read are `*.yaml`, `*.yml` and `*.json` in the directory and its subdirectories, without anything whose name starts
-//! with a dot. Symbolic links to files are followed, so a mounted ConfigMap or Secret works; links to directories are not.
-//! A change is taken in as soon as the writer closes the file or a rename puts it in place, never half-way.
+//! The source reads `*.yaml`, `*.yml`, and `*.json` in the directory and its subdirectories, except for names that
+//! start with a dot. It follows symbolic links to files, so that a mounted ConfigMap or Secret works, but not links to
+//! directories. A change is read when the writer closes the file or a rename puts it in place, so no partial content is
+//! read.
 
 mod content;
 mod disk;
@@ -25,42 +26,42 @@ use super::{Event, SourceError, resources::FILE};
 use disk::{Content as Bytes, Disk};
 use tree::{Content, Difference, Parsed, Tree};
 
-/// How long a change waits that may be one half of another.
+/// The delays of changes that may be incomplete.
 #[derive(Clone, Copy)]
 struct Patience {
-    /// A file that is written to is read when its writer closes it; one that stays open, when nobody wrote for this
-    /// long.
+    /// The time without writes after which a file is read although its writer has not closed it.
     held_open: Duration,
-    /// A file that is gone takes its objects away after this time: some editors move the old file away before they
-    /// write the new one, and nothing must go dark meanwhile.
+    /// The time after which the objects of a missing file are removed. Some editors move the old file away before they
+    /// write the new one, and its hosts must stay available meanwhile.
     gone: Duration,
 }
 
-/// Faults of one file that are reported. The others are counted.
+/// The maximum number of reported faults of one file. The others are counted.
 const MOST_FAULTS: usize = 20;
 const PATIENCE: Patience = Patience { held_open: Duration::from_secs(1), gone: Duration::from_millis(15) };
 
-/// How often a directory that vanished is looked for.
+/// The interval of checks for a directory that has disappeared.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Watches the directory of Kubernetes manifests `dir`; ends only if it cannot start, or when nobody takes its events.
+/// Watches the directory of Kubernetes manifests `dir`. Ends only if it cannot start, or when there is no receiver of
+/// events.
 pub async fn watch_manifests(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
     watch::<Object>(dir, events, PATIENCE).await
 }
 
-/// Watches the directory of Envoy resources `dir`, as [`watch_manifests`].
+/// Watches the directory of Envoy resources `dir`, like [`watch_manifests`].
 pub async fn watch_resources(dir: PathBuf, events: Sender<Event>) -> Result<(), SourceError> {
     watch::<Resource>(dir, events, PATIENCE).await
 }
 
-/// Reading files blocks, so it has a thread of its own, which ends when this future is dropped.
+/// Runs on a separate thread, because reading files blocks. The thread ends when this future is dropped.
 async fn watch<C: Content>(dir: PathBuf, events: Sender<Event>, patience: Patience) -> Result<(), SourceError> {
     let (inbox, messages) = channel();
     let _stop = Stop(inbox.clone());
     let (done, ended) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("directory".into());
     let spawned = thread.spawn(move || {
-        // Nobody is left to hear of it if this fails.
+        // A failure means that there is no receiver.
         let _ = done.send(run::<C>(dir, inbox, messages, &events, patience));
     });
     if spawned.is_err() {
@@ -124,7 +125,7 @@ fn run<C: Content>(
                 Err(_) => return Ok(()),
             },
         };
-        // A burst of inotify events is taken in as one.
+        // A burst of inotify events is processed together.
         while let Some(received) = message {
             match received {
                 Message::Changed(event) => directory.note(event),
@@ -139,20 +140,20 @@ fn run<C: Content>(
 struct Directory<C: Content> {
     disk: Disk,
     tree: Tree<C>,
-    /// When each file that changed is to be read.
+    /// The time at which each changed file is read.
     due: BTreeMap<PathBuf, Instant>,
-    /// When the whole directory is to be looked through.
+    /// The time at which the complete directory is scanned.
     scan_at: Option<Instant>,
-    /// Whether the directory itself is gone.
+    /// Whether the directory itself is missing.
     lost: bool,
     outbox: Vec<Event>,
-    /// Whether the first reading is over: changes are told from then on.
+    /// Whether the first read is complete. Changes are sent from then on.
     listed: bool,
     patience: Patience,
 }
 
 impl<C: Content> Directory<C> {
-    /// Decides what an inotify event makes due.
+    /// Schedules the reads that an inotify event requires.
     fn note(&mut self, event: notify::Result<notify::Event>) {
         let now = Instant::now();
         let event = match event {
@@ -172,7 +173,7 @@ impl<C: Content> Directory<C> {
                 EventKind::Access(AccessKind::Close(AccessMode::Write)) if is_file => self.set_due(path, now),
                 EventKind::Access(_) | EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => {}
                 EventKind::Create(CreateKind::Folder) => self.scan_at = Some(now),
-                // A new link is whole at once, a new file is still to be written.
+                // A new link is complete immediately; a new file is still to be written.
                 EventKind::Create(_) if is_file && disk::is_link(path) => self.set_due(path, now),
                 EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) if is_file => {
                     self.set_due(path, now + self.patience.held_open);
@@ -191,7 +192,7 @@ impl<C: Content> Directory<C> {
                     }
                 }
                 EventKind::Modify(ModifyKind::Name(_)) if is_file => self.set_due(path, now),
-                // A directory that moved in, or the link that a mounted ConfigMap is swapped with.
+                // A directory that was moved in, or the link with which a mounted ConfigMap is swapped.
                 _ => self.scan_at = Some(now),
             }
         }
@@ -201,7 +202,7 @@ impl<C: Content> Directory<C> {
         self.due.insert(path.to_path_buf(), at);
     }
 
-    /// Does all that is due.
+    /// Performs all due reads and scans.
     fn catch_up(&mut self) {
         let now = Instant::now();
         if self.scan_at.is_some_and(|at| at <= now) {
@@ -233,7 +234,7 @@ impl<C: Content> Directory<C> {
         }
     }
 
-    /// Looks through the whole directory: reads what is new or has changed, and marks what is gone.
+    /// Scans the complete directory: reads new and changed files, and marks missing ones.
     fn scan(&mut self) -> Result<(), SourceError> {
         let found = self.disk.scan()?;
         for path in found.changed {

@@ -1,8 +1,8 @@
-//! One file, watched: what it holds now, each time that this has changed.
+//! A watched file, and its content after each change.
 //!
-//! The file may be written in place, replaced by a rename, or be a mounted ConfigMap's, where a link beside it is
-//! swapped. Where inotify tells nothing (network file systems, links out of the directory), a look every other second
-//! finds it.
+//! The file may be written in place, replaced by a rename, or belong to a mounted ConfigMap, where a link beside it is
+//! swapped. A check every two seconds finds changes that inotify does not report (network file systems, links out of
+//! the directory).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,19 +17,19 @@ use tokio::time::Instant;
 
 use super::SourceError;
 
-/// A file that is written to is read when its writer closes it; one that stays open, when nobody wrote for this long.
+/// The time without writes after which a file is read although its writer has not closed it.
 const HELD_OPEN: Duration = Duration::from_secs(1);
 
-/// How long a file may be away, as some editors move the old one aside before they write the new one.
+/// The time for which a file may be missing, because some editors move the old one away before they write the new one.
 const GONE: Duration = Duration::from_millis(200);
 
-/// How often the file is looked at without any event.
+/// The interval of checks without an event.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What a file holds, or why it cannot be read: lower case, no full stop.
+/// The content of a file, or the reason why it cannot be read: lower case, no full stop.
 pub type Content = Result<String, String>;
 
-/// What the file `path` holds.
+/// Reads the file `path`.
 pub fn read(path: &Path) -> Content {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|error| {
@@ -42,8 +42,8 @@ pub fn read(path: &Path) -> Content {
     }
 }
 
-/// Sends what the file `path` holds each time that it is no longer `last`; ends only if it cannot start, or when nobody
-/// takes it. `path` is absolute.
+/// Sends the content of the file `path` each time that it differs from `last`. Ends only if it cannot start, or when
+/// there is no receiver. `path` is absolute.
 pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Result<(), SourceError> {
     let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
     let (inbox, mut events) = mpsc::unbounded_channel();
@@ -53,7 +53,7 @@ pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Re
     .map_err(|error| SourceError::Watch { path: directory.clone(), error })?;
     let mut file = File { path, directory, watcher, watched: None, stamp: None, looked: None, last };
     file.look();
-    // It may have changed before it was watched.
+    // The file may have changed before it was watched.
     let mut due = Some(Instant::now());
     let mut look = tokio::time::interval(LOOK);
     loop {
@@ -85,24 +85,24 @@ pub async fn watch(path: PathBuf, last: Content, changes: Sender<Content>) -> Re
     }
 }
 
-/// What tells whether a file may have changed: device, inode, size, modification time.
+/// The attributes that indicate a change of a file: device, inode, size, and modification time.
 type Stamp = (u64, u64, u64, i64, i64);
 
 struct File {
     path: PathBuf,
     directory: PathBuf,
     watcher: RecommendedWatcher,
-    /// Device and inode of the directory that is watched.
+    /// Device and inode of the watched directory.
     watched: Option<(u64, u64)>,
-    /// Of the file when it was last read.
+    /// The attributes at the last read.
     stamp: Option<Stamp>,
-    /// Of the file when it was last looked at.
+    /// The attributes at the last check.
     looked: Option<Stamp>,
     last: Content,
 }
 
 impl File {
-    /// When to read the file because of `event`, if it is to be read at `due` until now.
+    /// Returns the time to read the file after `event`. `due` is the time that was scheduled before.
     fn due(&self, event: &notify::Event, due: Option<Instant>) -> Option<Instant> {
         let now = Instant::now();
         let own = event.paths.contains(&self.path);
@@ -114,12 +114,12 @@ impl File {
             EventKind::Modify(ModifyKind::Name(_)) if own => {
                 Some(now + if self.path.exists() { Duration::ZERO } else { GONE })
             }
-            // The link that a mounted ConfigMap is swapped with, or the directory itself.
+            // The link with which a mounted ConfigMap is swapped, or the directory itself.
             _ => due.or(Some(now)),
         }
     }
 
-    /// What the file holds if it is something new.
+    /// Returns the content of the file if it has changed.
     fn changed(&mut self) -> Option<Content> {
         self.stamp = stamp(&self.path);
         let content = read(&self.path);
@@ -130,15 +130,15 @@ impl File {
         Some(content)
     }
 
-    /// Watches the directory if it is another one than before. Returns whether the file looks other than when it was
-    /// read, and has not changed since the last look: nobody is writing it.
+    /// Watches the directory if it was replaced. Returns whether the file differs from its last read, and has not
+    /// changed since the last check, so that no process is writing it.
     fn look(&mut self) -> bool {
         let directory = fs::metadata(&self.directory).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         if directory.is_some() && directory != self.watched {
             let _ = self.watcher.unwatch(&self.directory);
             self.watched = match self.watcher.watch(&self.directory, RecursiveMode::NonRecursive) {
                 Ok(()) => directory,
-                // Looking will do.
+                // The periodic check is sufficient.
                 Err(_) => None,
             };
         }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(file.next().await, Err("there is no such file".to_owned()));
         fs::write(file.path("settings.yaml"), [b'\n', 0xff]).unwrap();
         let mut last = file.next().await;
-        // It may have been seen empty, between its creation and the write.
+        // An empty file may have been read between its creation and the write.
         while last.is_ok() {
             last = file.next().await;
         }

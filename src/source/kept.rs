@@ -1,6 +1,6 @@
-//! The last good content of Secrets in the form in which replicas send it to each other.
+//! The last good content of Secrets in the form in which replicas exchange it.
 //!
-//! What comes from another replica is checked like the content of a Secret.
+//! Content from another replica is validated like the content of a Secret.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::secret::{Unusable, authorities, key_pair};
 
-/// The last good content of one Secret, as JSON. It has private keys, so it has no `Debug`.
+/// The last good content of one Secret, as JSON. It contains private keys, so it has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct LastGood {
     namespace: String,
@@ -20,7 +20,7 @@ pub struct LastGood {
     authorities: Option<String>,
 }
 
-/// A key pair, both PEM.
+/// A key pair in PEM.
 #[derive(Clone, Serialize, Deserialize)]
 struct Pair {
     certificate_chain: String,
@@ -28,7 +28,7 @@ struct Pair {
 }
 
 impl LastGood {
-    /// Returns `kept` in this form.
+    /// Converts `kept` to this form.
     pub fn new(kept: &Kept) -> Self {
         let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
         Self {
@@ -42,16 +42,17 @@ impl LastGood {
         }
     }
 
-    /// Returns how many bytes it has, roughly.
+    /// Returns the approximate size in bytes.
     pub fn size(&self) -> usize {
         let pair = self.pair.as_ref().map_or(0, |pair| pair.certificate_chain.len() + pair.private_key.len());
         self.namespace.len() + self.name.len() + pair + self.authorities.as_ref().map_or(0, String::len)
     }
 
-    /// Returns the content if it could be that of a Secret. A certificate that has expired is taken too.
+    /// Validates the content like that of a Secret. An expired certificate is accepted too.
     ///
     /// # Errors
-    /// The Secret and what is wrong; nothing of the key itself.
+    ///
+    /// The Secret and the fault, without any part of the key.
     pub fn check(&self, now: SystemTime) -> Result<Kept, String> {
         let fault = |fault: String| format!("Secret {}/{}: {fault}", self.namespace, self.name);
         let checked = self.pair.as_ref().map(|pair| {

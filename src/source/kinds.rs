@@ -1,5 +1,5 @@
-//! The kinds that the sources read: a row for each, with how the API server is asked for its objects and how they are
-//! decoded. [`Kind`] has the properties of the kind itself. A new kind is a row here and a module with its type.
+//! The table of the kinds that the sources read: the requests to the API server, and the decoding. [`Kind`] contains
+//! the properties of the kind itself. A new kind needs a row here and a module with its type.
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::{Kind, Object};
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::cluster::form::{Form, Wire};
 use super::decode::{self, Decode, DecodeFault};
 
-/// Types of Secrets that never hold a key pair for a server, and may be large (Helm's releases). They are excluded in one
-/// watch: two watches, one for each wanted type, would lose the order in which a Secret is deleted and created again with
-/// another type. Field selectors need no other RBAC rules.
+/// Types of Secrets that never contain a key pair for a server, and may be large (Helm's releases). They are excluded
+/// from a single watch. Two watches, one for each wanted type, could reorder the deletion of a Secret and its creation
+/// with another type. Field selectors need no other RBAC rules.
 const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token,\
     type!=kubernetes.io/dockercfg,type!=kubernetes.io/dockerconfigjson,type!=kubernetes.io/basic-auth,\
     type!=kubernetes.io/ssh-auth,type!=bootstrap.kubernetes.io/token";
@@ -21,26 +21,26 @@ const OTHER_SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/servic
 pub struct Row {
     /// The kind.
     pub kind: Kind,
-    /// The form in which the API server is asked for objects.
+    /// The requested format of objects.
     pub form: fn() -> Form,
     /// The field selector of lists and watches.
     pub fields: Option<&'static str>,
-    /// Decodes an object of a manifest; `None` if the translation never reads it.
+    /// Decodes an object of a manifest. Returns `None` if the translation never reads it.
     pub from_value: fn(Value) -> Result<Option<Object>, DecodeFault>,
 }
 
 impl Row {
-    /// Whole objects, in protobuf if the API server has it.
+    /// Creates a row for complete objects, in protobuf if the API server supports it.
     const fn whole<K: Wire>() -> Self {
         Self { kind: K::KIND, form: Form::whole::<K>, fields: None, from_value: decode::typed::<K> }
     }
 
-    /// The metadata alone.
+    /// Creates a row for the metadata only.
     const fn metadata<K: Decode + DeserializeOwned>(form: fn() -> Form) -> Self {
         Self { kind: K::KIND, form, fields: None, from_value: decode::typed::<K> }
     }
 
-    /// Objects of a CustomResourceDefinition: the API server has them in JSON only.
+    /// Creates a row for objects of a CustomResourceDefinition, which the API server provides in JSON only.
     pub const fn custom<K: Decode + DeserializeOwned>() -> Self {
         Self { kind: K::KIND, form: Form::custom::<K>, fields: None, from_value: decode::typed::<K> }
     }

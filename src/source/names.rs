@@ -1,16 +1,16 @@
-//! Texts that many objects have in common, kept once: namespaces, names of Services and of ports, zones.
+//! Shared texts, stored once for all objects: namespaces, names of Services and of ports, zones.
 //!
-//! What nobody uses any more is forgotten in time: after as many requests as there are texts, all are looked through.
+//! Unused texts are removed periodically: after as many requests as there are texts, all of them are checked.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
-/// The least number of requests between two looks for what nobody uses any more.
+/// The minimum number of requests between two checks for unused texts.
 const LEAST: usize = 4096;
 
-/// `text`, shared with all who have asked for the same.
+/// Returns `text`, shared by all callers with the same text.
 pub fn shared(text: &str) -> Arc<str> {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).get(text)
 }
@@ -18,7 +18,7 @@ pub fn shared(text: &str) -> Arc<str> {
 #[derive(Default)]
 struct Names {
     known: HashSet<Arc<str>>,
-    /// Requests until the next look.
+    /// The number of requests until the next check.
     left: usize,
 }
 

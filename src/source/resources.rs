@@ -1,7 +1,7 @@
-//! A file of Envoy resources, in proto3 JSON or YAML.
+//! Parses files of Envoy resources in proto3 JSON or YAML.
 //!
-//! A document is one resource with `@type`, a list of them, or an object with a list of `resources`, as a discovery
-//! response has. A resource may be wrapped in `envoy.service.discovery.v3.Resource`, which gives it a name of its own.
+//! A document is one resource with `@type`, a list of resources, or an object with a list of `resources`, like a
+//! discovery response. A resource may be wrapped in `envoy.service.discovery.v3.Resource`, which gives it a name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use serde_json::Value;
 
 use super::yaml::{Document, Fault, documents};
 
-/// The kind of the origin of what comes from a file.
+/// The kind of the origin of resources from a file.
 pub const FILE: &str = "File";
 
 const WRAPPER: &str = "envoy.service.discovery.v3.Resource";
 
-/// The resources in `text`, the content of the file `path` (relative to the directory of resources), and its faults.
-/// A resource at fault costs itself only; whether the rest is to be used is for the caller to say.
+/// Parses `text`, the content of the file `path` (relative to the directory of resources). Returns the resources and
+/// the faults. A fault affects only its own resource; the caller decides whether to use the others.
 pub fn parse(path: &str, text: &str) -> (Vec<Resource>, Vec<Fault>) {
     let origin = ObjectRef::new(FILE, "", path);
     let mut file = File { origin, resources: Vec::new(), faults: Vec::new(), places: BTreeMap::new() };
@@ -40,7 +40,7 @@ struct File {
     origin: ObjectRef,
     resources: Vec<Resource>,
     faults: Vec<Fault>,
-    /// Document and line of each resource, to name both when one is given twice.
+    /// Document and line of each resource, to report both places of a duplicate.
     places: BTreeMap<(ResourceType, Arc<str>), (usize, usize)>,
 }
 
@@ -59,7 +59,7 @@ impl File {
         }
     }
 
-    /// The resource `value` at `field` of the document.
+    /// Parses the resource `value` at `field` of the document.
     fn item(&mut self, document: &Document, field: &str, value: &Value) {
         let resource = match self.resource(value) {
             Ok(resource) => resource,
@@ -105,14 +105,15 @@ impl File {
         if kind == ResourceType::VIRTUAL_HOST
             && let Some(own) = protobuf::name_of(read.type_url, &read.message).filter(|own| own != name)
         {
-            // Envoy removes it by its own name: by another one its removal would be accepted, and it served for ever.
+            // Envoy removes a virtual host by its own name. With another name, its removal would be accepted, but it
+            // would stay.
             return Err(fault("name", format!("a virtual host has the name of its resource, here {own:?}")));
         }
         Ok(Resource::with_lease(kind, name, &read.message, lease, vec![self.origin.clone()]))
     }
 }
 
-/// What is in a wrapper, under the wrapper's name or else its own, and what else the wrapper says.
+/// Unwraps a resource. Its name is that of the wrapper, or else its own. Also returns the other fields of the wrapper.
 fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
     let fault = |message: &str| JsonError { path: "resource".to_owned(), message: message.to_owned() };
     let wrapper = discovery_v3::Resource::decode(&*wrapper.message).map_err(|_| fault("cannot be read"))?;
@@ -132,13 +133,13 @@ fn unwrap(wrapper: &Encoded) -> Result<(Encoded, Lease), JsonError> {
     Ok((Encoded { type_url, message: any.value, name }, Lease { ttl, aliases, constraints }))
 }
 
-/// The field that holds the name of resources of this type.
+/// Returns the field that contains the name of resources of this type.
 fn named_by(kind: ResourceType) -> Option<&'static str> {
     let descriptor = protobuf::pool().get_message_by_name(kind.full_name())?;
     ["name", "cluster_name"].into_iter().find(|field| descriptor.get_field_by_name(field).is_some())
 }
 
-/// Whether `value` is a discovery response of either variant, or an object of no type.
+/// Returns whether `value` is a discovery response of either variant, or an object without a type.
 fn is_response(value: &Value) -> bool {
     match value.get("@type").and_then(Value::as_str) {
         None => value.get("@type").is_none(),

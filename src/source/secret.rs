@@ -1,8 +1,8 @@
-//! Key pairs and certificate authorities of Secrets, checked as they come in.
+//! Validates the key pairs and certificate authorities of Secrets on arrival.
 //!
-//! All key pairs go to Envoy in one response, and Envoy rejects the whole response for one bad key pair. So the checks are
-//! at least as strict as those of Envoy and BoringSSL (`isolation::key_pairs` compares them), and one Secret costs little
-//! time, however large its certificates and keys are.
+//! All key pairs go to Envoy in one response, and Envoy rejects the whole response for one bad key pair. The checks are
+//! therefore at least as strict as those of Envoy and BoringSSL (`isolation::key_pairs` compares them). One Secret
+//! takes little time, however large its certificates and keys are.
 
 mod certificate;
 mod der;
@@ -24,27 +24,32 @@ use x509_parser::public_key::PublicKey;
 use self::certificate::Certificate;
 use self::key::PrivateKey;
 
-/// The shortest RSA key that Envoy takes, in bits. Source: Envoy `ContextImpl`, tried with Envoy 1.40.
+/// The shortest RSA key that Envoy accepts, in bits. Source: Envoy `ContextImpl`, tested with Envoy 1.40.
 const MIN_RSA_BITS: usize = 2048;
-/// The longest RSA key that is served, in bits. BoringSSL takes 16,384, and signs so slowly with such a key that a few
+/// The longest RSA key that is served, in bits. BoringSSL accepts 16,384. It signs so slowly with such a key that a few
 /// clients would keep a worker of Envoy busy.
 const MAX_RSA_BITS: usize = 8192;
-/// The longest chain that is served: certificates, and bytes of DER. BoringSSL and OpenSSL reject one of more bytes as
-/// clients. Source: OpenSSL `SSL_MAX_CERT_LIST_DEFAULT`.
+/// The longest chain that is served: certificates, and bytes of DER. As clients, BoringSSL and OpenSSL reject a chain
+/// with more bytes. Source: OpenSSL `SSL_MAX_CERT_LIST_DEFAULT`.
 const MAX_CHAIN: usize = 32;
 const MAX_CHAIN_BYTES: usize = 100 * 1024;
 
 /// Returns the key pair of `crt` and `key`, both PEM, if Envoy can serve it at the time `now`.
 ///
-/// Rejected are: certificates that are not X.509 in canonical DER, the issuers included; a chain that is too long; a first
-/// certificate that is not the leaf, names nothing, or demands OCSP stapling; more or less than one private key; a key
-/// that is inconsistent or not that of the leaf; key types that Envoy rejects (RSA below 2048 bits, curves other than
-/// P-256, P-384, P-521) and RSA above 8192 bits; a leaf that has expired or is not valid yet.
+/// These inputs are rejected:
+/// - certificates that are not X.509 in canonical DER, including the issuers;
+/// - a chain that is too long;
+/// - a first certificate that is not the leaf, has no names, or demands OCSP stapling;
+/// - no private key, or several;
+/// - a private key that is inconsistent or does not match the leaf;
+/// - key types that Envoy rejects (RSA below 2048 bits, curves other than P-256, P-384, P-521), and RSA above 8192
+///   bits;
+/// - a leaf that has expired or is not valid yet.
 ///
-/// The key is encoded again, so that Envoy never parses the bytes of a tenant; certificates are canonical already.
-/// Comments and other PEM blocks are left out.
+/// The key is encoded again, so that Envoy never parses the bytes of a tenant; certificates are already canonical.
+/// Comments and other PEM blocks are omitted.
 ///
-/// Errors: the fault, lower case, with the data key; nothing of the key itself.
+/// The error is the fault in lower case with the data key, without any part of the key itself.
 pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unusable> {
     let in_crt = |fault: &str| format!("data[\"tls.crt\"]: {fault}");
     let in_key = |fault: &str| format!("data[\"tls.key\"]: {fault}");
@@ -56,13 +61,14 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
     let parsed = parsed(&chain).map_err(|fault| in_crt(&fault))?;
     let Some(first) = parsed.first() else { return Err(in_crt("no certificate in it").into()) };
     first.check_leaf().map_err(in_crt)?;
-    // It reads values that are known to be well-formed; it is no judge of what is.
+    // The library only extracts values from certificates that are already validated.
     let (_, leaf) = X509Certificate::from_der(&chain[0]).map_err(|_| in_crt("certificate 1 is not X.509"))?;
     let names = names(&leaf).map_err(|fault| in_crt(&fault))?;
     key_type(&leaf).map_err(|fault| in_crt(&fault))?;
     let unusable = || in_key("the key is not a usable RSA, ECDSA or Ed25519 key");
     let key = PrivateKey::parse(&key).ok_or_else(unusable)?;
-    // Equal bytes, not only a signature that verifies: other keys can be made that verify a given signature.
+    // The bytes must be equal. A verified signature is not sufficient, because other keys can be constructed that
+    // verify it.
     let public_keys = key.public_keys();
     let is_of_key = |certificate: &Certificate<'_>| public_keys.iter().any(|public| public == certificate.public_key);
     if !is_of_key(first) {
@@ -100,14 +106,14 @@ pub fn key_pair(crt: &[u8], key: &[u8], now: SystemTime) -> Result<KeyPair, Unus
     Ok(pair)
 }
 
-/// Why there is no key pair to serve.
+/// The reason why there is no key pair to serve.
 #[derive(Debug)]
 pub struct Unusable {
-    /// The fault: lower case, with the data key; nothing of the key itself.
+    /// The fault in lower case with the data key, without any part of the key itself.
     pub fault: String,
-    /// The key pair whose only fault is that its time has not come.
+    /// The key pair if its only fault is that it is not valid yet.
     pub early: Option<EarlyPair>,
-    /// The key pair whose only fault is that it has expired.
+    /// The key pair if its only fault is that it has expired.
     pub expired: Option<Arc<KeyPair>>,
 }
 
@@ -119,7 +125,7 @@ impl From<String> for Unusable {
 
 /// Returns the certificate authorities of `ca.crt`, PEM, each once: the certificates that are trusted as issuers.
 ///
-/// Errors: the fault, lower case, with the data key: a certificate that does not parse, or none at all.
+/// The error is the fault in lower case with the data key: a malformed certificate, or none at all.
 pub fn authorities(ca: &[u8]) -> Result<String, String> {
     let mut found = certificates(ca, usize::MAX).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
     parsed(&found).map_err(|fault| format!("data[\"ca.crt\"]: {fault}"))?;
@@ -129,13 +135,14 @@ pub fn authorities(ca: &[u8]) -> Result<String, String> {
     String::from_utf8(text).map_err(|_| "data[\"ca.crt\"]: not text".to_owned())
 }
 
-/// Parses certificates. Errors: the number of the one that is malformed.
+/// Parses certificates. The error is the number of the malformed one.
 fn parsed(chain: &[Vec<u8>]) -> Result<Vec<Certificate<'_>>, String> {
     let numbered = chain.iter().zip(1..);
     numbered.map(|(der, i)| Certificate::parse(der).ok_or_else(|| format!("certificate {i} is not X.509"))).collect()
 }
 
-/// Returns the certificates in `text`, DER. Errors: the text is not PEM, or has none or more than `most`.
+/// Returns the certificates in `text` as DER. The error states that the text is not PEM, or has none or more than
+/// `most`.
 fn certificates(text: &[u8], most: usize) -> Result<Vec<Vec<u8>>, String> {
     let mut certificates = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text) {
@@ -181,7 +188,7 @@ fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// Half-written files and broken base64, without any of their content.
+/// Describes half-written files and broken base64 without any of their content.
 fn pem_fault(error: PemError) -> String {
     match error {
         PemError::MissingSectionEnd { .. } => "a PEM block has no end".into(),
@@ -191,8 +198,8 @@ fn pem_fault(error: PemError) -> String {
     }
 }
 
-/// Returns the names that a certificate covers, lower case: its DNS names, else its common name.
-/// Errors: its alternative names do not parse.
+/// Returns the names that a certificate covers in lower case: its DNS names, or its common name if there are none. The
+/// error states that its alternative names do not parse.
 fn names(leaf: &X509Certificate<'_>) -> Result<Vec<String>, String> {
     let alternatives = match leaf.subject_alternative_name() {
         Ok(Some(extension)) => extension.value.general_names.as_slice(),
@@ -214,7 +221,7 @@ fn names(leaf: &X509Certificate<'_>) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Errors: Envoy would refuse a key of this type. Source: tried with Envoy 1.40.
+/// Checks that Envoy accepts a key of this type. Source: tested with Envoy 1.40.
 fn key_type(leaf: &X509Certificate<'_>) -> Result<(), String> {
     const CURVES: [(&str, usize); 3] = [("1.2.840.10045.3.1.7", 256), ("1.3.132.0.34", 384), ("1.3.132.0.35", 521)];
     let algorithm = &leaf.public_key().algorithm;
@@ -248,7 +255,7 @@ fn bits(number: &[u8]) -> usize {
     significant.count() * 8 - leading_zeros
 }
 
-/// `der` as PEM: lines of 64 characters. Source: RFC 7468.
+/// Encodes `der` as PEM with lines of 64 characters. Source: RFC 7468.
 fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = format!("-----BEGIN {label}-----\n").into_bytes();

@@ -1,8 +1,8 @@
-//! YAML and JSON as kubectl reads them, with the line of every field kept: what a directory's files are read with,
-//! whether they hold Kubernetes objects or Envoy resources.
+//! Parses YAML and JSON like kubectl, with the line of every field, for directories of Kubernetes objects and of Envoy
+//! resources.
 //!
-//! Plain scalars mean what YAML 1.1 says (`yes` is a boolean, `0644` is octal), for kubectl and Envoy read them so.
-//! A broken document costs itself only. What aliases and merge keys multiply is bounded.
+//! Plain scalars have the meaning of YAML 1.1 (`yes` is a boolean, `0644` is octal), as for kubectl and Envoy. A broken
+//! document does not affect the others. The expansion of aliases and merge keys is limited.
 
 #[cfg(test)]
 mod fuzz;
@@ -17,29 +17,29 @@ use serde_json::Value;
 /// One document of a file.
 #[derive(Debug, Clone)]
 pub struct Document {
-    /// Its place in the file, from 1; empty documents count.
+    /// The index in the file, from 1. Empty documents count.
     pub index: usize,
-    /// The line at which it starts, from 1.
+    /// The first line, from 1.
     pub line: usize,
-    /// Its content, or why it cannot be read.
+    /// The content, or the fault.
     pub value: Result<Value, Fault>,
     lines: Lines,
 }
 
-/// What is wrong with a document.
+/// A fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The document's place in the file, from 1; 0 if the fault is the whole file's.
+    /// The index of the document in the file, from 1. 0 means that the fault concerns the whole file.
     pub document: usize,
     /// The line, from 1.
     pub line: usize,
-    /// The field as a path: `virtual_hosts[0].routes[1].match.prefix`; empty if no field is known.
+    /// The path of the field: `virtual_hosts[0].routes[1].match.prefix`. Empty if no field is known.
     pub field: String,
-    /// What is wrong: lower case, no full stop.
+    /// The fault: lower case, no full stop.
     pub message: String,
 }
 
-/// `document 2, line 14: virtual_hosts[0].domains: expected a list, found "a.test"`
+/// Displays `document 2, line 14: virtual_hosts[0].domains: expected a list, found "a.test"`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.document > 0 {
@@ -54,25 +54,26 @@ impl fmt::Display for Fault {
 }
 
 impl Document {
-    /// The line of `field`, a path such as `spec.rules[0].http` or `options["a.b/c"].x`; of its nearest enclosing
-    /// field that the document has, if it does not have this one. Takes `lowerCamelCase` for `snake_case` and back.
+    /// Returns the line of `field`, a path such as `spec.rules[0].http` or `options["a.b/c"].x`. If the document lacks
+    /// the field, it returns the line of the nearest enclosing field. `lowerCamelCase` and `snake_case` are
+    /// interchangeable.
     pub fn line_of(&self, field: &str) -> usize {
         self.lines.find(field).unwrap_or(self.line)
     }
 
-    /// The fault `message` of `field` in this document.
+    /// Creates the fault `message` of `field` in this document.
     pub fn fault(&self, field: &str, message: impl Into<String>) -> Fault {
         Fault { document: self.index, line: self.line_of(field), field: field.to_owned(), message: message.into() }
     }
 }
 
-/// Returns the documents of `text` in order, without the empty ones. Each is read when the iterator comes to it: the values
-/// of a document take many times the memory of its text, and a file may have hundreds of thousands of documents.
+/// Returns the documents of `text` in order, without the empty ones. Each is parsed when the iterator reaches it. The
+/// values of a document take many times the memory of its text, and a file may have hundreds of thousands of documents.
 pub fn documents(text: &str) -> impl Iterator<Item = Document> {
     tree::Documents::of(text).filter(|document| !matches!(document.value, Ok(Value::Null)))
 }
 
-/// The line of a value and of what is in it. Line 0: unknown.
+/// The lines of a value and its parts. Line 0 means unknown.
 #[derive(Debug, Clone, Default)]
 struct Lines {
     line: usize,
@@ -88,7 +89,7 @@ enum Inner {
 }
 
 impl Lines {
-    /// The line of the deepest value on the way to `path`.
+    /// Returns the line of the deepest value on the way to `path`.
     fn find(&self, path: &str) -> Option<usize> {
         let path = path.strip_prefix('.').unwrap_or(path);
         let inner = match &self.inner {
@@ -106,14 +107,14 @@ impl Lines {
     }
 }
 
-/// `[0].match` is `0` and `.match`; `["a]b"].c` is `"a]b"` and `.c`.
+/// Splits `[0].match` into `0` and `.match`, and `["a]b"].c` into `"a]b"` and `.c`.
 fn bracketed(path: &str) -> Option<(&str, &str)> {
     let path = path.strip_prefix('[')?;
     let end = if path.starts_with('"') { path.find("\"]")? + 1 } else { path.find(']')? };
     Some((&path[..end], &path[end + 1..]))
 }
 
-/// The field that `path` starts with, and the rest of the path. Keys may hold dots: the longest key that fits wins.
+/// Returns the first field of `path`, and the rest of the path. Keys may contain dots: the longest matching key wins.
 fn field<'a, 'p>(fields: &'a BTreeMap<String, Lines>, path: &'p str) -> Option<(&'a Lines, &'p str)> {
     let ends = path.char_indices().filter(|(_, c)| matches!(c, '.' | '[')).map(|(at, _)| at);
     let ends: Vec<usize> = ends.chain([path.len()]).collect();

@@ -1,4 +1,4 @@
-//! How objects of a kind come over the wire, and how one is decoded: protobuf if the API server has it, else JSON.
+//! The wire format and the decoding of each kind: protobuf if the API server supports it, otherwise JSON.
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
@@ -14,10 +14,10 @@ use super::proto::{self, Proto};
 use super::read::LARGEST;
 use crate::source::decode::{Decode, meta};
 
-/// An object, reduced to what is read of it.
+/// An object, reduced to the fields that are read.
 #[derive(Debug, PartialEq)]
 pub struct Item {
-    /// Its key. The name is empty if even that cannot be decoded.
+    /// The key. The name is empty if even that cannot be decoded.
     pub key: ObjectKey,
     /// `metadata.resourceVersion`.
     pub version: String,
@@ -25,23 +25,23 @@ pub struct Item {
     pub object: Option<Object>,
 }
 
-/// The form in which a kind is asked for. Decoding an object never fails: a fault is a part of the item.
+/// The requested format of a kind. Decoding an object never fails: a fault is part of the item.
 pub struct Form {
-    /// `Accept` of a list and of a watch.
+    /// The `Accept` headers of a list and of a watch.
     pub accept: [&'static str; 2],
     /// Decodes an object in protobuf.
     pub proto: fn(Bytes) -> Item,
-    /// The same of the beginning of an object that is too large.
+    /// Decodes the beginning of a protobuf object that is too large.
     pub too_large: fn(Bytes) -> Item,
     /// Decodes an object in JSON.
     pub json: fn(&str) -> Item,
 }
 
-/// Whole objects.
+/// Complete objects.
 const WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
-/// Whole objects of a CustomResourceDefinition.
+/// Complete objects of a CustomResourceDefinition.
 const JSON: &str = "application/json";
-/// Their metadata only.
+/// The metadata only.
 const METADATA: [&str; 2] = [
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
@@ -49,7 +49,7 @@ const METADATA: [&str; 2] = [
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
 ];
 
-/// The kinds that are read as whole objects.
+/// A kind whose objects are read completely.
 pub trait Wire: Decode + DeserializeOwned {
     /// The message with the fields that are read.
     type Proto: Proto<Self>;
@@ -76,7 +76,7 @@ impl Wire for core::Secret {
 }
 
 impl Form {
-    /// Whole objects.
+    /// Requests complete objects.
     pub fn whole<K: Wire>() -> Self {
         Self {
             accept: [WHOLE; 2],
@@ -86,15 +86,15 @@ impl Form {
         }
     }
 
-    /// Objects of a CustomResourceDefinition, which the API server has in JSON only.
+    /// Requests objects of a CustomResourceDefinition, which the API server provides in JSON only.
     pub fn custom<K: Decode + DeserializeOwned>() -> Self {
-        // It answers 406 or JSON if asked for protobuf, so these two are never called.
+        // The API server answers 406 or JSON to requests for protobuf, so these two are never called.
         let never =
             |bytes: Bytes| misencoded(proto::identity(&bytes), K::KIND, (String::new(), "in protobuf".into()), None);
         Self { accept: [JSON; 2], proto: never, too_large: never, json: |text| from_json::<K>(text, K::KIND, whole) }
     }
 
-    /// The metadata of Namespaces.
+    /// Requests the metadata of Namespaces.
     pub fn namespaces() -> Self {
         const KIND: Kind = Kind::NAMESPACE;
         Self {
@@ -112,7 +112,7 @@ struct Partial {
     metadata: ObjectMeta,
 }
 
-/// Identity and what is read of an object.
+/// The identity and the reduced form of an object.
 type Read = (ObjectMeta, Option<Object>);
 
 fn whole<K: Decode>(object: K) -> Read {
@@ -123,7 +123,7 @@ fn namespace(metadata: ObjectMeta) -> Read {
     (head(&metadata), Some(Object::new(Namespace { meta: meta(metadata, Kind::NAMESPACE) })))
 }
 
-/// What identifies an object and its version.
+/// Returns the identity and the version of an object.
 fn head(metadata: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: metadata.name.clone(),
@@ -167,7 +167,7 @@ fn from_json<K: DeserializeOwned>(text: &str, kind: Kind, read: impl Fn(K) -> Re
     misencoded(json_identity(text), kind, (field, error.into_inner().to_string().replace('`', "\"")), None)
 }
 
-/// As [`proto::identity`], in JSON.
+/// Returns the same as [`proto::identity`] for JSON.
 pub fn json_identity(text: &str) -> ObjectMeta {
     #[derive(Deserialize)]
     struct Named {
@@ -194,7 +194,7 @@ pub fn json_identity(text: &str) -> ObjectMeta {
     }
 }
 
-/// An object with a fault: its field and message.
+/// Creates the item of a faulty object with the field and the message.
 fn misencoded(head: ObjectMeta, kind: Kind, (field, message): (String, String), readable: Option<Object>) -> Item {
     let meta = meta(head.clone(), kind);
     let object = Misencoded { kind, meta, field, message, readable };
@@ -203,7 +203,7 @@ fn misencoded(head: ObjectMeta, kind: Kind, (field, message): (String, String), 
 
 fn item(head: &ObjectMeta, object: Option<Object>) -> Item {
     let (namespace, name) = (head.namespace.as_deref().unwrap_or_default(), head.name.as_deref().unwrap_or_default());
-    // The object's own key: its texts are shared.
+    // The object's own key is used, because its texts are shared.
     let key = object.as_ref().map_or_else(|| ObjectKey::new(namespace, name), |object| object.meta().key.clone());
     Item { key, version: head.resource_version.clone().unwrap_or_default(), object }
 }

@@ -1,4 +1,4 @@
-//! When each kind last had news from the API server: a metric, and a log line if that is long ago.
+//! The time of the last news of each kind from the API server: a metric, and a log line if it is long ago.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -6,30 +6,30 @@ use lockgate_route::objects::Kind;
 
 use crate::metrics::Metrics;
 
-/// How often the age is checked.
+/// The interval of checks.
 pub const PERIOD: Duration = Duration::from_secs(30);
-/// A watch without news for so long makes no progress: the API server ends every watch after half of this time.
+/// A watch without news for this time makes no progress: the API server ends every watch after half of it.
 const STALE: Duration = Duration::from_secs(600);
 
-/// When the watches of one kind last had success: a complete list, an event, or a regular end.
+/// The last successes of the watches of one kind: a complete list, an event, or a regular end.
 pub struct Freshness {
     kind: Kind,
     metrics: Metrics,
-    /// The last success of each watch, at first the start.
+    /// The last success of each watch, initially the start.
     last: Vec<Instant>,
-    /// The last log line about it.
+    /// The time of the last warning.
     warned: Option<Instant>,
 }
 
 impl Freshness {
-    /// So many watches of `kind` start `now`.
+    /// Creates the state of `watches` watches of `kind` that start `now`.
     pub fn new(kind: Kind, watches: usize, metrics: Metrics, now: Instant) -> Self {
         let this = Self { kind, metrics, last: vec![now; watches], warned: None };
         this.publish(now);
         this
     }
 
-    /// Watch `i` had success.
+    /// Records a success of watch `i`.
     pub fn succeeded(&mut self, i: usize, now: Instant) {
         if let Some(last) = self.last.get_mut(i) {
             *last = now;
@@ -41,7 +41,7 @@ impl Freshness {
         }
     }
 
-    /// Logs a warning if a watch makes no progress, once in [`STALE`].
+    /// Logs a warning if a watch makes no progress, at most once per [`STALE`].
     pub fn check(&mut self, now: Instant) {
         let Some(age) = self.age(now).filter(|age| *age >= STALE) else { return };
         if self.warned.is_some_and(|warned| now.saturating_duration_since(warned) < STALE) {
@@ -55,7 +55,7 @@ impl Freshness {
         );
     }
 
-    /// The time since the last success of the watch that has waited longest.
+    /// Returns the time since the last success of the watch that has waited longest.
     fn age(&self, now: Instant) -> Option<Duration> {
         self.last.iter().min().map(|last| now.saturating_duration_since(*last))
     }
@@ -73,7 +73,7 @@ impl Freshness {
 mod tests {
     use super::*;
 
-    /// The age that the metric shows, in seconds.
+    /// Returns the age in the metric, in seconds.
     fn shown(metrics: &Metrics) -> u64 {
         let text = metrics.encode();
         let line = "lockgate_source_last_success_timestamp_seconds{kind=\"Secret\"} ";

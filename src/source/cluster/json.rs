@@ -1,7 +1,7 @@
-//! Lists in JSON, taken apart piece by piece: no list is ever in memory as a whole. The API server has objects of a
+//! Parses JSON lists in pieces, so that no list is in memory as a whole. The API server provides objects of a
 //! CustomResourceDefinition in JSON only.
 //!
-//! Only the structure is checked here; each item is decoded by itself, so that a fault in one leaves the others.
+//! The parser checks only the structure. Each item is decoded separately, so that its fault does not affect others.
 
 use prost::bytes::{Buf, Bytes, BytesMut};
 use serde::Deserialize;
@@ -40,7 +40,7 @@ enum Field {
 }
 
 impl JsonListReader {
-    /// Takes the next piece out of `buffer`; `ended` when no more bytes will come.
+    /// Removes the next piece from `buffer`. `ended` states that no more bytes will arrive.
     pub fn next(&mut self, buffer: &mut BytesMut, ended: bool) -> Result<Next, Malformed> {
         loop {
             if self.scan.is_new() {
@@ -103,7 +103,7 @@ fn meta(value: &[u8]) -> Result<ListMeta, Malformed> {
     Ok(ListMeta { version: resource_version.unwrap_or_default(), rest: r#continue.unwrap_or_default() })
 }
 
-/// The search for the end of a value, which goes on where the bytes ended.
+/// The search for the end of a value, which continues when more bytes arrive.
 #[derive(Debug, Default)]
 struct Scan {
     at: usize,
@@ -142,7 +142,7 @@ impl Scan {
                     self.depth -= 1;
                     self.depth == 0
                 }
-                // The end of a number, of `true`, `false`, or `null`: this byte is not a part of it.
+                // This byte ends a number, `true`, `false`, or `null`, and is not part of it.
                 b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n' if self.depth == 0 => {
                     return match self.at {
                         0 => Err(Malformed::NotJson),

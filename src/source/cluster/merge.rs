@@ -1,4 +1,4 @@
-//! Makes the events of a kind of what its watches tell, of which there may be one for each namespace.
+//! Combines the watches of a kind, of which there may be one for each namespace, into events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::watch::Arrival;
 use super::{Told, describe, is_expired, origin, status_code};
 use crate::source::Event;
 
-/// Makes one list of the lists of several watches of a kind.
+/// Combines the lists of several watches of a kind into one list.
 pub struct Merge {
     kind: Kind,
     watches: Vec<State>,
@@ -17,21 +17,21 @@ pub struct Merge {
     faulty: BTreeSet<usize>,
 }
 
-/// One watch: what a list under way has brought, and the keys of what it holds.
+/// The state of one watch: its current list, and the keys of its objects.
 #[derive(Default)]
 struct State {
     /// The objects in the order of arrival, usually sorted by key. The list is sorted at its end.
     list: Option<Vec<(ObjectKey, Object)>>,
-    /// Until all watches are listed: the objects. Empty from then on, if it is the only watch.
+    /// The objects, until all watches have their lists. If it is the only watch, the map is empty afterwards.
     held: BTreeMap<ObjectKey, Option<Object>>,
     listed: bool,
-    /// Since when the API server has not known the kind, without another answer in between.
+    /// The time since when the API server has reported the kind as unknown, without another response in between.
     absent_since: Option<Instant>,
-    /// Whether the kind counts as absent.
+    /// Whether the kind is considered absent.
     is_absent: bool,
 }
 
-/// How long objects stay that were listed after the API server no longer knows their kind.
+/// The time for which listed objects stay after the API server reports their kind as unknown.
 const ABSENT_FOR: Duration = Duration::from_secs(30);
 
 impl Merge {
@@ -40,13 +40,13 @@ impl Merge {
         Self { kind, watches, listed: false, faulty: BTreeSet::new() }
     }
 
-    /// The events of what watch `i` told.
+    /// Returns the events for a result of watch `i`.
     pub fn take(&mut self, i: usize, told: Told) -> Vec<Event> {
         let kind = self.kind;
         let arrival = match told {
             Ok(arrival) => arrival,
             Err((error, wait)) => {
-                // An expired watch starts over with a list, which is nobody's fault.
+                // An expired watch starts with a new list, which is not a fault.
                 if is_expired(&error) {
                     return Vec::new();
                 }
@@ -58,7 +58,7 @@ impl Merge {
                 }
                 self.faulty.insert(i);
                 let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, &error, wait) }];
-                // Nothing waits for a kind that a cluster may lack. A list that was complete before stays.
+                // Readiness does not wait for an optional kind. An earlier complete list stays.
                 if kind.info().optional && status_code(&error) == Some(403) && !self.is_listed(i) {
                     events.extend(self.list_ended(i, BTreeMap::new()));
                 }
@@ -66,7 +66,7 @@ impl Merge {
             }
         };
         let mut events = Vec::new();
-        // A list begins before the first request is made, so it proves nothing.
+        // A list starts before its first request, so the start proves nothing.
         if !matches!(arrival, Arrival::ListStarted) && self.faulty.remove(&i) && self.faulty.is_empty() {
             events.push(Event::Healed(origin(kind)));
         }
@@ -81,7 +81,7 @@ impl Merge {
                 }
             }
             Arrival::ListEnded => {
-                // Of two objects with one key, the last one counts.
+                // Of two objects with the same key, the last one wins.
                 let list: BTreeMap<_, _> = watch.list.take().unwrap_or_default().into_iter().collect();
                 watch.absent_since = None;
                 if std::mem::take(&mut watch.is_absent) {
@@ -113,7 +113,7 @@ impl Merge {
         events
     }
 
-    /// The events when the list of watch `i` is complete.
+    /// Returns the events for the complete list of watch `i`.
     fn list_ended(&mut self, i: usize, list: BTreeMap<ObjectKey, Object>) -> Vec<Event> {
         let (kind, single) = (self.kind, self.watches.len() == 1);
         let Some(watch) = self.watches.get_mut(i) else { return Vec::new() };
@@ -123,7 +123,7 @@ impl Merge {
             return vec![Event::Listed(kind, list.into_values().collect())];
         }
         if self.listed {
-            // One namespace of several: told as the difference.
+            // One of several namespaces: only the difference is sent.
             let gone = watch.held.keys().filter(|key| !list.contains_key(key));
             let mut events: Vec<Event> = gone.map(|key| Event::Deleted(kind, key.clone())).collect();
             watch.held = list.keys().map(|key| (key.clone(), None)).collect();
@@ -134,8 +134,9 @@ impl Merge {
         self.first_list().into_iter().collect()
     }
 
-    /// The events when the API server does not know the kind. Its objects are gone with its CustomResourceDefinition, but
-    /// an API server that starts does not know it either for a moment: objects that are served stay for [`ABSENT_FOR`].
+    /// Returns the events if the API server does not know the kind. Its objects are gone with its
+    /// CustomResourceDefinition. A starting API server briefly does not know it either, so served objects stay for
+    /// [`ABSENT_FOR`].
     pub(super) fn absent(&mut self, i: usize, now: Instant) -> Vec<Event> {
         let resource = self.kind.resource();
         let Some(watch) = self.watches.get_mut(i) else { return Vec::new() };
@@ -151,7 +152,7 @@ impl Merge {
         self.list_ended(i, BTreeMap::new())
     }
 
-    /// Whether the API server does not know the kind, as far as watch `i` has seen.
+    /// Returns whether watch `i` has found the kind to be absent.
     pub fn is_absent(&self, i: usize) -> bool {
         self.watches.get(i).is_some_and(|watch| watch.is_absent)
     }
@@ -160,7 +161,7 @@ impl Merge {
         self.watches.get(i).is_some_and(|watch| watch.listed)
     }
 
-    /// The list of all watches, once each has its own.
+    /// Returns the combined list, once each watch has its own.
     fn first_list(&mut self) -> Option<Event> {
         if !self.watches.iter().all(|watch| watch.listed) {
             return None;

@@ -1,11 +1,11 @@
-//! The messages of the Kubernetes API in protobuf, with the fields that the controller reads. Other fields are skipped.
+//! The protobuf messages of the Kubernetes API, with the fields that the controller reads. Other fields are skipped.
 //!
-//! Field numbers are those of `generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`. Each message becomes the type
-//! that JSON gives too, so that both forms of an object are decoded by the same code. Go writes non-pointer fields even
-//! if they are empty, which JSON leaves out.
+//! Field numbers are those of `generated.proto` of `k8s.io/api` and `k8s.io/apimachinery`. Each message is converted to
+//! the type that JSON is parsed into, so that both formats share the same decoding. Go writes non-pointer fields even
+//! if they are empty, which JSON omits.
 //!
-//! Text is declared as bytes: the API server accepts and stores text that is not UTF-8, and a `string` field would make
-//! the whole object undecodable. [`Texts`] reads it as the API server's JSON encoder writes it, and reports the field.
+//! Text is declared as bytes, because the API server accepts and stores text that is not UTF-8. A `string` field would
+//! make the whole object undecodable. [`Texts`] converts it like the API server's JSON encoder, and reports the field.
 
 mod discovery;
 mod ingress;
@@ -28,13 +28,13 @@ pub use ingress::{Ingress, IngressClass};
 pub use secret::Secret;
 pub use service::Service;
 
-/// A message of the API that becomes a `K`.
+/// A message of the API that is converted to a `K`.
 pub trait Proto<K>: Message + Default {
     /// Converts the message. Text that is not UTF-8 is reported to `texts`.
     fn read(self, texts: &mut Texts) -> K;
 }
 
-/// Reads the text fields of one object, and remembers those that are not UTF-8.
+/// Converts the text fields of one object, and records those that are not UTF-8.
 #[derive(Debug, Default)]
 pub struct Texts {
     first: Option<String>,
@@ -42,7 +42,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// The text of `field`. Each invalid byte becomes U+FFFD, as in the JSON that the API server writes.
+    /// Returns the text of `field`. Each invalid byte becomes U+FFFD, as in the JSON of the API server.
     fn text(&mut self, bytes: &[u8], field: fmt::Arguments<'_>) -> String {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return text.to_owned();
@@ -51,7 +51,7 @@ impl Texts {
         lossy(bytes)
     }
 
-    /// The same; `None` for empty text, which JSON leaves out.
+    /// Returns the text of `field`, or `None` if it is empty, which JSON omits.
     fn some(&mut self, bytes: &[u8], field: fmt::Arguments<'_>) -> Option<String> {
         Some(self.text(bytes, field)).filter(|text| !text.is_empty())
     }
@@ -63,7 +63,7 @@ impl Texts {
         }
     }
 
-    /// The first field that is not UTF-8, and the message for it.
+    /// Returns the first field that is not UTF-8, with its message.
     pub fn fault(self) -> Option<(String, String)> {
         let more = match self.others {
             0 => String::new(),
@@ -74,8 +74,8 @@ impl Texts {
     }
 }
 
-/// `bytes` as text, with U+FFFD for each byte that is not UTF-8. [`String::from_utf8_lossy`] writes one for several bytes,
-/// and Go's JSON encoder does not.
+/// Converts `bytes` to text, with U+FFFD for each byte that is not UTF-8. [`String::from_utf8_lossy`] writes one U+FFFD
+/// for several bytes, unlike Go's JSON encoder.
 pub fn lossy(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -85,13 +85,13 @@ pub fn lossy(bytes: &[u8]) -> String {
     text
 }
 
-/// `None` for an empty list, as in JSON.
+/// Converts a list. Returns `None` for an empty one, as in JSON.
 fn list<A, B>(from: Vec<A>, mut f: impl FnMut(usize, A) -> B) -> Option<Vec<B>> {
     let list = from.into_iter().enumerate().map(|(i, item)| f(i, item));
     Some(list.collect()).filter(|list: &Vec<B>| !list.is_empty())
 }
 
-/// An entry of a map from text to text.
+/// An entry of a map of texts.
 #[derive(Clone, PartialEq, Message)]
 struct Entry {
     #[prost(bytes = "bytes", tag = "1")]
@@ -100,7 +100,8 @@ struct Entry {
     value: Bytes,
 }
 
-/// The entries of the map `field` whose key passes `filter`. An entry begins with its key, so the others are not decoded.
+/// Returns the entries of the map `field` whose key passes `filter`. An entry starts with its key, so the others are
+/// not decoded.
 fn entries(
     entries: Vec<Bytes>,
     texts: &mut Texts,
@@ -126,7 +127,7 @@ fn entries(
     read
 }
 
-/// The key of an encoded entry, if it is short UTF-8 and comes first.
+/// Returns the key of an encoded entry if it is short UTF-8 and comes first.
 fn key(entry: &[u8]) -> Option<&str> {
     match entry {
         [0x0a, length, rest @ ..] if *length < 0x80 => std::str::from_utf8(rest.get(..usize::from(*length))?).ok(),
@@ -140,7 +141,7 @@ struct Time {
     seconds: i64,
 }
 
-/// `ObjectMeta`. Maps and managed fields are kept encoded, for most of them are never decoded.
+/// `ObjectMeta`. Maps and managed fields stay encoded, because most of them are never decoded.
 #[derive(Clone, PartialEq, Message)]
 pub struct ObjectMeta {
     #[prost(bytes = "bytes", tag = "1")]
@@ -174,7 +175,7 @@ impl Proto<meta::ObjectMeta> for ObjectMeta {
             uid: texts.some(&self.uid, format_args!("metadata.uid")),
             resource_version: texts.some(&self.version, format_args!("metadata.resourceVersion")),
             generation: Some(self.generation).filter(|generation| *generation != 0),
-            // Whether it is set is read, and not when: one out of range counts too.
+            // Only its presence is read, so a value out of range counts too.
             deletion_timestamp: self
                 .deleted
                 .map(|time| meta::Time(Timestamp::from_second(time.seconds).unwrap_or(Timestamp::UNIX_EPOCH))),
@@ -185,7 +186,7 @@ impl Proto<meta::ObjectMeta> for ObjectMeta {
     }
 }
 
-/// Any object, of which only the metadata is read.
+/// An object of any kind, of which only the metadata is read.
 #[derive(Clone, PartialEq, Message)]
 pub struct Partial {
     #[prost(message, optional, tag = "1")]
@@ -198,19 +199,19 @@ impl Proto<meta::ObjectMeta> for Partial {
     }
 }
 
-/// The name, namespace, uid, version, and generation of an object of which nothing else can be decoded.
+/// Returns the name, namespace, uid, version, and generation of an object that cannot be decoded otherwise.
 ///
-/// prost leaves in a message what it has read before a fault. Go writes the metadata first, and these fields at the
-/// start of it, so nearly always they are all there.
+/// prost keeps the fields that it has read before a fault. Go writes the metadata first, and these fields at its start,
+/// so nearly all of them are available.
 pub fn identity(object: &[u8]) -> meta::ObjectMeta {
     let mut metadata = ObjectMeta::default();
-    // What was read before the fault is enough.
+    // The fields before the fault are sufficient.
     let _ = metadata.merge(metadata_of(object));
     let ObjectMeta { name, namespace, uid, version, generation, .. } = metadata;
     ObjectMeta { name, namespace, uid, version, generation, ..ObjectMeta::default() }.read(&mut Texts::default())
 }
 
-/// The encoded metadata of an object, or as much of it as there is.
+/// Returns the encoded metadata of an object, or its available part.
 fn metadata_of(mut object: &[u8]) -> &[u8] {
     while let Ok((tag, wire_type)) = decode_key(&mut object) {
         if tag == 1 && wire_type == WireType::LengthDelimited {

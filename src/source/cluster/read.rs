@@ -1,7 +1,7 @@
-//! Lists and watch events as they come over the wire, taken apart piece by piece: no list is ever in memory as a whole.
+//! Parses lists and watch events in pieces, so that no list is in memory as a whole.
 //!
-//! A list in the protobuf form is the four bytes `k8s\0`, then a `runtime.Unknown` whose field 2 is the list: field 1 of
-//! it the metadata, field 2 each of the items. Events of a watch have their length before them, in four bytes.
+//! A protobuf list consists of the four bytes `k8s\0` and a `runtime.Unknown` whose field 2 is the list. Field 1 of the
+//! list is the metadata, and field 2 is repeated for each item. Each watch event follows its length in four bytes.
 //! Source: Kubernetes API concepts, "Kubernetes Protobuf encoding"; `generated.proto` of `k8s.io/apimachinery`.
 
 use prost::Message;
@@ -9,27 +9,27 @@ use prost::bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
 const MAGIC: &[u8] = b"k8s\0";
-/// The most bytes of an object: etcd takes 1.5 MiB by default.
+/// The maximum size of an object in bytes. etcd accepts 1.5 MiB by default.
 pub const LARGEST: usize = 64 << 20;
-/// The bytes that are read of a larger object. Its name is among them.
+/// The number of bytes that are read of a larger object. They include its name.
 const HEAD: usize = 64 << 10;
 
-/// A list or a watch that cannot be followed. An object that cannot be decoded is none.
+/// The reason why a list or a watch cannot be followed. An object that cannot be decoded is not a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// It ends in the middle.
+    /// The response is truncated.
     #[error("the answer ends too early")]
     Truncated,
-    /// It is not in the form that it says.
+    /// The response is not protobuf, although it should be.
     #[error("the answer is not valid protobuf")]
     NotProtobuf,
-    /// The same of JSON.
+    /// The response is not JSON, although it should be.
     #[error("the answer is not a list in JSON")]
     NotJson,
-    /// A watch event, or an item of a list in JSON, is too large to be read.
+    /// A watch event, or an item of a JSON list, is too large.
     #[error("a watch event or an item is larger than {} MiB", LARGEST >> 20)]
     TooLarge,
-    /// It is not clear which object has changed.
+    /// The changed object is unknown.
     #[error("a watch event has no readable type, or its object has no readable name")]
     Unnamed,
     /// The metadata of a list cannot be decoded.
@@ -40,16 +40,16 @@ pub enum Malformed {
 /// The metadata of a list.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListMeta {
-    /// The version that the list is of.
+    /// The version of the list.
     #[prost(string, tag = "2")]
     pub version: String,
-    /// What to ask for to get the rest; empty at the end.
+    /// The token for the rest of the list, empty at the end.
     #[prost(string, tag = "3")]
     pub rest: String,
 }
 
-/// The object in the envelope of every object that is encoded by itself; `None` if it is no such envelope. Of a
-/// malformed one, what is before the fault.
+/// Returns the object in the envelope of a separately encoded object. Returns `None` for another envelope. Of a
+/// malformed envelope, it returns the part before the fault.
 pub fn unwrapped(envelope: &Bytes) -> Option<Bytes> {
     #[derive(Clone, PartialEq, Message)]
     struct Unknown {
@@ -70,7 +70,7 @@ struct RawExtension {
 /// An event of a watch.
 #[derive(Clone, PartialEq, Message)]
 pub struct WatchEvent {
-    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, or `ERROR`.
     #[prost(bytes = "bytes", tag = "1")]
     pub kind: Bytes,
     #[prost(message, optional, tag = "2")]
@@ -78,14 +78,14 @@ pub struct WatchEvent {
 }
 
 impl WatchEvent {
-    /// The object; empty if there is no readable one.
+    /// Returns the object. It is empty if none is readable.
     pub fn object(&self) -> Bytes {
         self.object.as_ref().and_then(|object| unwrapped(&object.raw)).unwrap_or_default()
     }
 }
 
-/// The next event of a watch, if `buffer` has all of it. Of a malformed one, what is before the fault: its length is
-/// known, so the events after it are not lost.
+/// Returns the next event of a watch if `buffer` contains all of it. Of a malformed event, it returns the part before
+/// the fault. Its length is known, so later events are not lost.
 pub fn event(buffer: &mut BytesMut) -> Result<Option<WatchEvent>, Malformed> {
     let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
@@ -102,20 +102,20 @@ pub fn event(buffer: &mut BytesMut) -> Result<Option<WatchEvent>, Malformed> {
     Ok(Some(event))
 }
 
-/// What comes next of a list.
+/// The next piece of a list.
 #[derive(Debug, PartialEq)]
 pub enum Next {
     /// An item.
     Item(Bytes),
-    /// The beginning of an item that is too large to be read. The rest of it is skipped.
+    /// The start of an item that is too large. The rest of it is skipped.
     TooLarge(Bytes),
     /// More bytes are needed.
     More,
-    /// That was all.
+    /// The list is complete.
     End(ListMeta),
 }
 
-/// Where the reading of a list is.
+/// The position in a list.
 #[derive(Debug)]
 pub struct ListReader {
     place: Place,
@@ -131,20 +131,20 @@ impl Default for ListReader {
 
 #[derive(Debug)]
 enum Place {
-    /// Before the four bytes.
+    /// Before the first four bytes.
     Start,
     /// Between fields of the envelope, before the list.
     Before,
-    /// The same after the list.
+    /// Between fields of the envelope, after the list.
     After,
-    /// In the list, of which so many bytes are to come.
+    /// In the list, with this number of bytes left.
     List(usize),
-    /// In a field of the list that is skipped: so many bytes of it are to come, and then so many of the list.
+    /// In a skipped field of the list, with the bytes left of the field and then of the list.
     Skip(usize, usize),
 }
 
 impl ListReader {
-    /// Takes the next piece out of `buffer`; `ended` when no more bytes will come.
+    /// Removes the next piece from `buffer`. `ended` states that no more bytes will arrive.
     pub fn next(&mut self, buffer: &mut BytesMut, ended: bool) -> Result<Next, Malformed> {
         loop {
             let more = if ended { Err(Malformed::Truncated) } else { Ok(Next::More) };
@@ -196,14 +196,14 @@ impl ListReader {
     }
 }
 
-/// The header of a field: its number, the bytes of the header, and those of the value.
+/// The header of a field: its number, and the lengths of the header and the value.
 struct Header {
     tag: u64,
     before: usize,
     length: usize,
 }
 
-/// The value of a field, if all of it is there.
+/// Removes the value of a field if it is complete.
 fn take(buffer: &mut BytesMut, before: usize, length: usize) -> Result<Option<Bytes>, Malformed> {
     if length > LARGEST {
         return Err(Malformed::TooLarge);
@@ -216,8 +216,8 @@ fn take(buffer: &mut BytesMut, before: usize, length: usize) -> Result<Option<By
     Ok(Some(buffer.split_to(length).freeze()))
 }
 
-/// The header of the field that `bytes` begin with, if all of the header is there. All fields that can occur are of the
-/// wire type with a length.
+/// Parses the header of the field at the start of `bytes`, if it is complete. All possible fields have the wire type
+/// with a length.
 fn header(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     let Some((key, first)) = varint(bytes)? else { return Ok(None) };
     if key & 7 != 2 {
@@ -228,7 +228,7 @@ fn header(bytes: &[u8]) -> Result<Option<Header>, Malformed> {
     Ok(Some(Header { tag: key >> 3, before: first + second, length }))
 }
 
-/// A variable-length number and how many bytes it has.
+/// Parses a variable-length number. Returns it with its length in bytes.
 fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0;
     for (i, byte) in bytes.iter().take(9).enumerate() {

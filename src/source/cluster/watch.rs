@@ -1,11 +1,12 @@
-//! The list of a kind and the watch that follows it, as a stream that never ends.
+//! The list of a kind and the watch that follows it, as an endless stream.
 //!
-//! Like `kube::runtime::watcher`, whose errors it has, but it asks for protobuf, which costs the API server a third and us
-//! a tenth of what JSON does, takes all of a list in one answer, and decodes it while it comes.
+//! It resembles `kube::runtime::watcher`, and has the same errors, but differs in three ways. It requests protobuf,
+//! which costs the API server a third and Lockgate a tenth of JSON. It requests complete lists in one response. It
+//! decodes lists while they arrive.
 //!
-//! No single object and no single event can stop it. An object that cannot be decoded is passed on as such, and its
-//! version is adopted. An event without a readable name or version, and an error that comes again at the same version,
-//! lead to a new list: a watch never resumes where it has just failed for its content.
+//! No single object or event can stop it. An object that cannot be decoded is forwarded as such, and its version is
+//! adopted. An event without a readable name or version leads to a new list, and so does an error that repeats at the
+//! same version. A watch never resumes where it has just failed because of its content.
 
 use std::borrow::Cow;
 use std::io;
@@ -32,7 +33,7 @@ use super::json::JsonListReader;
 use super::proto::{self, lossy};
 use super::read::{self, LARGEST, ListReader, Malformed, Next};
 
-/// What a watch reports. Objects are reduced to what is read of them; `None` if nothing is.
+/// A report of a watch. Objects are reduced to the fields that are read, and are `None` if there are none.
 #[derive(Debug)]
 pub enum Arrival {
     /// A list is requested.
@@ -41,25 +42,25 @@ pub enum Arrival {
     ListItem(ObjectKey, Option<Object>),
     /// The list is complete.
     ListEnded,
-    /// An object is new or has changed.
+    /// An object was added or changed.
     Applied(ObjectKey, Option<Object>),
-    /// An object is gone.
+    /// An object was deleted.
     Deleted(ObjectKey),
-    /// Nothing has changed, and the API server follows.
+    /// Nothing has changed, and the API server is responsive.
     Alive,
 }
 
 /// All events of a kind, or of a kind in one namespace.
 pub type Watch = BoxStream<'static, watcher::Result<Arrival>>;
 
-/// How long the API server is asked to watch, in seconds.
+/// The requested duration of a watch, in seconds.
 const WATCH_SECONDS: u32 = 290;
-/// A watch without a sign of life for so long has lost its peer.
+/// A watch without any bytes for this time has lost its peer.
 const IDLE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 /// A watch that ends sooner, without an event, has failed.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
-/// What to watch.
+/// The target of a watch.
 pub struct Target {
     /// The client.
     pub client: kube::Client,
@@ -67,11 +68,11 @@ pub struct Target {
     pub url: String,
     /// A field selector.
     pub fields: Option<&'static str>,
-    /// How the objects are asked for.
+    /// The requested format of objects.
     pub form: Form,
 }
 
-/// A list, then the watch that follows it, for ever; after a failure it goes on when it is polled again.
+/// Lists and then watches forever. After a failure, it continues when it is polled again.
 pub fn watch(target: Target) -> Watch {
     let start = (target, State::Start);
     unfold(start, |(target, state)| async move {
@@ -89,11 +90,11 @@ enum State {
     Watching(Place, Box<Watching>),
 }
 
-/// Where a list or a watch has come to.
+/// The position of a list or a watch.
 #[derive(Default)]
 struct Place {
     version: String,
-    /// The watch from here has ended in an error event.
+    /// Whether the watch from this position has ended with an error event.
     failed: bool,
 }
 
@@ -102,7 +103,8 @@ impl Place {
         Self { version, failed: false }
     }
 
-    /// The place after a failure: a new list at once if `lost`, or after the second failure in a row.
+    /// Returns the position after a failure. It is a new list immediately if `lost`, or after the second failure in a
+    /// row.
     fn after_failure(self, lost: bool) -> State {
         if lost || self.failed { State::Start } else { State::At(Self { failed: true, ..self }) }
     }
@@ -153,7 +155,7 @@ impl Target {
                         let place = if version.is_empty() { place } else { Place::new(version) };
                         return (Ok(Arrival::Alive), State::Watching(place, watching));
                     }
-                    // Code 0 is an error that cannot be decoded: perhaps that the version has expired.
+                    // Code 0 is an error that cannot be decoded: perhaps an expired version.
                     Ok(Watched::Error(status)) => {
                         let lost = matches!(status.code, 0 | 410);
                         return (Err(WatchError(status)), place.after_failure(lost));
@@ -168,7 +170,7 @@ impl Target {
                         let error = io::Error::new(io::ErrorKind::UnexpectedEof, "the watch ended at once");
                         return (Err(WatchFailed(kube::Error::ReadEvents(error))), State::At(place));
                     }
-                    // The same bytes would come again.
+                    // The same bytes would arrive again.
                     Err(error) => return (Err(WatchFailed(error)), State::Start),
                 },
             }
@@ -195,7 +197,7 @@ impl Target {
         Ok(Watching { proto, body, since: Instant::now(), brought: false })
     }
 
-    /// Sends a request; whether the answer is in protobuf, and its body.
+    /// Sends a request. Returns whether the response is protobuf, and its body.
     async fn send(&self, request: Request<Vec<u8>>, accept: &'static str) -> kube::Result<(bool, Reading)> {
         let mut request = request.map(Body::from);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
@@ -231,7 +233,7 @@ fn malformed(fault: Malformed) -> kube::Error {
     kube::Error::ReadEvents(io::Error::new(io::ErrorKind::InvalidData, fault))
 }
 
-/// Whether the API server does not watch from this version, and would not if asked again.
+/// Returns whether the API server permanently refuses to watch from this version.
 fn is_refused(error: &kube::Error) -> bool {
     const UNAUTHORIZED: u16 = 401;
     const FORBIDDEN: u16 = 403;
@@ -240,7 +242,7 @@ fn is_refused(error: &kube::Error) -> bool {
     (400..500).contains(&status.code) && ![UNAUTHORIZED, FORBIDDEN, TOO_MANY_REQUESTS].contains(&status.code)
 }
 
-/// A `Status` in protobuf; of a malformed one, what is before the fault.
+/// Parses a `Status` in protobuf. Of a malformed status, it returns the part before the fault.
 fn proto_status(mut bytes: &[u8]) -> Status {
     #[derive(Clone, PartialEq, Message)]
     struct Told {
@@ -258,7 +260,7 @@ fn proto_status(mut bytes: &[u8]) -> Status {
     Status { status: Some(StatusSummary::Failure), ..status }
 }
 
-/// A body that comes in chunks.
+/// A body that arrives in chunks.
 struct Reading {
     chunks: BoxStream<'static, kube::Result<Bytes>>,
     buffer: BytesMut,
@@ -275,7 +277,7 @@ impl Reading {
         Ok(())
     }
 
-    /// All that is still to come.
+    /// Returns the rest of the body.
     async fn rest(mut self) -> kube::Result<Bytes> {
         while !self.ended {
             self.more().await?;
@@ -284,7 +286,7 @@ impl Reading {
     }
 }
 
-/// The answer to a list.
+/// The response to a list request.
 enum Listing {
     Proto(ListReader, Reading),
     Json(JsonListReader, Reading),
@@ -320,7 +322,7 @@ impl Listing {
     }
 }
 
-/// The answer to a watch.
+/// The response to a watch request.
 struct Watching {
     proto: bool,
     body: Reading,
@@ -329,19 +331,19 @@ struct Watching {
 }
 
 enum Watched {
-    /// Applied, or deleted.
+    /// An item that was applied, or deleted.
     Item(Item, bool),
-    /// Everything up to this version has been sent; empty if it cannot be read.
+    /// All events up to this version have been sent. The version is empty if it cannot be read.
     Version(String),
     Error(Box<Status>),
-    /// The API server has ended the watch, or the connection broke: the watch that follows tells why.
+    /// The API server has ended the watch, or the connection is lost. The next watch reports the reason.
     End {
         complete: bool,
     },
 }
 
 impl Watching {
-    /// The next event, or the end. Errors: the watch cannot be followed for what it holds.
+    /// Returns the next event, or the end. The error states that the watch cannot be followed because of its content.
     async fn next(&mut self, form: &Form) -> kube::Result<Watched> {
         loop {
             let event = if self.proto { self.proto_event(form) } else { self.json_event(form) };
@@ -375,7 +377,7 @@ impl Watching {
         }))
     }
 
-    /// One line is one event.
+    /// Parses one line, which is one event.
     fn json_event(&mut self, form: &Form) -> kube::Result<Option<Watched>> {
         #[derive(Deserialize)]
         struct Line<'a> {
@@ -399,7 +401,7 @@ impl Watching {
     }
 }
 
-/// A bookmark, or an event of a type that is not known: only its version is used.
+/// Handles a bookmark, or an event of an unknown type: only its version is used.
 fn version_alone(kind: &str, version: Option<String>) -> Watched {
     if kind != "BOOKMARK" {
         let kind: String = kind.chars().take(50).collect();

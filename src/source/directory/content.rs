@@ -1,4 +1,4 @@
-//! The two things that a directory is read for.
+//! The two kinds of content of a directory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

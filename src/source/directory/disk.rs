@@ -1,4 +1,4 @@
-//! The files of a directory: which there are, what they hold, which directories are watched.
+//! The files of a directory: their names, their contents, and the watched directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,23 +11,23 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::source::SourceError;
 
-/// What a file holds.
+/// The content of a file.
 pub enum Content {
-    /// The same as when it was last read.
+    /// Unchanged since the last read.
     Unchanged,
     /// This text.
     Text(String),
-    /// There is no such file.
+    /// The file does not exist.
     Gone,
-    /// It is there and cannot be read, for this reason.
+    /// The file exists but cannot be read, for this reason.
     Unreadable(String),
 }
 
-/// What a look through the directory found.
+/// The result of a scan.
 pub struct Found {
     /// All files, sorted.
     pub all: BTreeSet<PathBuf>,
-    /// Those that are new or differ from when they were last read, sorted.
+    /// New files and files that differ from their last read, sorted.
     pub changed: Vec<PathBuf>,
 }
 
@@ -39,7 +39,8 @@ pub struct Disk {
     seen: BTreeMap<PathBuf, Seen>,
 }
 
-/// What tells whether a file has changed: device, inode, size, modification time; and a hash of its content.
+/// The attributes that indicate a change of a file: device, inode, size, and modification time; and a hash of its
+/// content.
 struct Seen {
     stamp: (u64, u64, u64, i64, i64),
     hash: u64,
@@ -49,28 +50,28 @@ fn stamp(metadata: &fs::Metadata) -> (u64, u64, u64, i64, i64) {
     (metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// Whether `path` is a symbolic link, or a further name of a file.
+/// Returns whether `path` is a symbolic link or an additional name of a file.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1)
 }
 
 impl Disk {
-    /// The directory `root`, whose directories `watcher` is told to watch.
+    /// Creates the state of the directory `root`. `watcher` watches its directories.
     pub fn new(root: PathBuf, watcher: RecommendedWatcher) -> Self {
         Self { root, watcher, watched: BTreeSet::new(), seen: BTreeMap::new() }
     }
 
-    /// The name of the file `path`, relative to the directory.
+    /// Returns the name of the file `path`, relative to the directory.
     pub fn name(&self, path: &Path) -> Arc<str> {
         path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().into()
     }
 
-    /// The path of the file `name`.
+    /// Returns the path of the file `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// Whether `path` is read, going by its name: neither it nor a directory above it is hidden.
+    /// Returns whether the name of `path` is eligible: neither it nor a directory above it is hidden.
     pub fn is_relevant(&self, path: &Path) -> bool {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let hidden = |path: &Path| path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'));
@@ -80,18 +81,18 @@ impl Disk {
                 .is_ok_and(|path| !hidden(path) && !path.to_string_lossy().contains('\u{fffd}'))
     }
 
-    /// Ends the watch of the directory `path`, which is gone from there. Returns whether it was watched.
+    /// Ends the watch of the directory `path`, which no longer exists there. Returns whether it was watched.
     pub fn unwatch(&mut self, path: &Path) -> bool {
         let watched = self.watched.remove(path);
         if watched {
-            // It fails if the system has ended the watch already.
+            // It fails if the system has already ended the watch.
             let _ = self.watcher.unwatch(path);
         }
         watched
     }
 
-    /// Looks through the directory and its subdirectories, and watches each of them before its files are read.
-    /// Errors: the directory itself cannot be read or watched.
+    /// Scans the directory and its subdirectories, and watches each of them before its files are read. The error states
+    /// that the directory itself cannot be read or watched.
     pub fn scan(&mut self) -> Result<Found, SourceError> {
         let mut found = Found { all: BTreeSet::new(), changed: Vec::new() };
         let mut directories = vec![self.root.clone()];
@@ -102,7 +103,7 @@ impl Disk {
                     self.unwatch(&directory);
                     return Err(error);
                 }
-                // It was there a moment ago: another event follows.
+                // The subdirectory existed a moment ago, so another event follows.
                 Err(error) => tracing::warn!(%error, "a subdirectory cannot be read"),
                 Ok(()) => {}
             }
@@ -122,7 +123,7 @@ impl Disk {
         found: &mut Found,
     ) -> Result<(), SourceError> {
         let unreadable = |error: Error| SourceError::Directory { path: directory.to_path_buf(), error };
-        // First, for the system's own words are clearer than the watcher's.
+        // This check comes first, because the error of the system is clearer than that of the watcher.
         fs::read_dir(directory).map_err(unreadable)?;
         if !self.watched.contains(directory) {
             self.watcher
@@ -144,7 +145,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What the file `path` holds now.
+    /// Reads the file `path`.
     pub fn read(&mut self, path: &Path) -> Content {
         let read = || -> Result<(fs::Metadata, Vec<u8>), Error> {
             let metadata = fs::metadata(path)?;

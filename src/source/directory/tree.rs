@@ -1,4 +1,4 @@
-//! What the files of a directory hold together, and what changes when one of them does. No I/O.
+//! The combined content of the files of a directory, and the effect of a change of one file. No I/O.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,48 +6,48 @@ use std::sync::Arc;
 
 use crate::source::Event;
 
-/// What a directory is read for: Kubernetes objects or Envoy resources.
+/// The content type of a directory: Kubernetes objects or Envoy resources.
 pub trait Content: Clone + Send + 'static {
-    /// What makes two of them the same thing.
+    /// The identity of an item.
     type Key: Ord + Clone + Send;
-    /// Its key.
+    /// Returns the key.
     fn key(&self) -> Self::Key;
-    /// Whether nothing has changed between the two.
+    /// Returns whether the items are equal.
     fn same(&self, other: &Self) -> bool;
-    /// The thing as a log line names it.
+    /// Describes the item for a log line.
     fn describe(key: &Self::Key) -> String;
-    /// Reads the file `path`, relative to the directory.
+    /// Parses the file `path`, relative to the directory.
     fn parse(path: &str, text: &str) -> Parsed<Self>;
-    /// The events of the first reading: all there is.
+    /// Returns the events of the first read, with all items.
     fn listed(all: Vec<Self>) -> Vec<Event>;
-    /// The events of a change.
+    /// Returns the events of a change.
     fn changed(applied: Vec<Self>, removed: Vec<Self::Key>) -> Vec<Event>;
 }
 
-/// What one file holds.
+/// The content of one file.
 pub struct Parsed<C: Content> {
-    /// The things in it.
+    /// The items.
     pub items: Vec<C>,
-    /// What is wrong with it, and what was done instead.
+    /// The faults and their consequences.
     pub faults: Vec<String>,
-    /// Things that are in it but cannot be read: what the file gave of them before stays.
+    /// Items that exist in the file but cannot be read. Their previous versions stay.
     pub unreadable: BTreeSet<C::Key>,
-    /// Something in it cannot be read, and it is not known what: everything that the file gave before stays, unless it
-    /// is given anew.
+    /// Whether unknown items cannot be read. All previous items of the file stay, unless the file contains new
+    /// versions.
     pub keep_all: bool,
 }
 
-/// What a change of one file amounts to.
+/// The effect of a change of one file.
 pub struct Difference<C: Content> {
-    /// New or changed.
+    /// New or changed items.
     pub applied: Vec<C>,
-    /// Gone.
+    /// Removed items.
     pub removed: Vec<C::Key>,
-    /// The files whose faults have changed, with all their faults; none means healed.
+    /// The files whose faults have changed, with all their faults. An empty list means that all are resolved.
     pub faults: Vec<(Arc<str>, Vec<String>)>,
 }
 
-/// All files. A thing in several files is taken from the one that sorts first.
+/// All files. If several files contain an item, the first one in sorted order wins.
 pub struct Tree<C: Content> {
     files: BTreeMap<Arc<str>, File<C>>,
     holders: BTreeMap<C::Key, BTreeSet<Arc<str>>>,
@@ -67,17 +67,17 @@ impl<C: Content> Default for Tree<C> {
 }
 
 impl<C: Content> Tree<C> {
-    /// Everything that is served.
+    /// Returns all served items.
     pub fn all(&self) -> Vec<C> {
         self.served.values().cloned().collect()
     }
 
-    /// The files that were read and not removed since.
+    /// Returns the files that were read and not removed since.
     pub fn files(&self) -> impl Iterator<Item = &Arc<str>> {
         self.files.keys()
     }
 
-    /// The file `path` now holds `parsed`.
+    /// Replaces the content of the file `path` with `parsed`.
     pub fn set(&mut self, path: &Arc<str>, parsed: Parsed<C>) -> Difference<C> {
         let before = self.files.remove(path);
         let (old, reported) = before.map_or_else(Default::default, |file| (file.items, file.reported));
@@ -112,7 +112,7 @@ impl<C: Content> Tree<C> {
         self.settle(path, &touched)
     }
 
-    /// The file `path` is gone, with all that it held.
+    /// Removes the file `path` with all its items.
     pub fn remove(&mut self, path: &Arc<str>) -> Difference<C> {
         let nothing = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
         let difference = self.set(path, nothing);
@@ -120,7 +120,7 @@ impl<C: Content> Tree<C> {
         difference
     }
 
-    /// Whose version of each of the things `touched` is served, after a change of `path`.
+    /// Determines the served version of each item in `touched` after a change of `path`.
     fn settle(&mut self, path: &Arc<str>, touched: &BTreeSet<C::Key>) -> Difference<C> {
         let mut difference = Difference { applied: Vec::new(), removed: Vec::new(), faults: Vec::new() };
         let mut affected = BTreeSet::from([path.clone()]);

@@ -1,13 +1,14 @@
 //! X.509 certificates as Envoy accepts them: the fields of RFC 5280 in canonical DER.
 //!
-//! BoringSSL and `x509-parser` disagree about thousands of malformed certificates, and one that BoringSSL rejects costs an
-//! Envoy all its certificates. So a certificate is read here first, by BoringSSL's rules or stricter ones.
+//! BoringSSL and `x509-parser` disagree about thousands of malformed certificates, and a certificate that BoringSSL
+//! rejects makes an Envoy reject all its certificates. Certificates are therefore parsed here first, by the rules of
+//! BoringSSL or stricter ones.
 
 use der::Tag;
 
 use super::der::{Element, bits, is_object_identifier};
 
-/// The largest name that BoringSSL takes, in bytes. Source: BoringSSL `X509_NAME_MAX`.
+/// The largest name that BoringSSL accepts, in bytes. Source: BoringSSL `X509_NAME_MAX`.
 const MAX_NAME: usize = 1024 * 1024;
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -20,23 +21,23 @@ const EC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 /// The TLS feature `status_request`. Source: RFC 7633, RFC 6066.
 const STATUS_REQUEST: &[u8] = &[5];
 
-/// What is read of a certificate that is canonical DER.
+/// The fields that are read of a certificate in canonical DER.
 #[derive(Debug)]
 pub struct Certificate<'a> {
     /// SubjectPublicKeyInfo, DER.
     pub public_key: &'a [u8],
     is_ecdsa: bool,
-    /// The first common name of the subject, in whichever encoding of text.
+    /// The first common name of the subject, in any encoding of text.
     common_name: Option<&'a [u8]>,
     /// Object identifier and value of each extension.
     extensions: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Certificate<'a> {
-    /// Reads a certificate; `None` if a part of it is malformed.
+    /// Parses a certificate. Returns `None` if a part of it is malformed.
     ///
-    /// Stricter than BoringSSL 2026-08: an explicit version 1, a repeated extension, a UTCTime with an offset, and
-    /// signatures with long forms of their length are malformed too.
+    /// It is stricter than BoringSSL 2026-08. It also rejects an explicit version 1, a repeated extension, a UTCTime with
+    /// an offset, and signatures with long forms of their length.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
         let fields = Element::only(der)?.sequence()?;
         let [signed, algorithm, signature] = fields.as_slice() else { return None };
@@ -85,9 +86,9 @@ impl<'a> Certificate<'a> {
 
     /// Checks that Envoy serves it as the first certificate of a chain.
     ///
-    /// Source: Envoy `ServerContextImpl`, BoringSSL `SSLCredential::SetLeafCert`; tried with Envoy 1.40.
+    /// Source: Envoy `ServerContextImpl`, BoringSSL `SSLCredential::SetLeafCert`; tested with Envoy 1.40.
     ///
-    /// Errors: the reason why Envoy would reject it.
+    /// The error is the reason why Envoy would reject it.
     pub fn check_leaf(&self) -> Result<(), &'static str> {
         if self.common_name.is_some_and(<[u8]>::is_empty) {
             return Err("the certificate's common name is empty");
@@ -122,7 +123,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// Whether an element is an AlgorithmIdentifier.
+/// Returns whether an element is an AlgorithmIdentifier.
 fn is_algorithm(element: &Element<'_>) -> bool {
     let fields = element.sequence().unwrap_or_default();
     matches!(fields.len(), 1 | 2) && fields[0].tag == Tag::ObjectIdentifier
@@ -143,7 +144,7 @@ fn name<'a>(element: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     Some(attributes)
 }
 
-/// Whether a SubjectPublicKeyInfo is of an elliptic curve; `None` if it is malformed.
+/// Returns whether a SubjectPublicKeyInfo has an elliptic curve, or `None` if it is malformed.
 fn is_ecdsa(element: &Element<'_>) -> Option<bool> {
     match element.sequence()?.as_slice() {
         [algorithm, key] if is_algorithm(algorithm) && key.tag == Tag::BitString => {
@@ -153,14 +154,14 @@ fn is_ecdsa(element: &Element<'_>) -> Option<bool> {
     }
 }
 
-/// Returns object identifier and value of each extension; `None` if one is malformed or repeated.
+/// Returns the object identifier and the value of each extension, or `None` if one is malformed or repeated.
 fn extensions<'a>(field: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     let mut extensions: Vec<(&[u8], &[u8])> = Vec::new();
     for extension in Element::only(field.content)?.sequence()? {
         let fields = extension.sequence()?;
         let (identifier, value) = match fields.as_slice() {
             [identifier, value] => (identifier, value),
-            // Many authorities write the default "not critical", which DER leaves out.
+            // Many authorities write the default "not critical", which DER omits.
             [identifier, critical, value] if critical.tag == Tag::Boolean => (identifier, value),
             _ => return None,
         };
@@ -175,8 +176,8 @@ fn extensions<'a>(field: &Element<'a>) -> Option<Vec<(&'a [u8], &'a [u8])>> {
     Some(extensions)
 }
 
-/// Counts the DNS names, URIs, and addresses in the extension of alternative names; `None` if it is malformed.
-/// Source: RFC 5280, 4.2.1.6; only these three count for Envoy (`generateHashForSessionContextId`).
+/// Counts the DNS names, URIs, and addresses in the extension of alternative names. Returns `None` if it is malformed.
+/// Envoy counts only these three (`generateHashForSessionContextId`). Source: RFC 5280, 4.2.1.6.
 fn count_hosts(value: &[u8]) -> Option<usize> {
     let mut hosts = 0;
     for name in Element::only(value)?.sequence()? {

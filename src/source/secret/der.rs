@@ -1,27 +1,27 @@
-//! Canonical DER (X.690): the elements of an encoding, and whether each is in the only form that DER allows.
+//! Canonical DER (X.690): parses the elements of an encoding, and checks that each has the only form that DER allows.
 //!
-//! The crate `der` reads tags and lengths. The content of the primitive types is checked here, as strictly as BoringSSL
-//! does it. It knows nothing about certificates.
+//! The crate `der` parses tags and lengths. This module checks the content of primitive types as strictly as BoringSSL.
+//! It knows nothing about certificates.
 
 use der::asn1::AnyRef;
 use der::{Decode, Reader, SliceReader, Tag};
 
-/// How deep elements may be nested. Certificates need about ten levels.
+/// The maximum nesting of elements. Certificates need about ten levels.
 const MAX_DEPTH: usize = 32;
 
 /// One element of an encoding.
 #[derive(Debug, Clone, Copy)]
 pub struct Element<'a> {
-    /// Its tag, with the class and the constructed bit.
+    /// The tag with the class and the constructed bit.
     pub tag: Tag,
-    /// The bytes behind its length.
+    /// The bytes after the length.
     pub content: &'a [u8],
-    /// All its bytes.
+    /// All bytes.
     pub encoding: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    /// Reads the only element of `encoding`; `None` if it is not canonical or bytes follow it.
+    /// Parses the only element of `encoding`. Returns `None` if it is not canonical or bytes follow it.
     pub fn only(encoding: &'a [u8]) -> Option<Self> {
         match elements(encoding)?.as_slice() {
             [element] if element.is_canonical(MAX_DEPTH) => Some(*element),
@@ -77,8 +77,8 @@ fn elements(content: &[u8]) -> Option<Vec<Element<'_>>> {
     Some(elements)
 }
 
-/// Whether `content` is the canonical content of a primitive universal type.
-/// Source: X.690 sections 8 and 11; BoringSSL `CBS_is_valid_asn1_integer`, `_bitstring`, `_oid`, `asn1_parse_any_as_string`.
+/// Returns whether `content` is the canonical content of a primitive universal type. Source: X.690 sections 8 and 11;
+/// BoringSSL `CBS_is_valid_asn1_integer`, `_bitstring`, `_oid`, `asn1_parse_any_as_string`.
 fn is_canonical_content(tag: Tag, content: &[u8]) -> bool {
     match tag {
         Tag::Boolean => matches!(content, [0x00 | 0xff]),
@@ -109,20 +109,21 @@ pub fn bits(content: &[u8]) -> Option<(u8, &[u8])> {
     (unused < 8 && (unused == 0 || last >= unused.into())).then_some((unused, bytes))
 }
 
-/// Whether `content` is that of an OBJECT IDENTIFIER: each number complete and minimal.
+/// Returns whether `content` is valid in an OBJECT IDENTIFIER: each number must be complete and minimal.
 pub fn is_object_identifier(content: &[u8]) -> bool {
     let starts = std::iter::once(true).chain(content.iter().map(|byte| byte & 0x80 == 0));
     content.last().is_some_and(|last| last & 0x80 == 0)
         && starts.zip(content).all(|(starts, byte)| !(starts && *byte == 0x80))
 }
 
-/// Whether BoringSSL takes a code point in a string: all but noncharacters. Source: BoringSSL `is_valid_code_point`.
+/// Returns whether BoringSSL accepts a code point in a string: all except noncharacters. Source: BoringSSL
+/// `is_valid_code_point`.
 fn is_character(character: char) -> bool {
     let number = u32::from(character);
     number & 0xfffe != 0xfffe && !(0xfdd0..=0xfdef).contains(&number)
 }
 
-/// Whether `rest` is `MMDDHHMMSSZ`, and a time in `year`. Source: RFC 5280, 4.1.2.5.
+/// Returns whether `rest` has the form `MMDDHHMMSSZ`, and is a time in `year`. Source: RFC 5280, 4.1.2.5.
 fn is_time(year: &[u8], rest: &[u8]) -> bool {
     let number = |digits: &[u8]| -> Option<u32> {
         if !digits.iter().all(u8::is_ascii_digit) {

@@ -1,4 +1,4 @@
-//! Fuzz target: mutated certificates, private keys, and PEM. No input panics, and none costs much time.
+//! Fuzz target: mutated certificates, private keys, and PEM. No input panics or takes much time.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use super::certificate::Certificate;
 use super::{authorities, key_pair, pem};
 
-/// The most time that one input may take. An RSA signature takes the most.
+/// The time limit of one input. An RSA signature takes the most time.
 const LIMIT: Duration = Duration::from_secs(2);
 
 const PAIRS: [(&str, &str); 5] = [
@@ -21,7 +21,7 @@ const PAIRS: [(&str, &str); 5] = [
     (include_str!("tests/p224.crt"), include_str!("tests/p224.key")),
 ];
 
-/// The PEM label and the DER of a private key.
+/// Returns the PEM label and the DER of a private key.
 fn key_of(text: &str) -> (&'static str, Vec<u8>) {
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).unwrap();
     let label = match &key {
@@ -41,7 +41,7 @@ fn fuzz_key_pairs() {
         let which = random.below(PAIRS.len());
         let (crt, key) = PAIRS[which];
         let start = Instant::now();
-        // Most inputs are certificates in DER, which are cheap; the others take the whole way.
+        // Most inputs are certificates in DER, which are cheap. The others take the complete path.
         let outcome = match random.below(32) {
             0 => {
                 let crt = random.mutate(crt.as_bytes(), &[key]);

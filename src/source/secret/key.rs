@@ -1,6 +1,6 @@
-//! Private keys, parsed and tried by AWS-LC, a fork of the BoringSSL in Envoy.
+//! Private keys, parsed and tested by AWS-LC, a fork of the BoringSSL in Envoy.
 //!
-//! Envoy is never sent the bytes of the Secret: a key that parses is encoded again, as PKCS#8 version 1.
+//! Envoy never receives the bytes of the Secret: a parsed key is encoded again, as PKCS#8 version 1.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
@@ -12,10 +12,10 @@ use rustls_pki_types::PrivateKeyDer;
 
 use super::der::Element;
 
-/// The longest encoding that is parsed, in bytes. One of an RSA key of 8192 bits has less than 5,000.
+/// The maximum length of a parsed encoding, in bytes. The encoding of an RSA key with 8192 bits has fewer than 5,000.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The curves of the keys that Envoy takes. Source: tried with Envoy 1.40.
+/// The curves that Envoy accepts. Source: tested with Envoy 1.40.
 static CURVES: [(&EcdsaSigningAlgorithm, &dyn VerificationAlgorithm); 3] = [
     (&signature::ECDSA_P256_SHA256_ASN1_SIGNING, &signature::ECDSA_P256_SHA256_ASN1),
     (&signature::ECDSA_P384_SHA384_ASN1_SIGNING, &signature::ECDSA_P384_SHA384_ASN1),
@@ -30,7 +30,7 @@ pub enum PrivateKey {
 }
 
 impl PrivateKey {
-    /// Reads a key in one of its three forms; `None` if it is malformed, inconsistent, or of another kind.
+    /// Parses a key in one of its three forms. Returns `None` if it is malformed, inconsistent, or of another kind.
     pub fn parse(der: &PrivateKeyDer<'_>) -> Option<Self> {
         let bytes = der.secret_der();
         if bytes.len() > MAX_BYTES {
@@ -58,7 +58,8 @@ impl PrivateKey {
         rsa.map(Self::Rsa).or_else(ecdsa).or_else(ed25519)
     }
 
-    /// Returns the public key as SubjectPublicKeyInfo, DER: the canonical form, and of a curve the compressed one too.
+    /// Returns the public key as SubjectPublicKeyInfo in DER: the canonical form, and for a curve the compressed form
+    /// too.
     pub fn public_keys(&self) -> Vec<Vec<u8>> {
         let der: Result<PublicKeyX509Der<'_>, _> = match self {
             Self::Rsa(key) => key.public_key().as_der(),
@@ -79,8 +80,8 @@ impl PrivateKey {
         })
     }
 
-    /// Whether `public_key` (SubjectPublicKeyInfo, DER) verifies what this key signs. An RSA key of two factors that are
-    /// not prime passes all other checks and fails here.
+    /// Returns whether `public_key` (SubjectPublicKeyInfo, DER) verifies a signature of this key. An RSA key whose two
+    /// factors are not prime passes all other checks and fails here.
     pub fn signs_for(&self, public_key: &[u8]) -> bool {
         const MESSAGE: &[u8] = b"a key pair that is about to be served";
         let random = SystemRandom::new();
@@ -101,7 +102,7 @@ impl PrivateKey {
     }
 }
 
-/// Returns the SubjectPublicKeyInfo of an uncompressed point with the point compressed; `None` for other keys.
+/// Returns the SubjectPublicKeyInfo of an uncompressed point with the point compressed, or `None` for other keys.
 /// Source: SEC 1, 2.3.3.
 fn compressed(public_key: &[u8]) -> Option<Vec<u8>> {
     let fields = Element::only(public_key)?.sequence()?;
@@ -113,7 +114,7 @@ fn compressed(public_key: &[u8]) -> Option<Vec<u8>> {
     Some([&[0x30, short(&content)?], &content[..]].concat())
 }
 
-/// Returns the length of `content` as DER writes it in one byte.
+/// Returns the length of `content` if DER encodes it in one byte.
 fn short(content: &[u8]) -> Option<u8> {
     u8::try_from(content.len()).ok().filter(|length| *length < 0x80)
 }

@@ -1,4 +1,4 @@
-//! Fuzz target `yaml`: damaged manifests, hostile YAML, and what is read from them.
+//! Fuzz target `yaml`: damaged manifests, hostile YAML, and their decoded objects.
 
 use fuzzing::Random;
 use serde_json::Value;
@@ -7,10 +7,10 @@ use super::documents;
 use crate::source::kinds::ROWS;
 use crate::source::{decode, resources};
 
-/// What aliases may add to a file, twice: a document holds its values and their lines.
+/// The limit of memory that aliases add to a file, twice: a document contains its values and their lines.
 const ALIASED: usize = 16 << 20;
 
-/// Parts of YAML that are dear to parse when they are repeated.
+/// Parts of YAML that are expensive to parse when repeated.
 const PARTS: [&str; 40] = [
     "[",
     "]",
@@ -73,14 +73,14 @@ resources:
 
 fn hostile(random: &mut Random) -> String {
     let parts: Vec<&str> = (0..random.within(1..=4)).map(|_| *random.choose(&PARTS)).collect();
-    // A large input now and then: what is quadratic shows as the slowest input.
+    // An occasional large input shows quadratic cost as the slowest input.
     let most = if random.one_in(200) { 1 << 16 } else { 256 };
     let body = parts.concat().repeat(random.within(1..=most) / parts.len());
     let (head, tail) = (*random.choose(&PARTS), *random.choose(&PARTS));
     format!("{head}{body}{tail}")
 }
 
-/// What a value costs in memory, roughly.
+/// Returns the approximate memory of a value.
 fn weight(value: &Value) -> usize {
     let inner = match value {
         Value::String(text) => text.len(),

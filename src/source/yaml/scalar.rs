@@ -1,8 +1,8 @@
-//! What a scalar means: the rules of YAML 1.1 in the form that kubectl's library applies them.
+//! The meaning of scalars: the rules of YAML 1.1 as kubectl's library applies them.
 
 use serde_json::{Number, Value};
 
-/// The value of a plain scalar without a tag.
+/// Returns the value of a plain scalar without a tag.
 pub(super) fn plain(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -29,7 +29,7 @@ pub(super) fn plain(text: &str) -> Result<Value, String> {
     Ok(text.into())
 }
 
-/// The value of a scalar with a tag of YAML's own, `suffix` being `int` of `!!int`.
+/// Returns the value of a scalar with a standard tag. `suffix` is `int` for `!!int`.
 pub(super) fn tagged(suffix: &str, text: &str) -> Result<Value, String> {
     let refused = || format!("{text:?} is no {suffix}");
     let value = plain(text)?;
@@ -63,7 +63,7 @@ fn integer(text: &str) -> Option<Number> {
     if negative { 0i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(magnitude.into()) }
 }
 
-/// `^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`
+/// Matches `^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`.
 fn is_float(text: &str) -> bool {
     let unsigned = |text: &str| text.strip_prefix(['+', '-']).unwrap_or(text).to_owned();
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());

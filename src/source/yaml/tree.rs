@@ -1,4 +1,4 @@
-//! From the parser's events to values with lines.
+//! Converts the events of the parser to values with lines.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use super::{Document, Fault, Inner, Lines, scalar};
 
-/// How deep a document may nest. Enough for a listener with its routes and their filters, twice over.
+/// The maximum nesting of a document: twice the nesting of a listener with its routes and their filters.
 const MAX_DEPTH: usize = 128;
 
-/// What aliases may add to a file, in bytes of text and [`NODE`] for each value. A limit for each document would be none:
-/// a file may have thousands.
+/// The limit of the size that aliases add to a file: bytes of text, and [`NODE`] for each value. A limit for each
+/// document would have no effect, because a file may have thousands.
 const MAX_ALIASED: usize = 8 << 20;
 
-/// What a value counts at least.
+/// The minimum size of a value.
 const NODE: usize = 32;
 
-/// A value, its lines, and what a copy of it costs.
+/// A value, its lines, and the size of a copy.
 #[derive(Debug, Clone)]
 struct Node {
     value: Value,
@@ -26,7 +26,7 @@ struct Node {
     depth: usize,
 }
 
-/// A list or an object that is not finished.
+/// An unfinished list or object.
 struct Frame {
     line: usize,
     anchor: usize,
@@ -46,18 +46,18 @@ struct Key {
     merge: bool,
 }
 
-/// Where and what, before the document is known.
+/// The place and the message of a fault, before the document is known.
 struct Wrong {
     line: usize,
     message: String,
 }
 
-/// The documents of a text, read one by one, also the empty ones.
+/// The documents of a text, parsed one by one, including empty ones.
 pub struct Documents<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// The documents read so far.
+    /// The number of documents so far.
     count: usize,
-    /// What aliases have added to the file so far.
+    /// The size that aliases have added to the file so far.
     aliased: usize,
     ended: bool,
 }
@@ -70,7 +70,7 @@ impl<'a> Documents<'a> {
         Self { parser, count: 0, aliased: 0, ended: false }
     }
 
-    /// The document that starts at the line `start`.
+    /// Parses the document that starts at the line `start`.
     fn document(&mut self, start: usize) -> Document {
         let mut builder = Builder { aliased: self.aliased, ..Builder::default() };
         let (value, lines) = match builder.document(&mut self.parser) {
@@ -120,12 +120,12 @@ fn wrong(error: &ScanError) -> Wrong {
 struct Builder {
     frames: Vec<Frame>,
     anchors: HashMap<usize, Node>,
-    /// What aliases have added to the file so far.
+    /// The size that aliases have added to the file so far.
     aliased: usize,
 }
 
 impl Builder {
-    /// The document whose start was read last.
+    /// Parses the document whose start was read last.
     fn document<'a>(&mut self, parser: &mut Parser<'a, StrInput<'a>>) -> Result<Node, Wrong> {
         let mut root = None;
         while let Some(event) = parser.next_event() {
@@ -168,7 +168,7 @@ impl Builder {
         Ok(root.unwrap_or(null))
     }
 
-    /// A scalar as a value; `None` if it was a merge key, which is noted.
+    /// Parses a scalar. Returns `None` for a merge key, which is recorded.
     fn scalar(
         &mut self,
         text: &str,
@@ -208,7 +208,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Keeps `node` for aliases if it has an anchor.
+    /// Stores `node` for aliases if it has an anchor.
     fn anchor(&mut self, anchor: usize, node: Node, line: usize) -> Result<Node, Wrong> {
         if anchor != 0 {
             self.spend(node.weight, line)?;
@@ -235,7 +235,7 @@ impl Builder {
         if self.aliased > MAX_ALIASED { Err(Wrong { line, message: message() }) } else { Ok(()) }
     }
 
-    /// Adds `node` to the list or object at hand: as item, key or value.
+    /// Adds `node` to the current list or object: as item, key, or value.
     fn add(&mut self, node: Node) -> Result<(), Wrong> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         let line = node.lines.line;
@@ -266,7 +266,7 @@ impl Builder {
                 Some(Key { merge: true, .. }) => merge(node, merged)?,
                 Some(Key { name, line, .. }) => {
                     fields.insert(name.clone(), node.value);
-                    // The line of a field is the line of its key: there the reader looks for it.
+                    // The line of a field is the line of its key, where the user looks for it.
                     lines.insert(name, Lines { line, inner: node.lines.inner });
                 }
             },
@@ -274,7 +274,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The path to what is being read.
+    /// Returns the path of the current value.
     fn path(&self) -> String {
         let mut path = String::new();
         for frame in &self.frames {
@@ -297,7 +297,7 @@ fn too_deep(line: usize) -> Wrong {
     Wrong { line, message: format!("nested deeper than {MAX_DEPTH} levels") }
 }
 
-/// Notes what a merge key brings: an object, or a list of objects.
+/// Records the content of a merge key: an object, or a list of objects.
 fn merge(node: Node, merged: &mut Vec<Node>) -> Result<(), Wrong> {
     let line = node.lines.line;
     let refused = || Wrong { line, message: "a merge key takes an object or a list of objects".to_owned() };
@@ -318,7 +318,8 @@ fn merge(node: Node, merged: &mut Vec<Node>) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// What `frame` has become. Merged fields yield to the object's own, and later ones to earlier ones.
+/// Finishes `frame`. The object's own fields take precedence over merged ones, and earlier merged fields over later
+/// ones.
 fn finish(frame: Frame) -> Node {
     let (value, inner) = match frame.content {
         Content::List(items, lines) => (Value::Array(items), Inner::List(lines)),

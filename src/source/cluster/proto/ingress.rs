@@ -150,7 +150,7 @@ struct ManagedFields {
     fields: Option<FieldsV1>,
 }
 
-/// The entries of managed fields that name addresses in an Ingress' status.
+/// Returns the managed fields that include addresses in an Ingress' status.
 fn writers(managed_fields: &[Bytes]) -> Vec<meta::ManagedFieldsEntry> {
     let mark = b"\"f:loadBalancer\"";
     let may = managed_fields.iter().filter(|entry| entry.windows(mark.len()).any(|window| window == mark));
