@@ -1,9 +1,9 @@
-//! The admin server: health, metrics, and what the process knows, for those who operate it.
+//! The admin server: health, metrics, and the state of the process, for operators.
 //!
-//! `/healthz`, `/readyz` and `/metrics` answer everybody who reaches the address; they name no object. [`scraping`] is a
-//! server for `/metrics` alone, which then is not here. `/debug/` shows objects and resources and changes the log, so it
-//! answers this machine only (`local`). `kubectl port-forward` makes a local client of whoever may use it. Private keys
-//! are never shown to anybody.
+//! `/healthz`, `/readyz`, and `/metrics` answer every client that reaches the address, because they name no objects. If
+//! [`scraping`] serves `/metrics`, this server does not. `/debug/` shows objects and resources and changes the log
+//! level, so it answers only clients on this machine (`local`). `kubectl port-forward` makes its users local clients.
+//! No page shows private keys.
 
 mod debug;
 mod local;
@@ -32,41 +32,41 @@ use crate::telemetry::LogControl;
 
 pub use readiness::Readiness;
 
-/// Why the admin server cannot run.
+/// The reason why the admin server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is taken, or not one of this host.
+    /// The address is in use, or does not belong to this host.
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// The paths of probes, which are answered however many other requests there are.
+/// The paths of probes, which are answered under any load.
 const PROBES: &[&str] = &["/healthz", "/readyz"];
 
 /// The newest snapshot of each view, by the name of the view. `None` before the first publication, or if no client has
 /// requested the view.
 pub type Snapshots = Vec<(String, Option<Arc<Snapshot>>)>;
 
-/// What the admin server shows. Everything in it is shared with those who change it.
+/// The state that the admin server shows, shared with the parts of the process that change it.
 pub struct AdminState {
-    /// What is missing until Envoys may be served.
+    /// The conditions that are missing before Envoys may be served.
     pub readiness: Readiness,
     /// The metrics.
     pub metrics: Metrics,
-    /// Whether they are shown by [`scraping`], and not here.
+    /// Whether [`scraping`] serves the metrics instead of this server.
     pub scraped_elsewhere: bool,
-    /// The log's level.
+    /// The control of the log level.
     pub log: LogControl,
     /// The newest snapshot of each view. The first view always exists.
     pub snapshots: Box<dyn Fn() -> Snapshots + Send + Sync>,
     /// Objects and problems.
     pub inspection: watch::Receiver<Arc<Inspection>>,
-    /// The settings that hold, as YAML, and what is wrong with the file.
+    /// The effective settings as YAML, and the faults of the settings file.
     pub settings: Box<dyn Fn() -> String + Send + Sync>,
     /// The open xDS streams, as JSON.
     pub streams: Box<dyn Fn() -> serde_json::Value + Send + Sync>,
@@ -78,12 +78,12 @@ impl fmt::Debug for AdminState {
     }
 }
 
-/// Takes `address`, without a word.
+/// Listens on `address` without a log line.
 pub async fn take(address: SocketAddr) -> Result<TcpListener, Error> {
     listening::listen(address, BACKLOG).map_err(|source| Error::Listen { address, source })
 }
 
-/// Takes `address` for the admin server.
+/// Listens on `address` for the admin server, and logs it.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     let listener = take(address).await?;
     if !address.ip().is_loopback() {
@@ -96,7 +96,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     Ok(listener)
 }
 
-/// Serves until `shutdown` is ready and the requests under way are answered.
+/// Serves until `shutdown` is ready and the current requests are answered.
 pub async fn serve(listener: TcpListener, state: Arc<AdminState>, shutdown: impl Future<Output = ()> + Send + 'static) {
     let server = Server { name: "admin", routes: router(state), probes: PROBES, limits: Limits::default() };
     server.serve(listener, None, shutdown).await;
@@ -120,7 +120,7 @@ fn router(state: Arc<AdminState>) -> Router {
 }
 
 async fn readyz(State(state): State<Arc<AdminState>>) -> Response {
-    // A snapshot alone is not enough: its problems can be read a moment later.
+    // The snapshot alone is not sufficient: its problems become readable a moment later.
     match state.readiness.missing(state.inspection.borrow().complete) {
         None => "ready\n".into_response(),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {missing}\n")).into_response(),
@@ -131,7 +131,7 @@ async fn metrics(State(state): State<Arc<AdminState>>) -> Response {
     encoded(&state.metrics)
 }
 
-/// The metrics, as Prometheus reads them.
+/// Returns the metrics in Prometheus format.
 fn encoded(metrics: &Metrics) -> Response {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.encode()).into_response()
 }

@@ -1,7 +1,8 @@
-//! The loop that owns all change: events of the source in, resources out, through one pure translation.
+//! The loop that owns all changes. It receives the events of the source and publishes resources, by one pure
+//! translation.
 //!
-//! It runs on a thread of its own, for a translation may take a while and streams must not wait for it. What happens
-//! during one pass becomes one further pass: no queue of passes, no hold-off.
+//! The loop has a thread of its own, so that streams never wait for a translation. All events during a pass are
+//! processed in one further pass. There is no queue of passes and no hold-off.
 
 mod deletions;
 mod fleets;
@@ -33,13 +34,13 @@ use deletions::Deletions;
 pub use fleets::{Class, FleetId, Fleets, Stores, View};
 use kept::Replicas;
 
-/// At most this many events become one pass, so that a flood of them cannot put off a pass for ever.
+/// The maximum number of events in one pass, so that a flood of events cannot delay a pass forever.
 const EVENTS_A_PASS: usize = 10_000;
 
-/// While a certificate is not valid yet, the clock is looked at this often: it may be set meanwhile.
+/// The interval at which the clock is read while a certificate is not valid yet. The clock may be set meanwhile.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(30);
 
-/// The loop's state.
+/// The state of the loop.
 pub struct Controller {
     settings: Settings,
     fleets: Fleets,
@@ -48,10 +49,10 @@ pub struct Controller {
     inspection: watch::Sender<Arc<Inspection>>,
     objects: Objects,
     unlisted: BTreeSet<Kind>,
-    /// Deletions that do not count yet.
+    /// Deletions that are still delayed.
     deletions: Deletions,
     translator: Translator,
-    /// The inputs that changed and are not translated yet, as long as lists are missing.
+    /// The changed inputs that are not translated yet because lists are missing.
     changed: ChangedInputs,
     settings_changed: bool,
     problems: Problems,
@@ -60,25 +61,25 @@ pub struct Controller {
     replicas: Replicas,
 }
 
-/// What the events since the last pass ask for.
+/// The work that the events since the last pass require.
 #[derive(Default)]
 struct Pass {
-    /// The objects that changed, for the log.
+    /// The changed objects, for the log.
     changed: Vec<Changed>,
-    /// The status of Ingresses may have changed, which is nothing to translate.
+    /// Whether the status of Ingresses may have changed. This requires no translation.
     status: bool,
-    /// Somebody asks for what is not made yet, or may be made again.
+    /// Whether a client requests a view that does not exist yet, or that may be updated again.
     wanted: bool,
-    /// A directory of resources: nothing to translate.
+    /// The changes of a directory of resources, which require no translation.
     resources: Option<Resources>,
 }
 
-/// An object that changed.
+/// A changed object.
 struct Changed {
     object: ObjectRef,
     /// The inputs of the translation that it belongs to. An EndpointSlice that moves to another Service has two.
     inputs: Vec<Input>,
-    /// Whether something that is ours read it before, or reads it now.
+    /// Whether a served object read it before, or reads it now.
     is_read: bool,
 }
 
@@ -88,7 +89,7 @@ enum Resources {
 }
 
 impl Controller {
-    /// A loop that publishes to the stores of `fleets`. `inspection` is shown by the admin server.
+    /// Creates a loop that publishes to the stores of `fleets`. The admin server shows `inspection`.
     pub fn new(
         settings: Settings,
         fleets: Fleets,
@@ -115,24 +116,25 @@ impl Controller {
         }
     }
 
-    /// The same for objects that the operator wrote, if `from_operator`; see [`Objects::from_operator`].
+    /// Sets whether the operator wrote the objects; see [`Objects::from_operator`].
     #[must_use]
     pub fn with_objects_from_operator(mut self, from_operator: bool) -> Self {
         self.objects.from_operator = from_operator;
         self
     }
 
-    /// The same with other dialects than the usual ones.
+    /// Replaces the dialects.
     #[cfg(test)]
     pub fn with_dialects(mut self, dialects: &'static [lockgate_route::translate::Dialect]) -> Self {
         self.translator = Translator::new(dialects);
         self
     }
 
-    /// Works until the source is gone. Blocks: to be run on a thread of its own.
+    /// Runs until the source ends. It blocks, so it needs a thread of its own.
     ///
     /// # Errors
-    /// There is no timer to be had of the system.
+    ///
+    /// The system provides no timer.
     pub fn run(mut self, mut events: mpsc::Receiver<Event>) -> std::io::Result<()> {
         let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         loop {
@@ -159,14 +161,14 @@ impl Controller {
         }
     }
 
-    /// When to look at the clock for certificates that are not valid yet.
+    /// Returns the next time at which the clock is read for certificates that are not valid yet.
     fn validity_due(&self) -> Option<Instant> {
         let at = u64::try_from(self.objects.next_validity()?).unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(Instant::now() + Duration::from_secs(at).saturating_sub(now).min(LOOK_AT_CLOCK))
     }
 
-    /// Applies what the time `now` changes: certificates that have become valid. Translation itself has no clock.
+    /// Takes certificates into use that are valid at the time `now`. The translation itself has no clock.
     fn take_time(&mut self, now: SystemTime, pass: &mut Pass) {
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for key in self.objects.use_valid_secrets(i64::try_from(seconds).unwrap_or(i64::MAX)) {
@@ -175,7 +177,7 @@ impl Controller {
         }
     }
 
-    /// Receives one event at the time `now`: a deletion that comes by itself waits, all else is applied.
+    /// Receives one event at the time `now`. A single deletion is delayed; all other events are applied.
     fn receive(&mut self, event: Event, now: Instant, pass: &mut Pass) {
         if let Event::Deleted(kind, key) = &event
             && self.deletions.put(*kind, deletion_group(&self.objects, *kind, key), key, now)
@@ -196,9 +198,9 @@ impl Controller {
         self.take(event, pass);
     }
 
-    /// Lets an Ingress whose deletion waits lose to every other: what stands for it need not have its name.
+    /// Lets an Ingress with a delayed deletion lose to all others, because its replacement may have another name.
     fn leave(&mut self, kind: Kind, key: &ObjectKey, pass: &mut Pass) {
-        // One that could not be read whole would be taken for one that could.
+        // An object that could not be decoded completely would be mistaken for a complete one.
         if kind != Kind::INGRESS || self.objects.misencoded(kind, key).is_some() {
             return;
         }
@@ -210,7 +212,7 @@ impl Controller {
         self.take(Event::Applied(Object::new(ingress)), pass);
     }
 
-    /// Applies the deletions that have waited long enough by `now`.
+    /// Applies the deletions whose delay has ended by `now`.
     fn end_deletions(&mut self, now: Instant, pass: &mut Pass) {
         while let Some((kind, key)) = self.deletions.take_due(now) {
             self.take(Event::Deleted(kind, key), pass);
@@ -313,14 +315,14 @@ impl Controller {
         }
     }
 
-    /// Marks the deleted Secrets that are no longer kept: their last good pairs are gone.
+    /// Records the evicted Secrets as changed: their last good pairs are gone.
     fn note_evicted(&mut self) {
         for key in self.objects.take_evicted_secrets() {
             self.changed.insert(Input::new(Kind::SECRET, key));
         }
     }
 
-    /// Records a change of an object of `kind`: for the next translation, the log, and the metrics.
+    /// Records a change of an object of `kind` for the next translation, the log, and the metrics.
     fn record(&mut self, kind: Kind, object: ObjectRef, inputs: impl IntoIterator<Item = Input>, pass: &mut Pass) {
         self.metrics.set_objects(kind.as_str(), self.objects.count(kind));
         let inputs: Vec<Input> = inputs.into_iter().collect();
@@ -328,7 +330,7 @@ impl Controller {
         pass.changed.push(Changed { object, inputs, is_read: false });
     }
 
-    /// Brings what is published up to date.
+    /// Translates and publishes the changes of a pass.
     fn pass(&mut self, pass: Pass) {
         let mut changed = pass.changed;
         self.note_readers(&mut changed);
@@ -344,14 +346,14 @@ impl Controller {
             }
             return;
         }
-        // Before the first list of every kind is in, a translation would delete what is only not known yet.
+        // Before all initial lists are complete, a translation would delete objects that are not known yet.
         if !self.unlisted.is_empty() || self.waits_for_replicas() {
             report::changed(&changed, self.fleets.quota.get_mut());
             return;
         }
         if self.changed.is_empty() {
             report::changed(&changed, self.fleets.quota.get_mut());
-            // A wake-up is lost when the queue of events is full, so every pass makes the views that are missing.
+            // A wakeup is lost if the queue of events is full, so every pass builds the missing views.
             if pass.wanted || self.fleets.is_incomplete() {
                 let changes = self.publish(&Touched::default(), Instant::now());
                 self.published(&changes);
@@ -382,33 +384,33 @@ impl Controller {
         }));
     }
 
-    /// Notes which objects something that is ours reads, as far as translation has come.
+    /// Records which objects a served object reads, as of the last translation.
     fn note_readers(&self, changed: &mut [Changed]) {
         for object in changed {
             object.is_read |= object.inputs.iter().any(|input| self.translator.reads(input));
         }
     }
 
-    /// Whether something that is ours reads a Secret.
+    /// Returns whether a served object reads a Secret.
     fn reads_secret(&self, key: &ObjectKey) -> bool {
         self.translator.reads(&Input::new(Kind::SECRET, key.clone()))
     }
 
-    /// Publishes what is touched, and what is wanted or due.
+    /// Publishes the touched parts, and the views that are requested or due.
     fn publish(&mut self, touched: &Touched, start: Instant) -> Arc<Changes> {
         let settings_changed = std::mem::take(&mut self.settings_changed);
         let (model, settings) = (self.translator.model(), &self.settings);
         self.fleets.update(Change { model, touched, settings, settings_changed }, start)
     }
 
-    /// Tells the log and the metrics what is newly wrong, and what no longer is.
+    /// Reports new and resolved problems in the log and the metrics.
     fn note_problems(&mut self) {
         let now = self.translator.problems().clone();
         report::problems(&self.problems, &now, &self.metrics, self.fleets.quota.get_mut());
         self.problems = now;
     }
 
-    /// Records the publication that serves each of these sources, if it is ours.
+    /// Records the publication of each of these sources that is served by class.
     fn note_sources(&mut self, sources: &BTreeSet<ObjectId>) {
         let since = self.fleets.generation();
         for id in sources {
@@ -438,12 +440,12 @@ impl Controller {
     }
 }
 
-/// The group of objects within which a deletion may belong to a creation.
+/// Returns the group of objects in which a deletion may belong to a creation.
 fn deletion_group(objects: &Objects, kind: Kind, key: &ObjectKey) -> ObjectKey {
     objects.of_kind(kind).get(key).and_then(Object::group).unwrap_or_else(|| namespace_of(key))
 }
 
-/// What stands for all objects of the namespace of `key`.
+/// Returns the key that represents all objects in the namespace of `key`.
 fn namespace_of(key: &ObjectKey) -> ObjectKey {
     ObjectKey { namespace: key.namespace.clone(), name: Arc::from("") }
 }

@@ -1,16 +1,17 @@
-//! The end of an Envoy without a failed request: load balancers learn that it goes, its clients move, then it ends.
+//! The shutdown of an Envoy without failed requests: load balancers stop using it, its clients reconnect elsewhere, and
+//! it ends.
 //!
-//! It runs beside Envoy and knows its admin interface, and nothing of Kubernetes or of what Envoy serves.
+//! The drain runs beside Envoy and uses its admin interface. It knows neither Kubernetes nor the served configuration.
 //!
-//! Three things have to happen in this order, for each needs the one before:
+//! It has three steps, each of which requires the previous one:
 //!
-//! 1. `/ready` fails, by a runtime value that the listener for statistics looks at, so that load balancers with health
-//!    checks of their own go elsewhere. (kube-proxy knows already: the pod is being deleted.) Until they all have,
-//!    connections keep coming, and are served as before; Envoy begins to close some, so that not all clients connect
-//!    anew in the same moment.
-//! 2. After [`Timing::minimum`] Envoy fails its health check, by which every response says `connection: close`, or is
-//!    followed by a GOAWAY. Clients connect anew, and meet another Envoy.
-//! 3. When few enough connections are left, or at the deadline, the listeners close, and Envoy is told to end.
+//! 1. `/ready` fails by a runtime value of the listener for statistics, so that load balancers with health checks use
+//!    other Envoys. (kube-proxy already knows that the pod is being deleted.) Until all load balancers have noticed,
+//!    new connections are still served. Envoy starts to close some connections, so that not all clients reconnect at
+//!    the same time.
+//! 2. After [`Timing::minimum`], Envoy fails its health check. Every response then contains `connection: close` or is
+//!    followed by a GOAWAY. Clients reconnect to another Envoy.
+//! 3. When few enough connections are left, or at the deadline, the listeners close, and Envoy is told to exit.
 
 mod envoy;
 mod sidecar;
@@ -22,42 +23,42 @@ use tokio::time::{Instant, sleep, sleep_until};
 pub use envoy::{Address, Count, Envoy, Error};
 pub use sidecar::{listen, serve};
 
-/// How often Envoy is asked for its connections.
+/// The interval of queries for Envoy's connections.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// How often the log says how far it is.
+/// The interval of progress reports in the log.
 const REPORT: Duration = Duration::from_secs(5);
 
-/// How long draining takes.
+/// The time limits of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long load balancers get to notice; until then no client is forced to connect anew.
+    /// The time for load balancers to notice. Until then, no client is forced to reconnect.
     pub minimum: Duration,
-    /// When it ends at the latest, from its beginning.
+    /// The maximum duration of the drain, from its start.
     pub deadline: Duration,
-    /// How many connections may be left.
+    /// The number of connections at which the drain ends.
     pub connections: u64,
 }
 
-/// How draining ended.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// At most this many connections are left, as few as were asked for.
+    /// No more than the configured number of connections is left.
     Drained(u64),
-    /// The deadline has come, and so many connections are left.
+    /// The deadline has passed, and this number of connections is left.
     Late(u64),
-    /// Envoy has ended meanwhile.
+    /// Envoy has exited.
     Gone,
 }
 
-/// Drains `envoy`; ends when it has nothing to do any more. What is done twice does no harm.
+/// Drains `envoy`, and returns when Envoy has no work left. Repeated steps do no harm.
 ///
-/// Errors: [`Error::Connect`] if it cannot be reached at the beginning.
+/// Errors: [`Error::Connect`] if Envoy cannot be reached at the start.
 pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
     let start = Instant::now();
     let deadline = start + timing.deadline;
     let first = envoy.count().await?;
     if let Err(error) = envoy.fail_readiness().await {
-        // An Envoy with a bootstrap of its own: its health check alone makes it unready.
+        // An Envoy with a custom bootstrap: only its health check makes it unready.
         tracing::warn!(%error, "the runtime cannot be changed: the health check fails at once");
         envoy.fail_health_check().await?;
     }
@@ -77,7 +78,7 @@ pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
     }
     let mut outcome = until_few(envoy, timing.connections, start, deadline).await;
     if outcome != Outcome::Gone {
-        // Who connects from now on is refused; who has come since the last look is still served.
+        // New connections are refused from now on. Connections since the last query are still served.
         match envoy.close_listeners().await {
             Ok(()) => outcome = until_few(envoy, timing.connections, start, deadline).await,
             Err(error) => tracing::warn!(%error, "the listeners stay open"),
@@ -111,7 +112,7 @@ async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) 
             Err(error) if error.is_gone() => return Outcome::Gone,
             Err(error) => tracing::warn!(%error, "asking again"),
         }
-        // An Envoy with very many statistics takes a while to look through them; it has better things to do.
+        // An Envoy with very many statistics takes a while to search them, so it is queried less often.
         let next = Instant::now() + INTERVAL.max(asked.elapsed() * 5);
         if next >= deadline {
             sleep_until(deadline).await;
@@ -124,14 +125,14 @@ async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) 
     }
 }
 
-/// Tells Envoy to end, and waits until it has.
+/// Tells Envoy to exit, and waits until it has.
 ///
-/// Errors: [`Error::StillThere`] if it has not within `patience`.
+/// Errors: [`Error::StillThere`] if it has not exited within `patience`.
 pub async fn quit(envoy: &Envoy, patience: Duration) -> Result<(), Error> {
     let deadline = Instant::now() + patience;
     match envoy.quit().await {
         Err(error) if error.is_gone() => return Ok(()),
-        // It may end before it has answered.
+        // Envoy may exit before it has answered.
         Err(error) => tracing::debug!(%error, "quitquitquit"),
         Ok(()) => {}
     }

@@ -1,7 +1,7 @@
-//! What the controller's loop last worked on, for those who look at it: the debug pages, and who writes status.
+//! The last state of the controller's loop, for the debug pages and the status writer.
 //!
-//! All of it is persistent: two inspections share what is the same in both, so who follows them by [`changed`] pays for
-//! what has changed.
+//! All fields are persistent, and two inspections share their equal parts. The cost of [`changed`] is therefore
+//! proportional to the change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,47 +12,47 @@ use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
 
-/// What the controller's loop last worked on.
+/// The last state of the controller's loop.
 #[derive(Debug, Clone, Default)]
 pub struct Inspection {
     /// All objects.
     pub objects: Objects,
-    /// What is wrong with them.
+    /// The problems of the objects.
     pub problems: Problems,
-    /// The conditions of the sources that are ours.
+    /// The conditions of the sources that are served by class.
     pub verdicts: Verdicts,
-    /// The sources that are ours, by class. Empty before the first lists are in.
+    /// The sources that are served by class. Empty before the initial lists are complete.
     pub sources: OrdMap<ObjectId, Published>,
-    /// The last good content that is served of Secrets that no longer have it.
+    /// The last good content of Secrets that is served although the Secrets no longer contain it.
     pub kept: Arc<[Kept]>,
-    /// Whether all first lists are in and published, so that what is not here does not exist.
+    /// Whether all initial lists are complete and published, so that absent objects do not exist.
     pub complete: bool,
 }
 
 impl Inspection {
-    /// The publication that serves a source of `kind`, if the source is ours.
+    /// Returns the publication that serves a source of `kind`, if the source is served by class.
     pub fn published(&self, kind: Kind, key: &ObjectKey) -> Option<&Published> {
         self.sources.get(&kind.id(key.clone()))
     }
 }
 
-/// Since when an object is a part of what Envoys are served.
+/// The first publication of an object in its current revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// The object's uid.
+    /// The uid of the object.
     pub uid: Arc<str>,
-    /// The revision in which it is served.
+    /// The served revision.
     pub revision: Revision,
-    /// The number of the publication ([`Snapshot::generation`](lockgate_xds::snapshot::Snapshot::generation)) to Envoys that
-    /// first had it in this revision, and served or not as it is now.
+    /// The number of the first publication ([`Snapshot::generation`](lockgate_xds::snapshot::Snapshot::generation)) to
+    /// Envoys with this revision and the current value of `served`.
     pub since: u64,
-    /// Whether it is served: not if it has lost all that it asks for ([`Translator::has_lost`]).
+    /// Whether the object is served. It is not if it has lost all its routes ([`Translator::has_lost`]).
     ///
     /// [`Translator::has_lost`]: lockgate_route::translate::Translator::has_lost
     pub served: bool,
 }
 
-/// The keys under which two maps differ, sorted. Parts that both share are not looked at.
+/// Returns the sorted keys under which two maps differ. Shared parts are skipped.
 pub fn changed<'a, K: Ord, V: PartialEq>(
     before: &'a OrdMap<K, V>,
     now: &'a OrdMap<K, V>,
@@ -62,7 +62,7 @@ pub fn changed<'a, K: Ord, V: PartialEq>(
     })
 }
 
-/// The sources of `kind` whose publication or verdicts differ, some of them twice.
+/// Returns the sources of `kind` whose publication or verdicts differ. Some of them occur twice.
 pub fn changed_sources<'a>(
     kind: Kind,
     before: &'a Inspection,
@@ -72,7 +72,7 @@ pub fn changed_sources<'a>(
     all.filter(move |id| id.kind == kind).map(|id| &id.key)
 }
 
-/// The objects of `kind` that differ. Parts that both share are not looked at.
+/// Returns the objects of `kind` that differ. Shared parts are skipped.
 pub fn changed_objects(kind: Kind, before: &Objects, now: &Objects) -> BTreeSet<ObjectKey> {
     changed(before.of_kind(kind), now.of_kind(kind)).cloned().collect()
 }
@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    /// A value that counts how often two of its kind were compared.
+    /// A value that counts comparisons with others.
     #[derive(Debug, Clone)]
     struct Counting(usize, Arc<AtomicUsize>);
 

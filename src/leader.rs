@@ -1,7 +1,7 @@
-//! Which replica may write to the API server: leader election by a Lease of coordination.k8s.io.
+//! Leader election by a Lease of coordination.k8s.io: only the leader writes to the API server.
 //!
-//! [`Leader`] is what those who write hold; [`Candidate`] does the reading and writing of the Lease, and leaves all
-//! judgement to `election`. Every replica translates and serves; a leader is needed only to write.
+//! Writers hold a [`Leader`]. [`Candidate`] reads and writes the Lease, and `election` makes all decisions. Every
+//! replica translates and serves; only writing needs a leader.
 
 mod election;
 
@@ -22,21 +22,21 @@ use election::{Ask, Election};
 
 pub use election::Timing;
 
-/// How long the API server may take for one request.
+/// The timeout of a request to the API server.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a process that ends tries to give the Lease up.
+/// The time that an ending process takes to release the Lease.
 const RELEASE: Duration = Duration::from_secs(2);
-/// Longer than any process lives, and no overflow of a clock.
+/// Longer than the lifetime of any process, without an overflow of the clock.
 const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Whether this replica leads, for all who write.
+/// The leadership of this replica, for all writers.
 #[derive(Debug, Clone)]
 pub struct Leader {
     term: Arc<watch::Sender<Option<Instant>>>,
 }
 
 impl Leader {
-    /// The only replica there is: it leads for ever.
+    /// Creates the leadership of a single replica, which never ends.
     pub fn always() -> Self {
         Self::until(Some(Instant::now() + FOREVER))
     }
@@ -45,8 +45,8 @@ impl Leader {
         Self { term: Arc::new(watch::Sender::new(term)) }
     }
 
-    /// Whether this replica leads now. True only until the renew deadline, even if nobody has had the time to notice
-    /// that it is over.
+    /// Returns whether this replica leads now. It is true only until the renew deadline, even if no task has processed
+    /// the end of the term yet.
     #[cfg(test)]
     fn leads(&self) -> bool {
         self.term.borrow().is_some_and(|until| Instant::now() < until)
@@ -73,7 +73,7 @@ impl Leader {
         }
     }
 
-    /// Does `work` while this replica leads; gives up in the middle of it, with `None`, when it no longer does.
+    /// Runs `work` while this replica leads. Cancels it and returns `None` when the leadership ends.
     pub async fn while_leading<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -82,7 +82,7 @@ impl Leader {
         }
     }
 
-    /// Tells a new term. Returns whether leading began or ended.
+    /// Publishes a new term. Returns whether the leadership started or ended.
     fn set(&self, until: Option<Instant>) -> bool {
         self.term.send_replace(until).is_some() != until.is_some()
     }
@@ -93,18 +93,19 @@ pub struct Candidate {
     leases: Api<Lease>,
     name: String,
     election: Election,
-    /// The Lease as it was last read or written.
+    /// The Lease as last read or written.
     last: Option<Lease>,
     leader: Leader,
     metrics: Metrics,
-    /// Whether the last request failed; told once.
+    /// Whether the last request failed, so that a series of failures is logged once.
     faulty: bool,
-    /// Whom the log named last as the holder.
+    /// The holder that was logged last.
     named: Option<String>,
 }
 
 impl Candidate {
-    /// A replica that wants the Lease `name` in `namespace`. No other living process may have this `identity`.
+    /// Creates a replica that competes for the Lease `name` in `namespace`. Each living process must have a different
+    /// `identity`.
     pub fn new(
         client: kube::Client,
         namespace: &str,
@@ -125,20 +126,20 @@ impl Candidate {
         }
     }
 
-    /// What those who write hold.
+    /// Returns the leadership for writers.
     pub fn leader(&self) -> Leader {
         self.leader.clone()
     }
 
-    /// Takes part until `stopping` is true; then gives the Lease up, so that another replica leads at once.
+    /// Takes part until `stopping` is true. Then releases the Lease, so that another replica leads immediately.
     pub async fn run(mut self, mut stopping: watch::Receiver<bool>) {
         tokio::select! {
             never = self.campaign() => match never {},
-            // Whoever could say that it is time to stop is gone: so it is.
+            // If the sender is gone, it is time to stop too.
             _ = stopping.wait_for(|stopping| *stopping) => {}
         }
         let released = self.election.release(Timestamp::now());
-        // Whoever writes for the leader stops before others may begin.
+        // Writers must stop before another replica may start.
         self.announce();
         if let Some(spec) = released {
             match timeout(RELEASE, self.release(spec)).await {
@@ -177,7 +178,7 @@ impl Candidate {
         }
     }
 
-    /// Waits for an answer, but never beyond the end of the term: then this replica has to step down.
+    /// Waits for a response, but never beyond the end of the term, when this replica has to step down.
     async fn within_patience<T>(
         &self,
         now: Instant,
@@ -201,7 +202,7 @@ impl Candidate {
     async fn write(&self, spec: LeaseSpec) -> kube::Result<Lease> {
         let params = PostParams { field_manager: Some("lockgate".into()), ..PostParams::default() };
         match self.last.clone() {
-            // With the version that it was read at, so that of two who write, one fails.
+            // The resource version makes one of two concurrent writes fail.
             Some(lease) => self.leases.replace(&self.name, &params, &Lease { spec: Some(spec), ..lease }).await,
             None => {
                 let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
@@ -212,7 +213,7 @@ impl Candidate {
 
     async fn release(&mut self, spec: LeaseSpec) -> kube::Result<()> {
         match self.write(spec).await {
-            // A renewal may have come through whose answer did not: once more, over what there is now.
+            // An earlier renewal may have succeeded without a response. The current Lease is read and written again.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 let lease = self.leases.get_opt(&self.name).await?;
                 self.read(lease);
@@ -225,7 +226,7 @@ impl Candidate {
         }
     }
 
-    /// Tells everybody who waits, and the log, if something is new.
+    /// Informs waiting tasks and the log of a change.
     fn announce(&mut self) {
         let until = self.election.leads_until(Instant::now());
         let changed = self.leader.set(until);
@@ -258,13 +259,13 @@ impl Candidate {
     }
 }
 
-/// Why a request for the Lease was in vain.
+/// The reason why a request for the Lease failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The API server said no, or could not be reached.
+    /// The API server rejected the request, or could not be reached.
     #[error("{}", reason(.0))]
     Api(kube::Error),
-    /// It did not answer.
+    /// The API server did not respond in time.
     #[error("no answer in {:.1} s", .0.as_secs_f64())]
     Late(Duration),
 }
@@ -273,7 +274,7 @@ fn version(lease: &Lease) -> String {
     lease.metadata.resource_version.clone().unwrap_or_default()
 }
 
-/// From 0 to 1, by chance.
+/// Returns a random number from 0 to 1.
 fn chance() -> f64 {
     let random = RandomState::new().hash_one(0);
     (random >> 11) as f64 / (1u64 << 53) as f64

@@ -1,7 +1,7 @@
-//! What the process counts about itself, for Prometheus. A base module: it knows nothing of ours.
+//! The Prometheus metrics of the process. A base module without dependencies on other modules.
 //!
-//! Label values are `&'static str` on purpose: they come from closed sets in the code, so no tenant and no client can
-//! make the number of time series grow.
+//! Label values are `&'static str` on purpose: they come from closed sets in the code. Neither a tenant nor a client
+//! can increase the number of time series.
 
 mod process;
 
@@ -19,13 +19,13 @@ use prometheus_client::registry::{Registry, Unit};
 /// The media type of [`Metrics::encode`]. Source: OpenMetrics 1.0, "Overall Structure".
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Bounds of the time of one translation, in seconds: 100 µs to 6.6 s.
+/// Histogram bounds of the duration of one translation, in seconds: 100 µs to 6.6 s.
 const TRANSLATION_BOUNDS: [f64; 9] = [0.0001, 0.0004, 0.0016, 0.0064, 0.0256, 0.1024, 0.4096, 1.6384, 6.5536];
 
-/// Bounds of the time from push to ACK, in seconds: 1 ms to 33 s. 15 s is Envoy's patience with a warming cluster.
+/// Histogram bounds of the time from push to ACK, in seconds: 1 ms to 33 s. Envoy waits 15 s for a warming cluster.
 const ACK_BOUNDS: [f64; 13] = [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.512, 2.0, 8.0, 16.0, 33.0];
 
-/// All metrics of the process. A clone counts into the same numbers.
+/// All metrics of the process. Clones share their values.
 #[derive(Debug, Clone)]
 pub struct Metrics(Arc<Inner>);
 
@@ -118,7 +118,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Metrics of a process that starts now; `commit` is the one that it was built from.
+    /// Creates the metrics of a process that starts now. `commit` is the commit of the build.
     pub fn new(commit: &'static str) -> Self {
         let mut inner = Inner {
             registry: Registry::default(),
@@ -160,27 +160,27 @@ impl Metrics {
         Self(Arc::new(inner))
     }
 
-    /// How many objects of `kind` are known.
+    /// Sets the number of known objects of `kind`.
     pub fn set_objects(&self, kind: &'static str, count: usize) {
         self.0.objects.get_or_create(&Kind { kind }).set(gauge(count));
     }
 
-    /// Whether the first list of `kind` is in.
+    /// Sets whether the initial list of `kind` is complete.
     pub fn set_listed(&self, kind: &'static str, listed: bool) {
         self.0.listed.get_or_create(&Kind { kind }).set(i64::from(listed));
     }
 
-    /// All objects of `kind` were listed: at the start, and when a watch could not be followed.
+    /// Counts a list of all objects of `kind`: at the start, and when a watch could not be resumed.
     pub fn list_taken(&self, kind: &'static str) {
         self.0.lists.get_or_create(&Kind { kind }).inc();
     }
 
-    /// `count` problems with this reason were found.
+    /// Counts `count` new problems with this reason.
     pub fn problems_found(&self, reason: &'static str, count: usize) {
         self.0.problems.get_or_create(&Reason { reason }).inc_by(gauge(count));
     }
 
-    /// `count` problems that were found before are no more. A reason without problems has no series.
+    /// Subtracts `count` resolved problems. A reason without problems has no series.
     pub fn problems_healed(&self, reason: &'static str, count: usize) {
         let left = self.0.problems.get_or_create(&Reason { reason }).dec_by(gauge(count)) - gauge(count);
         if left <= 0 {
@@ -188,75 +188,75 @@ impl Metrics {
         }
     }
 
-    /// The source met a fault: a file that does not parse, a list that was refused.
+    /// Counts a fault of the source, such as a file that does not parse or a list that was rejected.
     pub fn source_fault(&self) {
         self.0.source_faults.inc();
     }
 
-    /// When the watch of `kind` last had success.
+    /// Sets the time of the last success of the watch of `kind`.
     pub fn set_source_success(&self, kind: &'static str, time: SystemTime) {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.0.source_success.get_or_create(&Kind { kind }).set(gauge_of(seconds));
     }
 
-    /// How many files or kinds are at fault now.
+    /// Sets the number of files or kinds that are faulty now.
     pub fn set_source_faulty(&self, count: usize) {
         self.0.source_faulty.set(gauge(count));
     }
 
-    /// The settings file was read anew, and what it holds is `valid`, so that it holds now.
+    /// Counts a read of the settings file. `valid` states whether its content is valid, and therefore effective.
     pub fn settings_read(&self, valid: bool) {
         self.0.settings_valid.set(valid.into());
         let result = if valid { "applied" } else { "refused" };
         self.0.settings_reads.get_or_create(&Outcome { result }).inc();
     }
 
-    /// How many keys of the settings file have a value that waits for a restart of the controller.
+    /// Sets the number of changed keys in the settings file that require a restart of the controller.
     pub fn set_settings_waiting(&self, count: usize) {
         self.0.settings_waiting.set(gauge(count));
     }
 
-    /// How many certificates that are served end within the time that the settings say, or have ended.
+    /// Sets the number of served certificates that have expired, or expire within the configured time.
     pub fn set_certificates_expiring(&self, count: usize) {
         self.0.certificates_expiring.set(gauge(count));
     }
 
-    /// One translation, from the first event that it takes in to the publication, took `time`.
+    /// Records the duration of one translation, from its first event to the publication.
     pub fn translated(&self, time: Duration) {
         self.0.translation.observe(time.as_secs_f64());
     }
 
-    /// How many resources of `type_name` (as `ResourceType::short_name` writes it) the newest snapshot has.
+    /// Sets the number of resources of `type_name` (the form of `ResourceType::short_name`) in the newest snapshot.
     pub fn set_resources(&self, type_name: &'static str, count: usize) {
         self.0.resources.get_or_create(&Type { r#type: type_name }).set(gauge(count));
     }
 
-    /// A snapshot with a real difference was published.
+    /// Counts the publication of a snapshot with a real difference.
     pub fn published(&self) {
         self.0.publications.inc();
     }
 
-    /// A stream of `variant` (`sotw` or `delta`) is open, until [`Metrics::stream_closed`].
+    /// Counts an open stream of `variant` (`sotw` or `delta`), until [`Metrics::stream_closed`].
     pub fn stream_opened(&self, variant: &'static str) {
         self.0.streams.get_or_create(&Variant { variant }).inc();
     }
 
-    /// A stream of `variant` is closed.
+    /// Counts the end of a stream of `variant`.
     pub fn stream_closed(&self, variant: &'static str) {
         self.0.streams.get_or_create(&Variant { variant }).dec();
     }
 
-    /// A stream was closed with an error: no role for it, no node, a type that the service does not serve, too many streams.
+    /// Counts a stream that was closed with an error: no role for it, no node, an unknown type, or too many streams.
     pub fn stream_refused(&self) {
         self.0.streams_refused.inc();
     }
 
-    /// A connection for xDS was refused, for this reason.
+    /// Counts a connection for xDS that was refused for this reason.
     pub fn connection_refused(&self, reason: &'static str) {
         self.0.connections_refused.get_or_create(&Reason { reason }).inc();
     }
 
-    /// A response of `type_name` went out, with `resources` resources (removals included) in `bytes` bytes.
+    /// Counts a response of `type_name` with `resources` resources, including removals, in `bytes` bytes.
     pub fn pushed(&self, type_name: &'static str, resources: usize, bytes: usize) {
         let label = Type { r#type: type_name };
         self.0.responses.get_or_create(&label).inc();
@@ -264,63 +264,65 @@ impl Metrics {
         self.0.pushed_bytes.get_or_create(&label).inc_by(bytes as u64);
     }
 
-    /// A response of `type_name` was accepted, `since_push` after it was sent.
+    /// Counts an accepted response of `type_name`, `since_push` after it was sent.
     pub fn acked(&self, type_name: &'static str, since_push: Duration) {
         let label = Type { r#type: type_name };
         self.0.acks.get_or_create(&label).inc();
         self.0.push_to_ack.get_or_create(&label).observe(since_push.as_secs_f64());
     }
 
-    /// A response of `type_name` was rejected.
+    /// Counts a rejected response of `type_name`.
     pub fn nacked(&self, type_name: &'static str) {
         self.0.nacks.get_or_create(&Type { r#type: type_name }).inc();
     }
 
-    /// Clients reject so many resources of `type_name`, and do without them.
+    /// Sets the number of resources of `type_name` that clients reject and do not use.
     pub fn set_rejected(&self, type_name: &'static str, resources: usize) {
         self.0.rejected.get_or_create(&Type { r#type: type_name }).set(i64::try_from(resources).unwrap_or(i64::MAX));
     }
 
-    /// A push of `type_name` waited for an ACK longer than the limit and went on without it.
+    /// Counts a push of `type_name` that waited for an ACK longer than the limit, and continued without it.
     pub fn gate_timed_out(&self, type_name: &'static str) {
         self.0.gate_timeouts.get_or_create(&Type { r#type: type_name }).inc();
     }
 
-    /// Whether this replica is the one that writes to the API server.
+    /// Sets whether this replica is the leader, which writes to the API server.
     pub fn set_leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
     }
 
-    /// The last moment of a certificate of xDS: `server`, `authority`, `envoy`.
+    /// Sets the expiry of an xDS certificate: `server`, `authority`, `envoy`.
     pub fn set_certificate_expiry(&self, certificate: &'static str, time: SystemTime) {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.0.certificate_expiry.get_or_create(&Certificate { certificate }).set(gauge_of(seconds));
     }
 
-    /// New certificates for xDS were taken up, or (`false`) were of no use, so that the old ones stay.
+    /// Counts a reload of xDS certificates. `good` states whether they were usable; otherwise, the old ones stay in
+    /// use.
     pub fn certificate_reloaded(&self, good: bool) {
         if good { &self.0.certificate_reloads } else { &self.0.certificate_faults }.inc();
     }
 
-    /// A write about an object of `kind` to the API server ended.
+    /// Counts a write to the API server for an object of `kind`, by its outcome.
     pub fn status_written(&self, kind: &'static str, outcome: &'static str) {
         self.0.status_writes.get_or_create(&Write { kind, outcome }).inc();
     }
 
-    /// How many objects of `kind` are still to be written.
+    /// Sets the number of objects of `kind` with a pending write.
     pub fn set_status_pending(&self, kind: &'static str, count: usize) {
         self.0.status_pending.get_or_create(&Kind { kind }).set(gauge(count));
     }
 
-    /// Events were left out, for there were too many.
+    /// Counts Events that were dropped because there were too many.
     pub fn events_dropped(&self, count: u64) {
         self.0.events_dropped.inc_by(count);
     }
 
-    /// Everything, in the text format of OpenMetrics ([`CONTENT_TYPE`]).
+    /// Encodes all metrics in the text format of OpenMetrics ([`CONTENT_TYPE`]).
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        // Writing to a string fails only if a metric says so, and ours do not; what is written by then is served.
+        // Writing to a string fails only if a metric reports an error, which these metrics do not. The partial text is
+        // served.
         if let Err(error) = text::encode(&mut text, &self.0.registry) {
             debug_assert!(false, "metrics do not encode: {error}");
         }

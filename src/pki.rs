@@ -1,25 +1,26 @@
-//! The certificates by which Envoy and the controller know each other: an authority of the installation's own, a key pair
-//! for the controller and one for Envoy, kept in three Secrets and renewed in time.
+//! The certificates with which Envoy and the controller authenticate each other: a private authority, and key pairs for
+//! the controller and for Envoy. They are stored in three Secrets and renewed in time.
 //!
-//! [`plan()`] says what is to be written, from what is stored and the time: no I/O, no clock. [`secrets`] does it, and
-//! [`directory`] is for those who bring files of their own. Neither knows who uses the certificates.
+//! [`plan()`] computes the next write from the stored content and the time, without I/O or a clock. [`secrets`]
+//! performs the writes. [`directory`] reads custom files instead. None of them knows the users of the certificates.
 //!
 //! # How trust moves
 //!
-//! A client and a server read their Secrets at times of their own: the kubelet takes up to two minutes until a mount has
-//! what the Secret has. So nothing is used before everybody who has to trust it has had the time to learn of it, which
-//! is [`Wanted::pause`]. A new authority comes in three writes, each with that pause before the next one:
+//! A client and a server read their Secrets at different times: the kubelet takes up to two minutes to update a mount.
+//! A new certificate is therefore used only after all peers have had time to trust it, which is [`Wanted::pause`]. A
+//! new authority takes three writes, with this pause between them:
 //!
 //! | state | `ca.crt`, all that is trusted | who issues | goes on when |
 //! | --- | --- | --- | --- |
 //! | alone | old | old | the old one is near its end, or is asked to go |
 //! | announced | old, new | old | both others have had the new `ca.crt` for the pause |
-//! | handed over | new, old | new | both others have had key pairs of the new one for the pause |
+//! | handed over | old, new | new | both others have had key pairs of the new one for the pause |
 //! | alone | new | new | |
 //!
-//! The state is what the Secrets hold, and each write is one Secret, so that whoever comes after a crash goes on where it
-//! stopped. Who writes has read the Secrets of the key pairs first and that of the authority last, and writes only over
-//! what it has read: two who think that they are the leader cannot undo a step that the other relies on.
+//! The Secrets contain the complete state, and each write changes one Secret. After a crash, another replica therefore
+//! continues at the same step. A writer reads the Secrets of the key pairs first and the Secret of the authority last.
+//! It overwrites only the versions that it has read. If two replicas believe that they lead, neither can undo a step
+//! that the other relies on.
 
 mod authorities;
 mod certificate;
@@ -34,28 +35,29 @@ use std::time::{Duration, SystemTime};
 pub use certificate::{first_name, names, not_after};
 pub use plan::{plan, timestamp};
 
-/// Data key of a certificate.
+/// Data key of the certificate.
 pub const CERTIFICATE: &str = "tls.crt";
-/// Data key of its private key.
+/// Data key of the private key of the certificate.
 pub const KEY: &str = "tls.key";
-/// Data key of all authorities that are trusted.
+/// Data key of all trusted authorities.
 pub const AUTHORITIES: &str = "ca.crt";
-/// Data key of the private key of the authority that issues.
+/// Data key of the private key of the issuing authority.
 pub const AUTHORITY_KEY: &str = "ca.key";
-/// Data key of the private key of the authority that is going to issue.
+/// Data key of the private key of the next issuing authority.
 pub const NEXT_KEY: &str = "next.key";
 
-/// Annotation: when this was written, for the pauses.
+/// Annotation: the time of the last write, for the pauses.
 pub const WRITTEN: &str = "lockgate.dev/written";
-/// Annotation, set by a person: make this anew. It goes when that is done.
+/// Annotation, set by a user: replace the content. It is removed afterwards.
 pub const ROTATE: &str = "lockgate.dev/rotate";
-/// Its value on the Secret of the authority if nothing of before may be trusted any longer: a key has leaked.
+/// Value of [`ROTATE`] on the Secret of the authority after a key has leaked: previous certificates are no longer
+/// trusted.
 pub const AT_ONCE: &str = "at-once";
 
 /// One of the three Secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The authority: nobody but the controller reads it.
+    /// The authority. Only the controller reads it.
     Authority,
     /// The controller's key pair.
     Server,
@@ -67,12 +69,12 @@ impl Role {
     /// All three.
     pub const ALL: [Self; 3] = [Self::Authority, Self::Server, Self::Envoy];
 
-    /// The URI in its certificate, a SPIFFE ID. Certificates of all versions have it.
+    /// Returns the URI in the certificate, a SPIFFE ID. It is the same in all versions.
     pub fn uri(self, wanted: &Wanted) -> String {
         format!("spiffe://lockgate.dev/ns/{}/{}/{}", wanted.namespace, wanted.prefix, self.subject())
     }
 
-    /// The common name in its certificate, and the end of its URI.
+    /// Returns the common name of the certificate, which also ends its URI.
     fn subject(self) -> &'static str {
         match self {
             Self::Authority => "authority",
@@ -81,7 +83,7 @@ impl Role {
         }
     }
 
-    /// The end of its Secret's name.
+    /// Returns the suffix of the Secret's name.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Authority => "ca",
@@ -91,16 +93,16 @@ impl Role {
     }
 }
 
-/// What of a Secret is read and written.
+/// The part of a Secret that is read and written.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Content {
-    /// Its data.
+    /// The data.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// Its annotations, those of others too.
+    /// The annotations, including those of other writers.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Shows no values.
+/// Omits all values.
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Content").field("data", &self.data.keys()).field("annotations", &self.annotations).finish()
@@ -112,23 +114,23 @@ impl Content {
         self.data.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether it holds nothing at all: made by somebody for us to fill.
+    /// Returns whether the Secret is empty: created by someone else, to be filled.
     fn is_empty(&self) -> bool {
         self.data.values().all(Vec::is_empty)
     }
 }
 
-/// What the three Secrets hold; what is absent or empty is still to be made.
+/// The content of the three Secrets. Absent or empty ones are still to be created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored(BTreeMap<Role, Content>);
 
 impl Stored {
-    /// The content of one.
+    /// Returns the content of a Secret.
     pub fn get(&self, role: Role) -> Option<&Content> {
         self.0.get(&role)
     }
 
-    /// Sets it, `None` if the Secret is absent.
+    /// Sets the content of a Secret. `None` means that the Secret is absent.
     pub fn set(&mut self, role: Role, content: Option<Content>) {
         match content {
             Some(content) => self.0.insert(role, content),
@@ -137,48 +139,48 @@ impl Stored {
     }
 }
 
-/// What there should be.
+/// The required certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// The namespace of the installation: in the names of the certificates.
+    /// The namespace of the installation, which is part of the names in the certificates.
     pub namespace: String,
-    /// The beginning of the Secrets' names, as well.
+    /// The prefix of the Secrets' names, which is part of the names too.
     pub prefix: String,
-    /// The host names by which Envoy calls the controller.
+    /// The host names with which Envoy connects to the controller.
     pub names: Vec<String>,
-    /// How long a key pair is good. It is renewed when a third of that is left.
+    /// The lifetime of a key pair. It is renewed when a third of it is left.
     pub certificate_lifetime: Duration,
-    /// How long an authority is good. It is replaced when a third of that is left.
+    /// The lifetime of an authority. It is replaced when a third of it is left.
     pub authority_lifetime: Duration,
-    /// How long it takes at most until a change of a Secret has reached whoever reads it, differences of clocks included.
+    /// The maximum time until a change of a Secret has reached all readers, including clock differences.
     pub pause: Duration,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug)]
 pub enum Step {
-    /// This, and then ask again.
+    /// Write this Secret, then plan again.
     Write {
-        /// Which Secret.
+        /// The Secret.
         role: Role,
-        /// What it shall hold.
+        /// The new content.
         content: Content,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
     },
-    /// Nothing, until then.
+    /// Wait until this time.
     Wait(SystemTime),
 }
 
-/// A certificate cannot be made.
+/// A certificate cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make a certificate: {0}")]
 pub struct Fault(#[from] rcgen::Error);
 
-/// A key pair and whom its holder trusts, all of it PEM: the three files of a mount, or of a directory.
+/// A key pair and the authorities that its holder trusts, in PEM: the three files of a mount or a directory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
-    /// `tls.crt`: the certificate, and those above it.
+    /// `tls.crt`: the certificate and its issuers.
     pub certificate: Vec<u8>,
     /// `tls.key`
     pub key: Vec<u8>,
@@ -186,7 +188,7 @@ pub struct Material {
     pub authorities: Vec<u8>,
 }
 
-/// Shows nothing of the key.
+/// Omits the key.
 impl fmt::Debug for Material {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Material").finish_non_exhaustive()

@@ -1,8 +1,8 @@
-//! How far the Envoys are with an object, at this replica and at the others.
+//! The acceptance of objects by the Envoys of this replica and of the others.
 //!
-//! Every replica serves, and each knows what its own Envoys have accepted; the one that writes status has to know it of
-//! all. It asks the others on their xDS port, where both sides show a certificate, and they answer when they have news.
-//! On the same way replicas tell each other the last good content of Secrets ([`kept`]).
+//! Every replica serves Envoys, and knows only what its own Envoys have accepted. The status writer needs the
+//! acceptance of all Envoys. It asks the other replicas on their xDS port, where both sides present a certificate. They
+//! answer when they have news. Replicas share the last good content of Secrets in the same way ([`kept`]).
 
 mod answer;
 mod here;
@@ -20,8 +20,8 @@ use crate::inspection::Published;
 
 /// An object in the revision that the Envoys have to accept.
 ///
-/// Replicas of two versions talk to each other during a rolling update. A field that is missing in a question has its
-/// default value, which no object has: the answer is that no Envoy has accepted the object.
+/// Replicas of two versions communicate during a rolling update. A missing field in a question has its default value,
+/// which no object has. The answer is then that no Envoy has accepted the object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Wanted {
     /// The kind, as [`Kind::resource`]: `ingresses.networking.k8s.io`.
@@ -33,13 +33,13 @@ pub struct Wanted {
     pub name: String,
     /// The uid of the object.
     pub uid: String,
-    /// The revision of the object. Another revision does not count, be it older or newer.
+    /// The revision of the object. Acceptance of an older or newer revision does not count.
     #[serde(default)]
     pub revision: Revision,
 }
 
 impl Wanted {
-    /// The object of `kind` with this key, as it is published here.
+    /// Creates the question for the object of `kind` with this key in its published revision.
     pub fn new(kind: Kind, key: &ObjectKey, published: &Published) -> Self {
         Self {
             resource: kind.resource(),
@@ -51,29 +51,29 @@ impl Wanted {
     }
 }
 
-/// How far the Envoys of a replica, or of several, are with each object of a list.
+/// The progress of the Envoys of one or several replicas with each object of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
-    /// How many Envoys there are.
+    /// The number of Envoys.
     pub envoys: usize,
-    /// How many of them have accepted all that serves the object, in the order of the list.
+    /// For each object of the list, the number of Envoys that have accepted all its resources.
     pub accepted: Vec<usize>,
 }
 
 impl Reached {
-    /// Nobody, for a list of `length` objects.
+    /// Creates the progress of no Envoys for a list of `length` objects.
     pub fn nobody(length: usize) -> Self {
         Self { envoys: 0, accepted: vec![0; length] }
     }
 
-    /// Both together. The lists are the same.
+    /// Adds the progress of other Envoys for the same list.
     pub fn and(mut self, other: &Self) -> Self {
         self.envoys += other.envoys;
         self.accepted.iter_mut().zip(&other.accepted).for_each(|(own, other)| *own += other);
         self
     }
 
-    /// Whether there are Envoys and all have accepted what serves object number `at`.
+    /// Returns whether there are Envoys and all of them have accepted the object at index `at`.
     pub fn by_all(&self, at: usize) -> bool {
         self.envoys > 0 && self.accepted.get(at) == Some(&self.envoys)
     }

@@ -1,8 +1,8 @@
-//! The log: one line an event, made to be read in `kubectl logs` and to be searched by machines.
-//! A base module: it knows nothing of ours.
+//! The log: one line per event, for `kubectl logs` and for machines. A base module without dependencies on other
+//! modules.
 //!
-//! Text is `time level message field=value …`, JSON one object a line. Everything goes to standard error, so that
-//! standard output stays free for what a command was asked for. The level can be changed while the process runs.
+//! Text lines have the form `time level message field=value …`; JSON lines contain one object each. All lines go to
+//! standard error, so that standard output contains only the output of commands. The level can be changed at runtime.
 
 mod text;
 
@@ -16,12 +16,12 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// Libraries whose lower levels tell nothing about us, and two that log each failed request, which its caller then
-/// tells with the object and what is done; a filter that names them overrides this.
+/// Libraries whose lower levels do not concern Lockgate. It includes two that log each failed request, which the caller
+/// logs with the object and the consequence. A filter that names them overrides this.
 const QUIET: &str = "h2=info,hyper=info,hyper_util=info,tower=info,rustls=info,mio=info,notify=info,\
                      kube_client::client::builder=off,kube_runtime::watcher=error";
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `2026-11-21T09:30:00.123Z INFO  published generation=4`
@@ -30,21 +30,21 @@ pub enum Format {
     Json,
 }
 
-/// Why the log cannot be set up or changed.
+/// The reason why the log cannot be set up or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text is not a filter.
+    /// The text is not a valid filter.
     #[error("{0}")]
     Filter(String),
     /// Another log is already set up in this process.
     #[error("the log is already set up: {0}")]
     AlreadySet(#[from] tracing_subscriber::util::TryInitError),
-    /// The log has been taken down.
+    /// The log has been shut down.
     #[error("the log cannot be changed any more: {0}")]
     Gone(#[from] reload::Error),
 }
 
-/// Reads and changes the level of the running process. Cheap to clone.
+/// Reads and changes the log level of the running process. A clone is cheap.
 #[derive(Clone)]
 pub struct LogControl {
     handle: reload::Handle<EnvFilter, Registry>,
@@ -52,12 +52,12 @@ pub struct LogControl {
 }
 
 impl LogControl {
-    /// The filter in force, as it was given.
+    /// Returns the effective filter as it was given.
     pub fn current(&self) -> String {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts another filter into force, in the syntax of [`check_filter`]. On an error the old one stays.
+    /// Replaces the filter, in the syntax of [`check_filter`]. On an error, the old filter stays.
     pub fn set(&self, filter: &str) -> Result<(), Error> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.handle.reload(parse(filter)?)?;
@@ -80,18 +80,20 @@ pub fn init(format: Format, filter: &str) -> Result<LogControl, Error> {
     Ok(control)
 }
 
-/// A control that no log listens to, for tests of what uses one.
+/// Creates a control without a log, for tests.
 #[cfg(test)]
 pub(crate) fn detached(filter: &str) -> LogControl {
     let (level, handle) = reload::Layer::new(EnvFilter::new(filter));
-    // The layer must outlive the handle; a test process ends soon enough.
+    // The layer must outlive the handle. A test process ends soon enough.
     std::mem::forget(level);
     LogControl { handle, current: Arc::new(Mutex::new(filter.to_owned())) }
 }
 
-/// Whether `filter` is one: a level (`off`, `error`, `warn`, `info`, `debug`, `trace`), `target=level`, or several of
-/// these with commas between them: `info,lockgate_xds=debug`. Source: the directives of tracing-subscriber's
-/// `EnvFilter`, less its bare targets, so that a misspelt level is an error and not a target that nobody has.
+/// Checks that `filter` is valid: a level (`off`, `error`, `warn`, `info`, `debug`, `trace`), `target=level`, or
+/// several of these separated by commas: `info,lockgate_xds=debug`.
+///
+/// Source: the directives of tracing-subscriber's `EnvFilter`, without bare targets. A misspelled level is therefore an
+/// error instead of an unknown target.
 pub fn check_filter(filter: &str) -> Result<(), Error> {
     parse(filter).map(drop)
 }
@@ -102,7 +104,7 @@ fn parse(filter: &str) -> Result<EnvFilter, Error> {
     if filter.is_empty() {
         return Err(Error::Filter(format!("empty filter; {expected}")));
     }
-    // A directive with a span in brackets may have commas inside and is left to the parser.
+    // A directive with a span in brackets may contain commas, and is left to the parser.
     if !filter.contains('[') {
         for part in filter.split(',').map(str::trim) {
             let level = part.split_once('=').map_or(part, |(_, level)| level);

@@ -1,8 +1,8 @@
-//! Requests that come from this machine, and were meant to.
+//! Accepts only requests that come from this machine on purpose.
 //!
-//! An address alone proves little. The sidecar of a service mesh passes on requests of other pods from 127.0.0.6, so only
-//! 127.0.0.1 and ::1 count. A page in a browser on this machine can connect to 127.0.0.1 under a name of its own (DNS
-//! rebinding), so the `Host` counts too, and an `Origin` must be this server.
+//! The address alone proves little. The sidecar of a service mesh forwards requests of other pods from 127.0.0.6, so
+//! only 127.0.0.1 and ::1 are accepted. A page in a local browser can connect to 127.0.0.1 with a name of its own (DNS
+//! rebinding). The `Host` is therefore checked too, and an `Origin` must be this server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use lockgate_xds::listening::http::Ends;
 
-/// Answers 403 to requests of others.
+/// Answers 403 to all other requests.
 pub(super) async fn only(request: Request, next: Next) -> Response {
     let ends = request.extensions().get::<Ends>().copied();
     match check(ends, request.uri(), request.headers()) {
@@ -27,21 +27,22 @@ pub(super) async fn only(request: Request, next: Next) -> Response {
     }
 }
 
-/// Checks who asks, by what address, and for what host.
+/// Checks both addresses of the connection, the `Host`, and the `Origin`.
 ///
-/// Errors: what is not of this machine.
+/// The error names the part that is not of this machine.
 fn check(ends: Option<Ends>, uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
     let ends = ends.ok_or("the connection has no addresses")?;
     if !is_this_machine(ends.peer.ip()) {
         return Err("the client has another address");
     }
-    // Also where the listener is open to the network: a connection to 127.0.0.1 comes by the loopback interface.
+    // This also holds if the listener is open to the network: a connection to 127.0.0.1 uses the loopback interface.
     if !is_this_machine(ends.local.ip()) {
         return Err("the connection is to another address");
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let (host, other) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next());
-    // In absolute form the target counts, and the field must say the same. Source: RFC 9112, 3.2.2.
+    // With an absolute-form target, the target is authoritative, and the `Host` field must be equal. Source: RFC 9112,
+    // 3.2.2.
     let target = uri.authority().map(|authority| authority.as_str());
     if other.is_some() || target.is_some_and(|target| host != Some(target)) {
         return Err("the request names several hosts");
@@ -57,7 +58,7 @@ fn check(ends: Option<Ends>, uri: &Uri, headers: &HeaderMap) -> Result<(), &'sta
     Ok(())
 }
 
-/// Returns whether `address` is 127.0.0.1 or ::1. Other loopback addresses are of proxies.
+/// Returns whether `address` is 127.0.0.1 or ::1. Proxies use other loopback addresses.
 fn is_this_machine(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST

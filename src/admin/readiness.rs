@@ -1,59 +1,60 @@
-//! Whether Envoys may be served, and if not, what is missing.
+//! Readiness: whether Envoys may be served, and the missing conditions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is missing until this process may be sent Envoys. A clone is the same readiness.
+/// The conditions that are missing before Envoys may connect to this process. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct Readiness(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// The kinds whose first list is not in.
+    /// The kinds without a complete initial list.
     unlisted: BTreeSet<&'static str>,
-    /// What else is not there yet.
+    /// The other missing conditions.
     needed: BTreeSet<&'static str>,
     listening: bool,
     stopping: bool,
 }
 
 impl Readiness {
-    /// Not ready until the first list of each of `kinds` is in, xDS listens, and something is published.
+    /// Creates a state that is not ready until each of `kinds` is listed, xDS listens, and a snapshot is published.
     pub fn awaiting(kinds: impl IntoIterator<Item = &'static str>) -> Self {
         let unlisted = kinds.into_iter().collect();
         Self(Arc::new(Mutex::new(State { unlisted, needed: BTreeSet::new(), listening: false, stopping: false })))
     }
 
-    /// The first list of `kind` is in.
+    /// Records that the initial list of `kind` is complete.
     pub fn listed(&self, kind: &str) {
         self.change(|state| state.unlisted.retain(|unlisted| *unlisted != kind));
     }
 
-    /// Not ready without `thing` either.
+    /// Adds the condition `thing`.
     pub fn need(&self, thing: &'static str) {
         self.change(|state| {
             state.needed.insert(thing);
         });
     }
 
-    /// `thing` is there.
+    /// Records that the condition `thing` is met.
     pub fn has(&self, thing: &'static str) {
         self.change(|state| {
             state.needed.remove(thing);
         });
     }
 
-    /// xDS listens.
+    /// Records that xDS listens.
     pub fn listening(&self) {
         self.change(|state| state.listening = true);
     }
 
-    /// The process is about to end: no longer ready.
+    /// Records that the process is about to end, so that it is no longer ready.
     pub fn stopping(&self) {
         self.change(|state| state.stopping = true);
     }
 
-    /// What is missing, in words, given whether there is a snapshot; `None` when all is there.
+    /// Describes the missing conditions. `published` states whether there is a snapshot. Returns `None` if no condition
+    /// is missing.
     pub fn missing(&self, published: bool) -> Option<String> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut missing = vec![];

@@ -1,4 +1,4 @@
-//! The server for `/metrics` alone: in clear text, or by TLS, to clients that show a certificate if they have to.
+//! The server for `/metrics` alone, in clear text or over TLS, with optional client certificates.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 
 use crate::metrics::Metrics;
 
-/// Serves until `shutdown` is ready and the requests under way are answered; in clear text if there is no TLS.
+/// Serves until `shutdown` is ready and the current requests are answered. Without a TLS configuration, it uses clear
+/// text.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Configs>,
@@ -28,11 +29,12 @@ pub async fn serve(
     server.serve(listener, tls, shutdown).await;
 }
 
-/// The TLS configuration of a server with this key pair, PEM. Clients must show a certificate of `authorities`, PEM too,
-/// unless that is empty.
+/// Builds the TLS configuration of a server with this key pair in PEM. Clients must present a certificate of
+/// `authorities`, also in PEM, unless that is empty.
 ///
 /// # Errors
-/// Which file is of no use, and why.
+///
+/// The file that is unusable, and the reason.
 pub fn tls_config(certificate: &[u8], key: &[u8], authorities: &[u8]) -> Result<Arc<ServerConfig>, TlsFault> {
     let clients = if authorities.is_empty() { Clients::Anybody } else { Clients::Known(authorities) };
     tls::server_config(Pair { certificate, key }, clients, &["http/1.1"])

@@ -1,24 +1,24 @@
-//! Deletions that wait for a moment, in case the object is created again.
+//! Delayed deletions, for objects that are created again shortly after.
 //!
-//! `kubectl replace --force`, and many pipelines, delete an object and create it again some milliseconds later. Between the
-//! two, requests were answered 404. So a deletion that a watch tells counts only after [`GRACE`], and not at all if the
-//! object is back by then.
+//! `kubectl replace --force`, and many pipelines, delete an object and create it again some milliseconds later. Without
+//! a delay, requests in between would be answered 404. A deletion that a watch reports therefore takes effect only
+//! after [`GRACE`], and is dropped if the object exists again by then.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use lockgate_route::objects::{Kind, ObjectKey};
 
-/// How long a deletion waits. `kubectl replace --force` takes 20 to 500 ms between the two, depending on how busy and how far
-/// away the API server is.
+/// The delay of a deletion. `kubectl replace --force` takes 20 to 500 ms between deletion and creation, depending on
+/// the load and the distance of the API server.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The deletions that wait.
+/// The delayed deletions.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    /// When they count, by kind, then by group: objects of which one may stand for another.
+    /// The time at which they take effect, by kind and by group. An object may replace another one of its group.
     waiting: BTreeMap<(Kind, ObjectKey), BTreeMap<ObjectKey, Instant>>,
-    /// In the order in which they came; some of them wait no longer, or came a second time.
+    /// The deletions in the order of arrival. Some of them are no longer delayed, or arrived a second time.
     order: VecDeque<Waiting>,
 }
 
@@ -31,7 +31,8 @@ struct Waiting {
 }
 
 impl Deletions {
-    /// Lets the deletion of an object wait from `now` on, if those of its kind do; returns whether it waits.
+    /// Delays the deletion of an object from `now` on if its kind requires that. Returns whether the deletion is
+    /// delayed.
     pub fn put(&mut self, kind: Kind, group: ObjectKey, key: &ObjectKey, now: Instant) -> bool {
         if !kind.info().deletion_waits {
             return false;
@@ -42,8 +43,8 @@ impl Deletions {
         true
     }
 
-    /// Takes note that an object was applied. If it was deleted just before, it was not deleted. Otherwise it may stand for
-    /// one of its group that is deleted, as after a change of its name: returns those, and they wait no longer.
+    /// Records that an object was applied, and drops a delayed deletion of it. Otherwise, it may replace deleted
+    /// objects of its group, as after a change of its name. Their delay ends, and they are returned.
     pub fn applied(&mut self, kind: Kind, group: ObjectKey, key: &ObjectKey) -> Vec<ObjectKey> {
         let group = (kind, group);
         let Some(mut waiting) = self.waiting.remove(&group) else { return Vec::new() };
@@ -56,12 +57,12 @@ impl Deletions {
         Vec::new()
     }
 
-    /// Forgets the deletions of a kind, of which there is a list.
+    /// Drops the delayed deletions of a kind, because a list has arrived.
     pub fn listed(&mut self, kind: Kind) {
         self.waiting.retain(|(other, _), _| *other != kind);
     }
 
-    /// When the next deletion counts.
+    /// Returns the time at which the next deletion takes effect.
     pub fn due(&mut self) -> Option<Instant> {
         while let Some(Waiting { due, kind, group, key }) = self.order.front() {
             let group = self.waiting.get(&(*kind, group.clone()));
@@ -73,7 +74,7 @@ impl Deletions {
         None
     }
 
-    /// Takes the next deletion that counts by `now`.
+    /// Removes and returns the next deletion that takes effect by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<(Kind, ObjectKey)> {
         self.due().filter(|due| *due <= now)?;
         let Waiting { kind, group, key, .. } = self.order.pop_front()?;

@@ -1,32 +1,33 @@
-//! Last good content of Secrets from other replicas: taken over as it comes, and waited for at the start.
+//! Last good content of Secrets from other replicas: adopted on arrival, and awaited at the start.
 
 use lockgate_route::objects::{Ingress, Kept, Kind, ObjectKey, Secret};
 use lockgate_route::translate::Input;
 
 use super::{Controller, Pass};
 
-/// Whether other replicas are asked for the last good content of Secrets.
+/// The state of the request for the last good content of other replicas.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replicas {
-    /// They are not, or have answered.
+    /// Other replicas are not asked, or have answered.
     #[default]
     Nothing,
-    /// They are, and it is not known yet whether anything depends on their answer.
+    /// Other replicas are asked. It is not known yet whether an object depends on their answer.
     Asked,
-    /// Nothing is published before they have answered.
+    /// Publications wait for their answer.
     Awaited,
 }
 
 impl Controller {
-    /// The same with other replicas, if `asked`: [`Event::Kept`](crate::source::Event::Kept) comes once they were asked.
+    /// Sets whether other replicas are asked. If so, [`Event::Kept`](crate::source::Event::Kept) contains their answer.
     #[must_use]
     pub fn with_replicas(mut self, asked: bool) -> Self {
         self.replicas = if asked { Replicas::Asked } else { Replicas::Nothing };
         self
     }
 
-    /// Whether the first publication has to wait for other replicas. It does if an Ingress names a Secret without a key
-    /// pair: another replica may have the last good one, and an Envoy that comes from there must not lose it.
+    /// Returns whether the first publication has to wait for other replicas. It does if an Ingress references a Secret
+    /// without a key pair. Another replica may have the last good pair, and an Envoy that reconnects from there must
+    /// not lose it.
     pub(super) fn waits_for_replicas(&mut self) -> bool {
         if self.replicas == Replicas::Asked {
             self.replicas = if self.lacks_key_pairs() { Replicas::Awaited } else { Replicas::Nothing };
@@ -51,7 +52,7 @@ impl Controller {
             })
     }
 
-    /// Takes over the last good content that other replicas have.
+    /// Adopts the last good content of other replicas.
     pub(super) fn adopt(&mut self, kept: &[Kept], pass: &mut Pass) {
         self.replicas = Replicas::Nothing;
         for kept in kept {

@@ -1,4 +1,4 @@
-//! What the loop tells the log: which objects changed, what is wrong with them, what was published.
+//! The log lines of the loop: changed objects, problems, and publications.
 
 mod quota;
 
@@ -16,11 +16,11 @@ use lockgate_xds::snapshot::{Changes, Resource};
 use super::{Changed, View};
 use crate::metrics::Metrics;
 
-/// More objects or resources than this in one pass are counted, not named.
+/// The number of objects or resources in one pass that are listed. If there are more, they are counted instead.
 const NAMED: usize = 10;
 
-/// Logs the objects that changed, one line each: at INFO those that something of ours reads, the others at DEBUG. In a
-/// large cluster most objects are no business of ours.
+/// Logs the changed objects, one line each. Objects that a served object reads are logged at INFO, the others at DEBUG.
+/// In a large cluster, most objects do not concern Lockgate.
 pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
     let now = Instant::now();
     let (read, others): (Vec<&Changed>, Vec<&Changed>) = objects.iter().partition(|object| object.is_read);
@@ -37,7 +37,7 @@ pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
     }
 }
 
-/// Logs and counts the problems that are new, and those that are healed.
+/// Logs and counts new and resolved problems.
 pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quota: &mut Quota) {
     let Difference { new, healed } = Difference::between(before, now);
     let now = Instant::now();
@@ -61,7 +61,7 @@ pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quo
     }
 }
 
-/// The problems that two sets do not have in common.
+/// The difference of two sets of problems.
 #[derive(Debug, Default)]
 struct Difference<'a> {
     new: Vec<&'a Problem>,
@@ -69,8 +69,8 @@ struct Difference<'a> {
 }
 
 impl<'a> Difference<'a> {
-    /// Compares problems regardless of the generation of their object: an edit that leaves a problem as it is neither
-    /// heals it nor makes a new one.
+    /// Compares problems without the generation of their object. An edit that does not affect a problem neither
+    /// resolves it nor creates a new one.
     fn between(before: &'a Problems, now: &'a Problems) -> Self {
         let (mut new, mut healed) = (Vec::new(), BTreeMap::<Problem, &Problem>::new());
         for item in before.diff(now) {
@@ -88,7 +88,7 @@ fn of_no_generation(problem: &Problem) -> Problem {
     Problem { object: problem.object.clone().at(0), ..problem.clone() }
 }
 
-/// Logs the namespaces whose lines were suppressed in a window that is over.
+/// Logs the namespaces whose lines were suppressed in a window that has ended.
 pub(super) fn suppressed(quota: &mut Quota) {
     for (namespace, lines) in quota.end_window(Instant::now()) {
         tracing::warn!(
@@ -99,8 +99,8 @@ pub(super) fn suppressed(quota: &mut Quota) {
     }
 }
 
-/// Logs what was published: the resources by name if they are few. A line counts for the namespace of the first object
-/// that its resource was made from.
+/// Logs a publication. The resources are listed by name if there are few. A line counts for the namespace of the first
+/// object behind its resource.
 pub(super) fn published(view: View, changes: &Changes, took: Duration, quota: &mut Quota) {
     let message = match view {
         View::Envoy => "published",

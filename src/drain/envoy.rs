@@ -1,4 +1,4 @@
-//! A client of Envoy's admin interface, for the few things that draining needs.
+//! A client of Envoy's admin interface, for the requests of a drain.
 
 use std::fmt;
 use std::io;
@@ -13,10 +13,10 @@ use lockgate_route::envoy::names;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// How long an answer may take.
+/// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where Envoy's admin interface is.
+/// The address of Envoy's admin interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket.
@@ -25,7 +25,7 @@ pub enum Address {
     Tcp(String),
 }
 
-/// As it is written on the command line.
+/// Displays the address as on the command line.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -35,58 +35,58 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why Envoy could not be asked.
+/// The reason why a request to Envoy failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody is there, or it is not for us.
+    /// No process listens there, or access is denied.
     #[error("cannot reach Envoy's admin interface at {address} (--admin-address): {cause}{}", remedy(cause))]
     Connect {
-        /// Where it should be.
+        /// The address.
         address: Address,
-        /// What the system said.
+        /// The error of the system.
         cause: io::Error,
     },
-    /// The connection broke before the answer was complete.
+    /// The connection closed before the response was complete.
     #[error("Envoy's admin interface did not answer {path}: {cause}")]
     Broken {
-        /// What was asked for.
+        /// The requested path.
         path: String,
-        /// What went wrong.
+        /// The error.
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is somebody, who does not answer.
+    /// The server does not respond.
     #[error("Envoy's admin interface did not answer {path} within {} s", PATIENCE.as_secs())]
     Silent {
-        /// What was asked for.
+        /// The requested path.
         path: String,
     },
-    /// It answered that it cannot.
+    /// The response has an error status.
     #[error("Envoy's admin interface answered {path} by {status}: {body}")]
     Refused {
-        /// What was asked for.
+        /// The requested path.
         path: String,
         /// The status code.
         status: StatusCode,
-        /// What it said.
+        /// The body.
         body: String,
     },
-    /// It was told to end, and has not.
+    /// Envoy was told to exit, but is still running.
     #[error("Envoy was told to end and is still there after {} s", .0.as_secs())]
     StillThere(Duration),
-    /// Our own server failed.
+    /// The program's own server failed.
     #[error("the server of --listen failed: {0}")]
     Serve(#[from] io::Error),
 }
 
 impl Error {
-    /// Whether there is no Envoy (any more): its socket is not there, or nobody listens.
+    /// Returns whether there is no Envoy (any more): its socket does not exist, or no process listens on it.
     pub fn is_gone(&self) -> bool {
         let Self::Connect { cause, .. } = self else { return false };
         matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
     }
 }
 
-/// What to do about an error of a connection attempt.
+/// Returns the remedy for an error of a connection attempt.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -99,23 +99,23 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// What is open at Envoy, without its admin interface and the listener for statistics.
+/// The open connections and requests of Envoy, without its admin interface and the listener for statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// Connections of clients.
     pub connections: u64,
-    /// Their requests under way.
+    /// Current requests of clients.
     pub requests: u64,
 }
 
-/// An Envoy, by its admin interface.
+/// An Envoy, represented by its admin interface.
 #[derive(Debug, Clone)]
 pub struct Envoy {
     address: Address,
 }
 
 impl Envoy {
-    /// The Envoy whose admin interface is at `address`; nothing is asked yet.
+    /// Creates a client of the admin interface at `address`. It sends no request yet.
     pub fn at(address: Address) -> Self {
         Self { address }
     }
@@ -125,27 +125,27 @@ impl Envoy {
         self.post(&format!("/runtime_modify?{}=100", names::DRAINING)).await
     }
 
-    /// Makes more and more responses ask their clients to connect anew.
+    /// Makes a growing share of the responses close their connections.
     pub async fn close_gradually(&self) -> Result<(), Error> {
         self.post("/drain_listeners?graceful&skip_exit").await
     }
 
-    /// Makes every response do so.
+    /// Makes every response close its connection.
     pub async fn fail_health_check(&self) -> Result<(), Error> {
         self.post("/healthcheck/fail").await
     }
 
-    /// Closes the listeners; connections stay.
+    /// Closes the listeners. Connections stay open.
     pub async fn close_listeners(&self) -> Result<(), Error> {
         self.post("/drain_listeners").await
     }
 
-    /// Tells it to end.
+    /// Tells Envoy to exit.
     pub async fn quit(&self) -> Result<(), Error> {
         self.post("/quitquitquit").await
     }
 
-    /// Whether somebody drains it.
+    /// Returns whether Envoy is being drained.
     pub async fn is_draining(&self) -> Result<bool, Error> {
         let (_, state) = self.ask(Method::GET, "/ready").await?;
         if state.starts_with("DRAINING") {
@@ -156,9 +156,9 @@ impl Envoy {
         Ok(runtime["entries"][names::DRAINING]["final_value"] == "100")
     }
 
-    /// What is open.
+    /// Returns the open connections and requests.
     pub async fn count(&self) -> Result<Count, Error> {
-        // Two characters between: `cx` and `rq`.
+        // The two dots match `cx` and `rq`.
         let statistics = self.get("/stats?filter=downstream_.._active").await?;
         let listeners = self.get("/listeners").await?;
         Ok(count(&statistics, &listeners))
@@ -195,7 +195,7 @@ fn accepted(path: &str, (status, body): (StatusCode, String)) -> Result<String, 
     }
 }
 
-/// One request over one connection.
+/// Sends one request over one connection.
 async fn exchange<S>(stream: S, method: Method, path: &str) -> Result<(StatusCode, String), Error>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -210,7 +210,7 @@ where
         let body = body.collect().await?.to_bytes();
         Ok::<_, hyper::Error>((head.status, String::from_utf8_lossy(&body).into_owned()))
     };
-    // The connection is driven here, not by a task of its own: it ends with the exchange.
+    // The connection is driven here instead of by a task of its own, so that it ends with the exchange.
     tokio::pin!(exchange);
     tokio::select! {
         done = &mut exchange => done,
@@ -219,11 +219,11 @@ where
     .map_err(|error| broken(error.into()))
 }
 
-/// The listeners whose connections are no client's.
+/// The listeners that do not serve clients.
 const PROBES: [&str; 4] = [names::STATS, names::STATS_TLS, names::OVERLOAD_PROBE, names::ADMIN];
 
-/// Adds up the gauges of all listeners of clients. A listener's gauges bear its address, `/listeners` says which ones the
-/// listeners for probes have.
+/// Adds up the gauges of all listeners for clients. The gauges of a listener contain its address, and `/listeners`
+/// lists the addresses of the listeners for probes.
 fn count(statistics: &str, listeners: &str) -> Count {
     let of_probes = |line: &str| {
         let (name, address) = line.split_once("::")?;
@@ -235,7 +235,7 @@ fn count(statistics: &str, listeners: &str) -> Count {
         let Ok(value) = value.trim().parse::<u64>() else { continue };
         let listener = name.strip_prefix("listener.").and_then(|rest| rest.strip_suffix(".downstream_cx_active"));
         if let Some(listener) = listener {
-            // Each listener counts all its connections, and those of each worker.
+            // Each listener has gauges for all its connections and for those of each worker.
             let of_a_worker = listener.rsplit_once(".worker_").is_some();
             let admin = listener == "admin" || listener.starts_with("admin.");
             if !of_a_worker && !admin && !own.iter().any(|own| own == listener) {

@@ -1,8 +1,9 @@
-//! The container beside Envoy: told to end, it drains Envoy first.
+//! The container beside Envoy, which drains Envoy before it ends.
 //!
-//! The kubelet ends all containers of a pod at once. Envoy's has a preStop hook, `GET /drained`, which is answered when
-//! Envoy has been drained and has ended, so Envoy is spared the SIGTERM until then. Ours has none: its SIGTERM is what
-//! starts the drain. So nothing that comes over the network can start one; `/drained` only waits.
+//! The kubelet ends all containers of a pod at the same time. The preStop hook of Envoy's container is `GET /drained`.
+//! It is answered when Envoy has been drained and has exited, so that Envoy receives no SIGTERM before that. This
+//! container has no hook: its SIGTERM starts the drain. The network therefore cannot start a drain; `/drained` only
+//! waits.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,14 +20,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Envoy, Error, Timing, drain, quit};
 
-/// How long somebody who asks `/drained` waits for a drain to begin: the SIGTERM to this container comes in the same
-/// moment as the hook of Envoy's, or it does not come, when Envoy's container alone is restarted.
+/// The time that a request for `/drained` waits for the start of a drain. The SIGTERM to this container arrives at the
+/// same time as the hook of Envoy's container. It does not arrive if only Envoy's container is restarted.
 const BEGINNING: Duration = Duration::from_secs(10);
-/// How often Envoy is asked whether it is still there.
+/// The interval of checks whether Envoy is still running.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How long Envoy may take to end.
+/// The time for Envoy to exit.
 const END: Duration = Duration::from_secs(10);
-/// How long those who ask may take to get their answer.
+/// The time for clients to receive their answers.
 const ANSWERS: Duration = Duration::from_secs(1);
 
 /// Listens on `address`, for [`serve`].
@@ -34,9 +35,10 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     listening::listen(address, BACKLOG)
 }
 
-/// Answers `/healthz` and `/drained` until `stop`; then drains `envoy`, ends it, and returns.
+/// Answers `/healthz` and `/drained` until `stop`. Then drains `envoy`, makes it exit, and returns.
 ///
-/// Errors: the listener's, and those of [`drain`] and [`quit`]. No Envoy at all is none: there is nothing to drain.
+/// Errors: those of the listener, [`drain`], and [`quit`]. A missing Envoy is no error, because there is nothing to
+/// drain.
 pub async fn serve(
     listener: TcpListener,
     envoy: Envoy,
@@ -46,7 +48,7 @@ pub async fn serve(
     let router =
         Router::new().route("/healthz", get(async || "ok\n")).route("/drained", get(drained)).with_state(envoy.clone());
     let (ended, mut ending) = watch::channel(false);
-    // The kubelet's hook waits as long as Envoy drains.
+    // The kubelet's hook waits until Envoy is drained.
     let limits = Limits { answer: None, ..Limits::default() };
     let server = Server { name: "drain", routes: router, probes: &["/healthz"], limits };
     let mut server = tokio::spawn(server.serve(listener, None, async move {
@@ -78,7 +80,7 @@ async fn end(envoy: &Envoy, timing: Timing) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until Envoy has ended, or it is clear that nobody drains it.
+/// Waits until Envoy has exited, or until it is clear that no drain runs.
 async fn drained(State(envoy): State<Envoy>) -> &'static str {
     let asked = Instant::now();
     let mut begun = false;

@@ -1,5 +1,5 @@
-//! Resources as an Envoy without a network needs them: where one says that another is to be had over the stream (`ads`,
-//! `self`), it says in which file.
+//! Resources for an Envoy without a network: references to the stream (`ads`, `self`) are replaced by references to
+//! files.
 
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType};
@@ -8,19 +8,19 @@ use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 
 use super::Place;
 
-/// How deep messages may nest, `Any` counted.
+/// The maximum nesting of messages, including `Any`.
 const MAX_DEPTH: usize = 100;
 
 const CONFIG_SOURCE: &str = "envoy.config.core.v3.ConfigSource";
-/// Where scopes that name their routes have these from: one source for all, which can be no file. So it is told of the scopes
-/// that do, and not of the listener.
+/// The fault of scopes that name their routes. All scopes share one source of routes, which cannot be a file. The fault
+/// is reported for such scopes and not for the listener.
 const SOURCE_OF_SCOPES: &str =
     "envoy.extensions.filters.network.http_connection_manager.v3.ScopedRoutes.rds_config_source";
-/// A scope, and the field in which it names its routes.
+/// The message of a scope, and the field with the name of its routes.
 const SCOPE: (&str, u32) = ("envoy.config.route.v3.ScopedRouteConfiguration", 2);
 const ANY: &str = "google.protobuf.Any";
 
-/// A message that names a resource and says where to have it: field of the source, field of the name, type.
+/// The messages that reference a resource: field of the source, field of the name, type.
 const USERS: &[(&str, u32, Name, ResourceType)] = &[
     ("envoy.config.cluster.v3.Cluster.EdsClusterConfig", 1, Name::FieldOrResource(2), ResourceType::ENDPOINTS),
     ("envoy.extensions.filters.network.http_connection_manager.v3.Rds", 1, Name::Field(2), ResourceType::ROUTES),
@@ -34,21 +34,21 @@ const USERS: &[(&str, u32, Name, ResourceType)] = &[
     ("envoy.config.core.v3.ExtensionConfigSource", 1, Name::OfParent, ResourceType::EXTENSION),
 ];
 
-/// Where the name of the wanted resource stands.
+/// The location of the referenced name.
 #[derive(Debug, Clone, Copy)]
 enum Name {
     /// In this field.
     Field(u32),
-    /// In this field; if it is empty, the name is that of the resource that asks.
+    /// In this field. If it is empty, the name of the referencing resource applies.
     FieldOrResource(u32),
-    /// It is that of the message around, which has it in its first field.
+    /// In the first field of the enclosing message.
     OfParent,
-    /// Nowhere: all of the type are wanted.
+    /// Nowhere: all resources of the type are referenced.
     None,
 }
 
-/// The encoded message of `resource` with files instead of streams, and what cannot be had from a file: paths of fields.
-/// `None` if nothing is to be changed.
+/// Returns the encoded message of `resource` with files instead of streams, and the paths of fields that no file can
+/// provide. The message is `None` if it does not change.
 pub(super) fn by_file(resource: &Resource, place: &Place) -> (Option<Vec<u8>>, Vec<String>) {
     let mut walk = Walk { resource: resource.name(), place, left: Vec::new() };
     if [ResourceType::ENDPOINTS, ResourceType::SECRET, ResourceType::RUNTIME].contains(&resource.kind()) {
@@ -68,7 +68,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Works on `message`, which stands at `path`; `parent` is the name in the message around it. Whether it has changed.
+    /// Replaces the sources in `message`, which is at `path`. `parent` is the name in the enclosing message. Returns
+    /// whether the message has changed.
     fn message(&mut self, message: &mut DynamicMessage, path: &str, parent: &str, depth: usize) -> bool {
         if depth > MAX_DEPTH {
             return false;
@@ -151,7 +152,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Makes of `source` the file of the resource `name` of type `kind`.
+    /// Replaces `source` with the file of the resource `name` of type `kind`.
     fn replace(&self, source: &mut DynamicMessage, kind: ResourceType, name: &str) -> bool {
         let new = self.place.config_source(kind, name).encode_to_vec();
         match DynamicMessage::decode(source.descriptor(), new.as_slice()) {
@@ -164,7 +165,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a `ConfigSource` says `ads` or `self`.
+/// Returns whether a `ConfigSource` contains `ads` or `self`.
 fn asks_a_stream(source: &DynamicMessage) -> bool {
     const ADS: u32 = 3;
     const SELF: u32 = 5;

@@ -1,4 +1,4 @@
-//! The directory: every file is whole at every moment, and a file whose content stays the same is not touched.
+//! The directory of files. Every file is complete at any time, and files with unchanged content are not written.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -8,42 +8,42 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A file is written under this name and then renamed. One writer at a time, so one name is enough.
+/// The temporary name of a file that is being written. There is one writer at a time, so one name is sufficient.
 const DRAFT: &str = ".lockgate.draft";
-/// Locked by the process that writes here.
+/// The lock file of the process that writes to the directory.
 const LOCK: &str = ".lockgate.lock";
 
-/// What is readable by the owner alone, and by everybody.
+/// Modes of files for the owner only, and of files for all users.
 const SECRET_MODE: u32 = 0o600;
 const PUBLIC_MODE: u32 = 0o644;
 
-/// Why a directory cannot be written.
+/// The reason why a directory cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// The system refuses.
+    /// The system reports an error.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation.
         action: &'static str,
-        /// With which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error.
         error: io::Error,
     },
-    /// Two of them would undo each other's work.
+    /// Another process writes to the directory. Two writers would overwrite each other's files.
     #[error("{}: another lockgate export writes there", .0.display())]
     Taken(PathBuf),
-    /// A resource has no such form.
+    /// A resource cannot be encoded in this format.
     #[error("{file}: cannot be written in this format: {error}")]
     Format {
         /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
 
-/// A directory with files of ours.
+/// A directory with exported files.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
@@ -54,10 +54,11 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// The directory at `path`, made if it is missing.
+    /// Opens the directory at `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made or opened, or another process writes there.
+    ///
+    /// If it cannot be created or opened, or if another process writes to it.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         fs::create_dir_all(path).map_err(failed("make", path))?;
         let directory = File::open(path).map_err(failed("open", path))?;
@@ -69,14 +70,15 @@ impl Disk {
             Err(fs::TryLockError::WouldBlock) => return Err(DiskError::Taken(path.to_owned())),
             Err(fs::TryLockError::Error(error)) => return Err(failed("lock", &lock)(error)),
         }
-        // A process that was killed while it wrote has left one, with private keys perhaps.
+        // A process that was killed during a write leaves a draft, which may contain private keys.
         remove_draft(&path.join(DRAFT))?;
         Ok(Self { path: path.to_owned(), directory, files: BTreeMap::new(), _lock: lock_file })
     }
 
-    /// Names and contents of the files for which `ours` holds; they are remembered.
+    /// Reads and remembers the files whose names satisfy `ours`. Returns their names and contents.
     ///
     /// # Errors
+    ///
     /// If the directory or a file cannot be read.
     pub fn read(&mut self, ours: impl Fn(&str) -> bool) -> Result<Vec<(String, Vec<u8>)>, DiskError> {
         let mut names = Vec::new();
@@ -95,10 +97,11 @@ impl Disk {
         Ok(files)
     }
 
-    /// Replaces the content of the file `name` at once. Returns whether that changed anything.
+    /// Replaces the content of the file `name` atomically. Returns whether the content has changed.
     ///
     /// # Errors
-    /// If it cannot be written; then the file is as it was, and no draft of it takes up space.
+    ///
+    /// If it cannot be written. The file is then unchanged, and its draft is removed.
     pub fn write(&mut self, name: &str, content: &[u8], secret: bool) -> Result<bool, DiskError> {
         let hash = xxh3_64(content);
         if self.files.get(name) == Some(&hash) {
@@ -111,7 +114,7 @@ impl Disk {
             .map_err(failed("write", &draft))
             .and_then(|()| fs::rename(&draft, &path).map_err(failed("rename a file to", &path)));
         if let Err(error) = written {
-            // The first error is the one to report. A draft that cannot be removed now is removed by the next write.
+            // The first error is reported. The next write removes a draft that cannot be removed now.
             let _ = remove_draft(&draft);
             return Err(error);
         }
@@ -119,9 +122,10 @@ impl Disk {
         Ok(true)
     }
 
-    /// Removes the file `name`. Whether there was one.
+    /// Removes the file `name`. Returns whether it existed.
     ///
     /// # Errors
+    ///
     /// If it cannot be removed.
     pub fn remove(&mut self, name: &str) -> Result<bool, DiskError> {
         let path = self.path.join(name);
@@ -134,29 +138,30 @@ impl Disk {
         Ok(removed)
     }
 
-    /// Brings the names to disk: what is written after this is never there without what was written before.
+    /// Flushes the names to disk. No later write can become visible without the earlier ones.
     ///
     /// # Errors
-    /// If the system cannot.
+    ///
+    /// If the system reports an error.
     pub fn sync(&self) -> Result<(), DiskError> {
         self.directory.sync_all().map_err(failed("sync", &self.path))
     }
 
-    /// The path of the file `name`.
+    /// Returns the path of the file `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
-/// Writes a file that is not there yet, to disk: before another name leads to it, or a machine that loses power comes back
-/// with an empty file.
+/// Writes and flushes a draft before it is renamed. Otherwise, a machine that loses power could restart with an empty
+/// file.
 fn write_draft(draft: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().create_new(true).write(true).mode(mode).open(draft)?;
     file.write_all(content)?;
     file.sync_all()
 }
 
-/// Removes a draft if there is one.
+/// Removes a draft if it exists.
 fn remove_draft(draft: &Path) -> Result<(), DiskError> {
     match fs::remove_file(draft) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", draft)(error)),

@@ -1,4 +1,4 @@
-//! The loop: the newest snapshot in, files out.
+//! The export loop, which writes the newest snapshot to files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,41 +16,42 @@ use super::layout::{Arrangement, arrangement, file_name, type_of};
 use super::plan::{Next, Op, Plan};
 use super::{Place, Reload, Timing};
 
-/// What failed is tried again after this time.
+/// The delay before a failed operation is repeated.
 const RETRY: Duration = Duration::from_secs(1);
-/// How often Envoy looks at files when there are too many to be told of.
+/// The interval at which Envoy polls files if there are too many to watch.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Where to write, and for whom.
+/// The destination and the readers of an export.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The directory to write to.
     pub directory: PathBuf,
-    /// Where Envoy sees it.
+    /// The place where Envoy reads the files.
     pub place: Place,
-    /// How many files Envoy may be told of by the system before the rest is polled.
+    /// The maximum number of files that Envoy watches. If there are more, all files are polled.
     pub watch_limit: usize,
-    /// How long Envoys are given.
+    /// The delays for Envoys.
     pub timing: Timing,
 }
 
-/// Keeps a directory as the newest snapshot has it.
+/// Keeps a directory up to date with the newest snapshot.
 pub struct Exporter {
     options: Options,
-    /// As in the options, until there are too many files.
+    /// The place of the options, until there are too many files.
     place: Place,
     disk: Disk,
     plan: Plan,
-    /// Version in the snapshot, and what became of it.
+    /// The version in the snapshot and the resulting file of each resource.
     items: BTreeMap<Key, (Version, Arc<Item>)>,
     untold: BTreeSet<ResourceType>,
 }
 
 impl Exporter {
-    /// Takes up the work in the directory where it was left.
+    /// Opens the directory and continues from its existing files.
     ///
     /// # Errors
-    /// If it cannot be made, read or locked.
+    ///
+    /// If it cannot be created, read, or locked.
     pub fn open(options: Options) -> Result<Self, DiskError> {
         let mut disk = Disk::open(&options.directory)?;
         let format = options.place.format;
@@ -77,11 +78,12 @@ impl Exporter {
         Ok(Self { options, place, disk, plan, items: BTreeMap::new(), untold: BTreeSet::new() })
     }
 
-    /// Works until `snapshots` has ended, or with `once` until all of the first one is written. What cannot be written
-    /// is tried again, unless it is `once`. Blocks its thread while it writes.
+    /// Runs until `snapshots` ends. With `once`, it ends when the first snapshot is written completely. Without `once`,
+    /// failed writes are repeated. It blocks its thread during writes.
     ///
     /// # Errors
-    /// With `once`, if something could not be written.
+    ///
+    /// With `once`, if a file could not be written.
     pub async fn run(
         mut self,
         mut snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -130,7 +132,7 @@ impl Exporter {
         }
     }
 
-    /// Makes `snapshot` the goal.
+    /// Makes `snapshot` the target state.
     fn take(&mut self, snapshot: &Snapshot) {
         let alone = |kind: &ResourceType| arrangement(*kind) == Some(Arrangement::Alone);
         let files: usize = snapshot.kinds().filter(alone).map(|kind| snapshot.len(kind)).sum();
@@ -166,7 +168,7 @@ impl Exporter {
         self.plan.want(wanted);
     }
 
-    /// `resource` for a file.
+    /// Converts `resource` for a file.
     fn item(&self, resource: &Arc<Resource>) -> Arc<Item> {
         let (message, left) = by_file(resource, &self.place);
         let (kind, name) = (resource.kind(), resource.name());
@@ -182,7 +184,8 @@ impl Exporter {
         Arc::new(Item { resource, version })
     }
 
-    /// Brings `ops` to disk; each type's files before the next type's. An error says how many of `ops` were written before.
+    /// Applies `ops` to the disk. The files of each type are written before those of the next type. The error contains
+    /// the number of completed `ops`.
     fn apply(&mut self, ops: &[Op]) -> Result<(), (usize, DiskError)> {
         let mut last = None;
         for (written, op) in ops.iter().enumerate() {
@@ -237,7 +240,7 @@ impl Exporter {
     }
 }
 
-/// The resources in an encoded `DiscoveryResponse`.
+/// Returns the resources in an encoded `DiscoveryResponse`.
 fn resources(response: &[u8]) -> Result<Vec<Resource>, String> {
     use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
     let response: DiscoveryResponse = prost::Message::decode(response).map_err(|error| error.to_string())?;

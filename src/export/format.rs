@@ -1,16 +1,17 @@
-//! The four ways in which Envoy reads a `DiscoveryResponse` from a file; it tells them by the suffix.
+//! The four formats in which Envoy reads a `DiscoveryResponse` from a file. The suffix of the file determines the
+//! format.
 
 use serde_json::Value;
 
 use lockgate_xds::protobuf;
 
-/// The message that a file has.
+/// The message in a file.
 const RESPONSE: &str = "envoy.service.discovery.v3.DiscoveryResponse";
 
-/// A file's format.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Binary: the smallest, and the fastest to read.
+    /// Binary: the smallest and fastest format.
     Pb,
     /// Proto3 JSON.
     Json,
@@ -21,7 +22,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// How names of files end.
+    /// Returns the suffix of file names.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Pb => ".pb",
@@ -31,7 +32,7 @@ impl Format {
         }
     }
 
-    /// The content of a file that says `response`, an encoded `DiscoveryResponse`.
+    /// Converts `response`, an encoded `DiscoveryResponse`, to the content of a file.
     pub(super) fn write(self, response: &[u8]) -> Result<Vec<u8>, String> {
         let json = || protobuf::to_json(RESPONSE, response);
         match self {
@@ -44,7 +45,7 @@ impl Format {
                 Err(error) => Err(error.to_string()),
             },
             Self::Yaml => {
-                // Envoy takes `on`, `y` or `0x1` without quotes for what they are not.
+                // Envoy misreads `on`, `y`, or `0x1` without quotes.
                 let mut options = serde_saphyr::SerializerOptions::default();
                 options.quote_all = true;
                 let mut text = String::new();
@@ -55,7 +56,7 @@ impl Format {
         }
     }
 
-    /// The encoded `DiscoveryResponse` that a file with this content says.
+    /// Converts the content of a file to an encoded `DiscoveryResponse`.
     pub(super) fn read(self, content: &[u8]) -> Result<Vec<u8>, String> {
         let text = || std::str::from_utf8(content).map_err(|error| error.to_string());
         match self {
@@ -63,7 +64,7 @@ impl Format {
             Self::Json => from_json(serde_json::from_slice(content).map_err(|error| error.to_string())?),
             Self::Yaml => {
                 let mut options = serde_saphyr::Options::default();
-                // It is our own file.
+                // The exporter wrote the file itself, so it needs no limits.
                 options.budget = None;
                 let value = serde_saphyr::from_str_with_options(text()?, options);
                 from_json(value.map_err(|error| error.to_string())?)

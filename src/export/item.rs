@@ -1,4 +1,4 @@
-//! A resource as a file has it.
+//! The file form of a resource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,17 @@ use prost::encoding::encode_varint;
 
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Version};
 
-/// A resource as a file has it, with the version that it has in the snapshot: there, it asks for others by a stream.
+/// The file form of a resource, with its version in the snapshot. The resource in the snapshot references others by
+/// stream.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
-    /// The resource, asking for others by file.
+    /// The resource with references to files.
     pub resource: Resource,
-    /// Its version in the snapshot.
+    /// The version in the snapshot.
     pub version: Version,
 }
 
-/// Equal content.
+/// Compares content.
 impl PartialEq for Item {
     fn eq(&self, other: &Self) -> bool {
         self.resource == other.resource
@@ -27,13 +28,14 @@ impl PartialEq for Item {
 /// Items by type and name.
 pub(super) type Items = BTreeMap<Key, Arc<Item>>;
 
-/// The items of one type.
+/// Returns the items of one type.
 pub(super) fn of_type(items: &Items, kind: ResourceType) -> impl Iterator<Item = &Arc<Item>> {
     let from = (kind, Arc::from(""));
     items.range(from..).take_while(move |((other, _), _)| *other == kind).map(|(_, item)| item)
 }
 
-/// The encoded `DiscoveryResponse` with all of `items`. Its version is that of the snapshot, if these are all that it has.
+/// Encodes a `DiscoveryResponse` with all `items`. Its version equals the version of the snapshot if the snapshot has
+/// no other items.
 pub(super) fn response<'a>(kind: ResourceType, items: impl IntoIterator<Item = &'a Arc<Item>>) -> (Version, Bytes) {
     let (mut version, mut resources) = (Version::default(), BytesMut::new());
     for item in items {
@@ -43,14 +45,14 @@ pub(super) fn response<'a>(kind: ResourceType, items: impl IntoIterator<Item = &
     (version, framed(kind, version, &resources))
 }
 
-/// The encoded `DiscoveryResponse` with `item` alone, in that resource's version.
+/// Encodes a `DiscoveryResponse` with `item` alone and the version of its resource.
 pub(super) fn response_alone(item: &Item) -> (Version, Bytes) {
     let mut resources = BytesMut::new();
     put_resource(&mut resources, &item.resource);
     (item.version, framed(item.resource.kind(), item.version, &resources))
 }
 
-/// Field `resources`: an `Any`.
+/// Writes an element of the field `resources`: an `Any`.
 fn put_resource(buffer: &mut BytesMut, resource: &Resource) {
     let message = resource.message();
     let mut any = BytesMut::with_capacity(message.len() + 128);

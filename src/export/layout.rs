@@ -1,19 +1,19 @@
-//! Which file has what.
+//! The assignment of resources to files.
 
 use lockgate_xds::snapshot::ResourceType;
 
 use super::Format;
 
-/// How Envoy reads a type from files.
+/// The arrangement of a type in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrangement {
     /// All resources in one file.
     Together,
-    /// Each in a file of its own: of more than one Envoy says "Unexpected EDS resource length: 2".
+    /// Each resource in a file of its own. For several, Envoy reports "Unexpected EDS resource length: 2".
     Alone,
 }
 
-/// The types, in the order in which their files are written: what a file names is there before it.
+/// The types in the order in which their files are written: a referenced file exists before the reference.
 const TYPES: &[(ResourceType, &str, Arrangement)] = &[
     (ResourceType::RUNTIME, "runtime", Arrangement::Alone),
     (ResourceType::SECRET, "secrets", Arrangement::Alone),
@@ -25,26 +25,26 @@ const TYPES: &[(ResourceType, &str, Arrangement)] = &[
     (ResourceType::LISTENER, "listeners", Arrangement::Together),
 ];
 
-/// A longer name of a resource is cut in its file name; file systems take 255 bytes.
+/// The maximum length of a resource name in a file name. File systems allow 255 bytes.
 const LONGEST: usize = 180;
 
-/// The types that files can hold, in the order in which they are written. There are no virtual hosts among them: Envoy
-/// takes these from a delta stream only.
+/// Returns the types that files can contain, in the order in which they are written. Virtual hosts are not included,
+/// because Envoy accepts them from delta streams only.
 pub(super) fn types() -> impl DoubleEndedIterator<Item = ResourceType> {
     TYPES.iter().map(|(kind, ..)| *kind)
 }
 
-/// How `kind` is read; `None` if not from files.
+/// Returns the arrangement of `kind`. Returns `None` if Envoy does not read it from files.
 pub(super) fn arrangement(kind: ResourceType) -> Option<Arrangement> {
     TYPES.iter().find(|(other, ..)| *other == kind).map(|(.., arrangement)| *arrangement)
 }
 
-/// Whether listeners and routes lead to resources of `kind`, so that it is written ahead of them.
+/// Returns whether listeners and routes reference resources of `kind`, so that they are written first.
 pub(super) fn is_behind(kind: ResourceType) -> bool {
     [ResourceType::RUNTIME, ResourceType::SECRET, ResourceType::ENDPOINTS, ResourceType::CLUSTER].contains(&kind)
 }
 
-/// The type whose file is called `file`.
+/// Returns the type whose common file has the name `file`.
 pub(super) fn type_of(file: &str, format: Format) -> Option<ResourceType> {
     let stem = file.strip_suffix(format.suffix())?;
     let (first, alone) = match stem.split_once('.') {
@@ -54,9 +54,11 @@ pub(super) fn type_of(file: &str, format: Format) -> Option<ResourceType> {
     TYPES.iter().find(|(_, name, arrangement)| *name == first && *arrangement == alone).map(|(kind, ..)| *kind)
 }
 
-/// The name of the file with the resource `name` of type `kind`: `clusters.json`, `endpoints.default__shop__http.json`.
+/// Returns the name of the file with the resource `name` of type `kind`: `clusters.json`,
+/// `endpoints.default__shop__http.json`.
 ///
-/// Only letters that the key of a ConfigMap may have; a slash is `__`, any other letter `_` and its bytes in hex.
+/// It contains only characters that are valid in a key of a ConfigMap. A slash becomes `__`, and any other character
+/// becomes `_` and its bytes in hexadecimal.
 pub fn file_name(kind: ResourceType, name: &str, format: Format) -> String {
     let suffix = format.suffix();
     match TYPES.iter().find(|(other, ..)| *other == kind) {
@@ -77,7 +79,7 @@ fn escaped(name: &str) -> String {
     }
     if text.len() > LONGEST {
         text.truncate(LONGEST - 18);
-        // `_-` stands for no letter, so this is no other resource's name.
+        // `_-` encodes no character, so the name differs from the names of all other resources.
         text.push_str(&format!("_-{:016x}", xxhash_rust::xxh3::xxh3_64(name.as_bytes())));
     }
     text

@@ -1,4 +1,4 @@
-//! Where Envoy sees the files, and how it learns that one is new.
+//! The place where Envoy reads the files, and the method by which it detects changes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,34 +10,34 @@ use lockgate_xds::snapshot::ResourceType;
 use super::Format;
 use super::layout::file_name;
 
-/// The link of a mounted ConfigMap to its files. The links in the mount itself lead through this one; those of new files
-/// appear only after it has moved, when Envoy may have read already which files there are to be.
+/// The link of a mounted ConfigMap to its files. The links in the mount itself lead through this link. Links of new
+/// files appear only after it has changed, when Envoy may already have read the list of files.
 const CURRENT: &str = "..data";
 
-/// Where Envoy sees the files, and how it learns that one is new.
+/// The place where Envoy reads the files, and the method by which it detects changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The directory as Envoy sees it.
+    /// The directory from Envoy's point of view.
     pub directory: PathBuf,
     /// The format of the files.
     pub format: Format,
-    /// How Envoy learns that one is new.
+    /// The method by which Envoy detects changes.
     pub reload: Reload,
 }
 
-/// How Envoy learns that a file is new.
+/// The method by which Envoy detects a changed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reload {
     /// The file is renamed into its place.
     Rename,
     /// The directory is a mounted ConfigMap or Secret: the kubelet renames the link `CURRENT` to change all files.
     Directory,
-    /// It looks this often. Source: `PathConfigSource.poll_interval`, since Envoy 1.40.
+    /// Envoy polls at this interval. Source: `PathConfigSource.poll_interval`, since Envoy 1.40.
     Poll(Duration),
 }
 
 impl Place {
-    /// The path of a file, as Envoy sees it.
+    /// Returns the path of a file from Envoy's point of view.
     pub fn path(&self, kind: ResourceType, name: &str) -> PathBuf {
         let file = file_name(kind, name, self.format);
         match self.reload {
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// "In the file with the resource `name` of type `kind`".
+    /// Builds the reference to the file with the resource `name` of type `kind`.
     pub fn config_source(&self, kind: ResourceType, name: &str) -> core_v3::ConfigSource {
         let mut path = core_v3::PathConfigSource { path: text(&self.path(kind, name)), ..Default::default() };
         match self.reload {
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// A path as protobuf holds it: text.
+/// Converts a path to text for protobuf.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,7 +1,8 @@
-//! What is written when: make before break, for readers that never answer. Without I/O; the time is told.
+//! The order of file writes, make before break, for readers that send no ACKs. The plan does no I/O, and time comes as
+//! an argument.
 //!
-//! What lies behind routes is written at once. Routes and listeners follow when Envoys have had time to take up new
-//! clusters; what nothing on disk names any more is removed when they have had time to take up the routes.
+//! Resources behind routes are written immediately. Routes and listeners follow after Envoys have had time to load new
+//! clusters. Resources that no file references any more are removed after Envoys have had time to load the routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,38 +13,38 @@ use lockgate_xds::snapshot::{Key, ResourceType};
 use super::item::{Item, Items, of_type};
 use super::layout::{Arrangement, arrangement, is_behind, types};
 
-/// How long Envoys are given, since they do not say when they are ready.
+/// The delays for Envoys, which do not report when they are ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Between new clusters and the routes that lead there.
+    /// The delay between new clusters and the routes to them.
     pub settle: Duration,
-    /// Between the last thing that names a resource and the end of that resource.
+    /// The delay between the removal of the last reference to a resource and the removal of the resource.
     pub removal_grace: Duration,
 }
 
 impl Timing {
-    /// The same for Envoys that learn of a new file only `longer` after it is written.
+    /// Returns the delays for Envoys that detect a new file only `longer` after it is written.
     pub(super) fn for_readers_that_take(self, longer: Duration) -> Self {
         Self { settle: self.settle + longer, removal_grace: self.removal_grace + longer }
     }
 }
 
-/// The state of a directory, and what it is to become.
+/// The current and the target state of a directory.
 #[derive(Debug)]
 pub(super) struct Plan {
     timing: Timing,
     newest: Option<Arc<Items>>,
-    /// What the files have.
+    /// The content of the files.
     written: Items,
-    /// What listeners and routes come from next.
+    /// The next target state of listeners and routes.
     rising: Option<Rising>,
-    /// When Envoys have taken up the clusters that are written.
+    /// The time at which Envoys have loaded the written clusters.
     settled: Option<Instant>,
-    /// Since when nothing on disk names a resource that is no longer wanted.
+    /// For each resource that is neither wanted nor referenced on disk, the time since when.
     unused: BTreeMap<Key, Instant>,
     /// Whether no Envoy can have started from these files yet.
     empty: bool,
-    /// The files that there must be have been written: clusters, listeners.
+    /// Whether the required files have been written: clusters, listeners.
     complete: [bool; 2],
 }
 
@@ -53,29 +54,29 @@ struct Rising {
     due: Instant,
 }
 
-/// What to do now.
+/// The next action.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// These, in this order; then [`Plan::done`].
+    /// These operations, in this order, followed by [`Plan::done`].
     Write(Vec<Op>),
-    /// Nothing until then, or until there is something newer.
+    /// Nothing until this time, or until there is a newer snapshot.
     Wait(Option<Instant>),
 }
 
-/// A change of one file.
+/// A change of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Op {
-    /// The file of this resource.
+    /// Writes the file of this resource.
     Alone(Arc<Item>),
-    /// The file of this type.
+    /// Writes the file of this type.
     Together(ResourceType, Vec<Arc<Item>>),
-    /// The file of this resource, no longer needed.
+    /// Removes the file of this resource.
     Remove(Key),
 }
 
 impl Plan {
-    /// A plan for a directory that has `written`, perhaps only just before `now`; `empty` if it has no file for an Envoy
-    /// to start from.
+    /// Creates a plan for a directory that contains `written`, perhaps since just before `now`. `empty` means that it
+    /// has no file for an Envoy to start from.
     pub fn new(timing: Timing, written: Items, empty: bool, now: Instant) -> Self {
         Self {
             timing,
@@ -89,22 +90,22 @@ impl Plan {
         }
     }
 
-    /// From now on Envoys learn of a new file only `longer` after it is written.
+    /// Adapts the delays to Envoys that detect a new file only `longer` after it is written.
     pub fn slow_down(&mut self, longer: Duration) {
         self.timing = self.timing.for_readers_that_take(longer);
     }
 
-    /// Wants `items` to be all there is.
+    /// Makes `items` the complete target state.
     pub fn want(&mut self, items: Items) {
         self.newest = Some(Arc::new(items));
     }
 
-    /// Whether all that is wanted is written, and nothing is left to be removed.
+    /// Returns whether the target state is written and no removal is left.
     pub fn is_idle(&mut self, now: Instant) -> bool {
         self.newest.is_some() && matches!(self.next(now), Next::Wait(None))
     }
 
-    /// What to do at the time `now`.
+    /// Returns the action at the time `now`.
     pub fn next(&mut self, now: Instant) -> Next {
         let Some(newest) = self.newest.clone() else { return Next::Wait(None) };
         let behind = self.behind(&newest);
@@ -114,7 +115,7 @@ impl Plan {
         if self.before(&newest).is_empty() {
             self.rising = None;
         } else {
-            // One that waits already is not put off by newer ones, or it might never come.
+            // Newer states do not delay the one that is already waiting, which otherwise might never be written.
             let due = self.settled.map_or(now, |settled| settled.max(now));
             self.rising.get_or_insert(Rising { items: newest.clone(), due });
         }
@@ -125,7 +126,7 @@ impl Plan {
             if !before.is_empty() {
                 return Next::Write(before);
             }
-            // Newer ones have made it what is written already.
+            // The newest state equals the written state.
             self.rising = None;
             return self.next(now);
         }
@@ -140,7 +141,7 @@ impl Plan {
         Next::Wait(self.rising.iter().map(|rising| rising.due).chain(removal).min())
     }
 
-    /// All of `ops` are on disk since `now`.
+    /// Records that all `ops` are on disk since `now`.
     pub fn done(&mut self, ops: Vec<Op>, now: Instant) {
         for op in ops {
             match op {
@@ -158,7 +159,7 @@ impl Plan {
                         ResourceType::CLUSTER => self.complete[0] = true,
                         ResourceType::LISTENER => {
                             self.complete[1] = true;
-                            // From now on there may be an Envoy that is still reading.
+                            // From now on, an Envoy may be reading the files.
                             if std::mem::take(&mut self.empty) {
                                 self.settled = Some(now + self.timing.settle);
                             }
@@ -174,19 +175,19 @@ impl Plan {
         self.unused.retain(|key, _| self.written.contains_key(key));
     }
 
-    /// Something could not be written: from now on the newest is tried, which is perhaps what can be.
+    /// Records that a write failed. The newest state is tried next, because it may be writable.
     pub fn failed(&mut self) {
         self.rising = None;
     }
 
-    /// What is to be written of what lies behind routes.
+    /// Returns the writes of resources behind routes.
     fn behind(&self, newest: &Items) -> Vec<Op> {
         let mut ops = Vec::new();
         for kind in types().filter(|kind| is_behind(*kind)) {
             let changed: Vec<_> = self.changed(newest, kind).collect();
             match arrangement(kind) {
                 Some(Arrangement::Together) if !changed.is_empty() || !self.complete[0] => {
-                    // Those that go are left in it for now.
+                    // Removed resources stay in the file for now.
                     let mut all: Items = of_type(&self.written, kind).map(|item| (key(item), item.clone())).collect();
                     all.extend(of_type(newest, kind).map(|item| (key(item), item.clone())));
                     ops.push(Op::Together(kind, all.into_values().collect()));
@@ -198,7 +199,7 @@ impl Plan {
         ops
     }
 
-    /// What is to be written of what leads to clusters.
+    /// Returns the writes of resources that lead to clusters.
     fn before(&self, wanted: &Items) -> Vec<Op> {
         let mut ops = Vec::new();
         for kind in types().filter(|kind| !is_behind(*kind)) {
@@ -220,7 +221,7 @@ impl Plan {
         of_type(wanted, kind).filter(|item| self.written.get(&key(item)) != Some(*item))
     }
 
-    /// Notes what is neither wanted nor named any more.
+    /// Records the resources that are neither wanted nor referenced any more.
     fn note_unused(&mut self, newest: &Items, now: Instant) {
         let rising = self.rising.as_ref().map(|rising| &rising.items);
         let mut named: BTreeSet<Key> = BTreeSet::new();
@@ -246,7 +247,7 @@ impl Plan {
         self.unused = unused;
     }
 
-    /// Clusters first: their endpoints' files are no longer named then, and go at a later time.
+    /// Returns the removals, clusters first. The files of their endpoints are then unreferenced and removed later.
     fn removal(&self, over: &BTreeSet<&Key>) -> Vec<Op> {
         let mut ops = Vec::new();
         for kind in types() {

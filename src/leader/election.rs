@@ -1,10 +1,11 @@
-//! Who leads, as a state machine: no I/O, and time comes as an argument.
+//! Leader election as a state machine, without I/O. Time comes as an argument.
 //!
-//! Nobody's wall clock is believed. A replica notes, on its own steady clock, when it first saw a version of the Lease,
-//! and takes that Lease to be held for as long as it says, from then on. The holder counts from before it asked for its
-//! last renewal, and gives up after the shorter renew deadline. So two replicas never lead at a time, as long as one
-//! clock does not run more than lease / renew deadline (half as fast again, by default) faster than the other.
-//! Source: the package leaderelection of Kubernetes' client-go, which judges in the same way.
+//! No wall clock is trusted. A replica records on its own monotonic clock when it first saw a version of the Lease. It
+//! assumes that the Lease is held from then on for the stated duration. The holder counts from before it sent its last
+//! renewal, and steps down after the shorter renew deadline. Two
+//! replicas never lead at the same time, unless one clock is faster than another by a factor of lease / renew deadline (1.5
+//! by default). Source: the package
+//! leaderelection of Kubernetes' client-go, which uses the same rules.
 
 use std::time::Duration;
 
@@ -13,29 +14,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Writes in one round, before it is over: who loses a race may try once more, and not for ever.
+/// The maximum number of writes in one round. The loser of a race may try once more.
 const WRITES_A_ROUND: u32 = 2;
 
-/// How long things take.
+/// The durations of the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait, after the last change of the Lease, before they take it.
+    /// The time after the last change of the Lease at which other replicas take it.
     pub lease: Duration,
-    /// How long the holder leads after its last renewal. Shorter than `lease`: in between, nobody leads.
+    /// The time that the holder leads after its last renewal. It is shorter than `lease`; in between, no replica leads.
     pub renew_deadline: Duration,
-    /// How often the holder renews, and the others look; a little less, by chance.
+    /// The interval at which the holder renews the Lease and the others read it, slightly reduced at random.
     pub retry: Duration,
 }
 
-/// What is to be done next.
+/// The next action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ask {
-    /// Read the Lease; then [`Election::read`] or [`Election::failed`].
+    /// Read the Lease. Then call [`Election::read`] or [`Election::failed`].
     Read,
-    /// Write this, over the version that was read last, or create it if there was none; then [`Election::wrote`],
-    /// [`Election::conflicted`] or [`Election::failed`].
+    /// Write this spec over the version that was read last, or create the Lease if there was none. Then call
+    /// [`Election::wrote`], [`Election::conflicted`], or [`Election::failed`].
     Write(LeaseSpec),
-    /// Nothing, for this long.
+    /// Wait for this long.
     Rest(Duration),
 }
 
@@ -44,13 +45,13 @@ pub(super) enum Ask {
 pub(super) struct Election {
     identity: String,
     timing: Timing,
-    /// The Lease as it was seen last, and since when it has been like that.
+    /// The last known Lease, and the time since when it has been unchanged.
     seen: Option<Seen>,
-    /// Whether `seen` is still what a write may be based on.
+    /// Whether a write may be based on `seen`.
     current: bool,
-    /// Until when this replica leads, if nothing more happens.
+    /// The time until which this replica leads without further events.
     until: Option<Instant>,
-    /// Writes in this round; `None` between two rounds.
+    /// The number of writes in this round. `None` between rounds.
     writes: Option<u32>,
 }
 
@@ -62,26 +63,27 @@ struct Seen {
 }
 
 impl Election {
-    /// A replica that knows nothing yet. `identity` must be no other living process's.
+    /// Creates the state of a replica without any knowledge. Each living process must have a different `identity`.
     pub fn new(identity: String, timing: Timing) -> Self {
         debug_assert!(timing.renew_deadline < timing.lease && timing.retry < timing.renew_deadline);
         Self { identity, timing, seen: None, current: false, until: None, writes: None }
     }
 
-    /// Until when this replica leads; `None` if it does not at `now`.
+    /// Returns the time until which this replica leads, or `None` if it does not lead at `now`.
     pub fn leads_until(&self, now: Instant) -> Option<Instant> {
         self.until.filter(|until| now < *until)
     }
 
-    /// Who holds the Lease, as far as is known.
+    /// Returns the last known holder of the Lease.
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref().map(|seen| holder(&seen.spec)).filter(|holder| !holder.is_empty())
     }
 
-    /// What to do at `now`. `wall` is what other people's tools are told; `chance`, from 0 to 1, spreads replicas.
+    /// Returns the next action at `now`. `wall` is the time for other tools. `chance`, from 0 to 1, spreads the
+    /// replicas.
     pub fn ask(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Ask {
         let leads = self.leads_until(now).is_some();
-        // The holder writes over what it wrote last; whoever else wants to write reads first.
+        // The holder overwrites its own last write. All other replicas read first.
         if self.writes.is_none() {
             self.writes = Some(0);
             self.current &= leads;
@@ -98,10 +100,10 @@ impl Election {
         }
     }
 
-    /// The Lease was read: its version and content, or that there is none. `now` is when the answer was there.
+    /// Records the version and the content of the Lease, or that it does not exist. `now` is the time of the response.
     pub fn read(&mut self, now: Instant, found: Option<(String, LeaseSpec)>) {
         self.current = true;
-        // A Lease that somebody deleted is still held by whoever held it: it will be made again by its holder.
+        // A deleted Lease still belongs to its holder, who creates it again.
         let Some((version, spec)) = found else {
             if let Some(seen) = &mut self.seen {
                 seen.version = String::new();
@@ -116,7 +118,7 @@ impl Election {
         }
     }
 
-    /// A write that was sent at `sent` succeeded, and made this version.
+    /// Records that a write that was sent at `sent` succeeded with this version.
     pub fn wrote(&mut self, sent: Instant, version: String, spec: LeaseSpec) {
         self.until = Some(sent + self.timing.renew_deadline);
         self.seen = Some(Seen { version, spec, since: sent });
@@ -124,7 +126,7 @@ impl Election {
         self.writes = Some(WRITES_A_ROUND);
     }
 
-    /// A write was refused, for somebody else wrote first. It has to be read who.
+    /// Records that a write failed because another replica wrote first. The Lease must be read again.
     pub fn conflicted(&mut self) {
         self.current = false;
         if self.writes.is_some_and(|writes| writes >= WRITES_A_ROUND) {
@@ -132,19 +134,19 @@ impl Election {
         }
     }
 
-    /// A read or a write failed, or nobody knows whether it did. The round is over.
+    /// Records that a read or a write failed, or that its result is unknown. It ends the round.
     pub fn failed(&mut self) {
         self.writes = Some(WRITES_A_ROUND);
-        // The holder need not read before the next write: if this one was done after all, the next is a conflict.
+        // The holder need not read before the next write: if this write was successful, the next one is a conflict.
         self.current = true;
     }
 
-    /// The round is over, and so is the rest after it.
+    /// Records that the pause after a round has ended.
     pub fn rested(&mut self) {
         self.writes = None;
     }
 
-    /// Steps down; what to write so that others need not wait, if this replica holds the Lease.
+    /// Steps down. If this replica holds the Lease, returns the write that lets others take it immediately.
     pub fn release(&mut self, wall: Timestamp) -> Option<LeaseSpec> {
         self.until = None;
         let spec = self.seen.as_ref().map(|seen| &seen.spec).filter(|spec| holder(spec) == self.identity)?;
@@ -163,7 +165,7 @@ impl Election {
         })
     }
 
-    /// When a Lease may be taken from its holder.
+    /// Returns the time at which a Lease may be taken from its holder.
     fn expiry(&self, seen: &Seen) -> Instant {
         let told = seen.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seen.since + told.map_or(self.timing.lease, Duration::from_secs)
@@ -184,7 +186,7 @@ impl Election {
         }
     }
 
-    /// How long to rest: until the next round, or until something happens by itself before that.
+    /// Returns the time until the next round, or until the term of the holder ends if that is earlier.
     fn rest(&self, now: Instant, chance: f64) -> Duration {
         let rest = self.timing.retry.mul_f64(0.6 + 0.3 * chance.clamp(0.0, 1.0));
         let event = match self.leads_until(now) {

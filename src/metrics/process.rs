@@ -1,5 +1,5 @@
-//! What Linux knows about this process, read from `/proc` at each scrape, under the names that every Prometheus client
-//! library uses. What cannot be read is left out.
+//! Linux metrics of this process, read from `/proc` at each scrape, with the names of all Prometheus client libraries.
+//! Unreadable values are omitted.
 
 use std::fmt;
 use std::fs;
@@ -12,7 +12,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Clock ticks a second in `/proc`: `USER_HZ`, 100 on every architecture that this runs on. Source: proc(5), time(7).
+/// Clock ticks per second in `/proc`: `USER_HZ`, which is 100 on all supported architectures. Source: proc(5), time(7).
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
@@ -50,7 +50,8 @@ impl Collector for Process {
     }
 }
 
-/// Fields 14 and 15 of `/proc/self/stat`, counted after the name in parentheses, which may hold anything.
+/// Returns fields 14 and 15 of `/proc/self/stat`. They are counted after the name in parentheses, which may contain any
+/// text.
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -58,7 +59,7 @@ fn cpu_seconds() -> Option<f64> {
     Some((user + system) as f64 / TICKS_PER_SECOND)
 }
 
-/// A line of `/proc/self/status` that is in kB.
+/// Returns a value of `/proc/self/status` that is in kB.
 fn status_bytes(name: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
@@ -66,7 +67,7 @@ fn status_bytes(name: &str) -> Option<f64> {
 }
 
 fn open_fds() -> Option<f64> {
-    // One of them is the directory that is being read.
+    // One entry is the directory that is being read.
     Some(fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1) as f64)
 }
 

@@ -1,23 +1,23 @@
-//! What the Secret of the authority holds: who is trusted, who issues, who is going to.
+//! The content of the authority's Secret: the trusted authorities, the issuer, and the next issuer.
 
 use std::time::SystemTime;
 
 use super::certificate::{Authority, Issuer, certificates, judge};
 use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, KEY, NEXT_KEY, Role, Stored, Wanted};
 
-/// The Secret of the authority, read. At least one of `issuing` and `next` is there.
+/// The parsed Secret of the authority. At least one of `issuing` and `next` exists.
 #[derive(Debug)]
 pub(super) struct Authorities {
-    /// All that are trusted, in the order in which they stand in the Secret. None has expired.
+    /// All trusted authorities in the order of the Secret. None has expired.
     pub trusted: Vec<Authority>,
-    /// Who issues; `None` if its key is lost, while what it has issued is still in use.
+    /// The issuer. `None` if its key is lost while its certificates are still in use.
     pub issuing: Option<Issuer>,
-    /// Who will issue when everybody trusts it.
+    /// The issuer that takes over when all peers trust it.
     pub next: Option<Issuer>,
 }
 
 impl Authorities {
-    /// Errors: why there is nobody who could issue.
+    /// Parses the Secret. The error is the reason why no authority can issue certificates.
     pub fn read(content: Option<&Content>, now: SystemTime) -> Result<Self, String> {
         let content = content.ok_or("there is no Secret")?;
         if content.is_empty() {
@@ -32,29 +32,30 @@ impl Authorities {
         }
     }
 
-    /// Who issues what has to be issued now.
+    /// Returns the authority that issues certificates now.
     pub fn issuer(&self) -> Option<&Issuer> {
         self.issuing.as_ref().or(self.next.as_ref())
     }
 
-    /// Whether a key pair of `authority` may stay as it is. One whose key is lost goes when its successor takes over.
+    /// Returns whether a key pair of `authority` may stay. If the authority's key is lost, its key pairs are replaced
+    /// when its successor takes over.
     pub fn keeps(&self, authority: &Authority) -> bool {
         let issues = |issuer: &Option<Issuer>| issuer.as_ref().is_some_and(|issuer| issuer.authority == *authority);
         self.issuing.is_none() || issues(&self.issuing) || issues(&self.next)
     }
 
-    /// All that are trusted, in PEM, as it stands in each of the Secrets.
+    /// Returns all trusted authorities in PEM, as in each of the Secrets.
     pub fn bundle(&self) -> Vec<u8> {
         bundle(&self.trusted)
     }
 }
 
-/// `authorities` one after the other, in PEM.
+/// Concatenates `authorities` in PEM.
 pub(super) fn bundle(authorities: &[Authority]) -> Vec<u8> {
     authorities.iter().flat_map(|authority| authority.pem().into_bytes()).collect()
 }
 
-/// The authorities in `ca.crt` that have not expired, each once.
+/// Returns the authorities in `ca.crt` that have not expired, each once.
 fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String> {
     let mut trusted: Vec<Authority> = Vec::new();
     for der in certificates(content.get(AUTHORITIES))? {
@@ -67,8 +68,8 @@ fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String>
     Ok(trusted)
 }
 
-/// Whom the Secrets trust, if the one of the authority is lost while a key pair is still good: all of them stay trusted
-/// until their key pairs are replaced.
+/// Returns the authorities that the Secrets trust, if the Secret of the authority is lost while a key pair is still
+/// valid. All of them stay trusted until their key pairs are replaced.
 pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<Authority> {
     let mut known: Vec<Authority> = Vec::new();
     for content in Role::ALL.into_iter().filter_map(|role| stored.get(role)) {

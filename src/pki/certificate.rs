@@ -1,4 +1,4 @@
-//! Certificates: made, read, and judged as the other end of a connection will judge them.
+//! Certificates: creation, parsing, and validation by the rules of the peer.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use x509_parser::time::ASN1Time;
 
 use super::{Fault, Role, Wanted};
 
-/// Certificates are good from this long before they are made, for clocks that are behind.
+/// The time by which the start of validity is backdated, for clocks that are slow.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
-/// No certificate is good for longer: dates end with the year 9999.
+/// The maximum lifetime of a certificate. Dates cannot exceed the year 9999.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// Longest common name, in bytes. Source: RFC 5280, `ub-common-name`.
+/// The maximum length of a common name, in bytes. Source: RFC 5280, `ub-common-name`.
 const COMMON_NAME: usize = 64;
 
 /// The certificate of an authority.
 #[derive(Debug, Clone)]
 pub(super) struct Authority {
-    /// The certificate, DER.
+    /// The certificate in DER.
     pub der: CertificateDer<'static>,
-    /// Its last moment.
+    /// The end of its validity.
     pub not_after: SystemTime,
 }
 
@@ -50,30 +50,30 @@ impl PartialEq for Authority {
 /// An authority that can issue.
 #[derive(Debug)]
 pub(super) struct Issuer {
-    /// Its certificate.
+    /// The certificate.
     pub authority: Authority,
     key: KeyPair,
 }
 
-/// A key pair that the other end will take.
+/// A key pair that the peer accepts.
 #[derive(Debug)]
 pub(super) struct Leaf {
-    /// Who issued it.
+    /// The issuer.
     pub authority: Authority,
-    /// Its last moment.
+    /// The end of its validity.
     pub not_after: SystemTime,
 }
 
-/// The certificates in `pem`, DER.
+/// Returns the certificates in `pem` as DER.
 pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let parsed = parsed.map_err(|error| error.to_string())?;
     if parsed.is_empty() { Err("no certificate in it".to_owned()) } else { Ok(parsed) }
 }
 
-/// The last moment of the first certificate in `pem`, and the earliest of all.
+/// Returns the end of validity of the first certificate in `pem`, and the earliest end of all certificates.
 ///
-/// Errors: what is wrong with them.
+/// The error describes the fault.
 pub fn not_after(pem: &[u8]) -> Result<(SystemTime, SystemTime), String> {
     let all: Result<Vec<_>, _> = certificates(pem)?.iter().map(|der| parse(der).map(|read| end(&read))).collect();
     let all = all?;
@@ -81,13 +81,13 @@ pub fn not_after(pem: &[u8]) -> Result<(SystemTime, SystemTime), String> {
     Ok((all.first().copied().unwrap_or(least), least))
 }
 
-/// The names of the first certificate in `pem`.
+/// Returns the names of the first certificate in `pem`.
 pub fn names(pem: &[u8]) -> Names {
     let first = certificates(pem).ok().and_then(|all| all.into_iter().next());
     first.map(|leaf| Names::read(&leaf)).unwrap_or_default()
 }
 
-/// The first DNS name of the first certificate in `pem`.
+/// Returns the first DNS name of the first certificate in `pem`.
 pub fn first_name(pem: &[u8]) -> Option<String> {
     names(pem).dns.into_iter().next()
 }
@@ -108,7 +108,7 @@ fn moment(time: ASN1Time) -> SystemTime {
 }
 
 impl Authority {
-    /// Reads one; `None` if it has expired.
+    /// Parses a certificate. Returns `None` if it has expired.
     pub fn read(der: CertificateDer<'static>, now: SystemTime) -> Result<Option<Self>, String> {
         let read = parse(&der)?;
         if !read.is_ca() {
@@ -118,7 +118,7 @@ impl Authority {
         Ok((now <= not_after).then_some(Self { der, not_after }))
     }
 
-    /// In PEM.
+    /// Returns the certificate in PEM.
     pub fn pem(&self) -> String {
         let body = BASE64_STANDARD.encode(&self.der);
         let lines = body.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line));
@@ -128,11 +128,11 @@ impl Authority {
 }
 
 impl Issuer {
-    /// A new authority; its private key in PEM beside it.
+    /// Creates an authority. Returns it with its private key in PEM.
     pub fn new(wanted: &Wanted, now: SystemTime) -> Result<(Self, String), Fault> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
-        // Two authorities of the same name would be hard to tell apart, for TLS libraries as well.
+        // Two authorities with the same name would be hard to distinguish, even for TLS libraries.
         let number: String = key.public_key_raw().iter().skip(1).take(4).map(|byte| format!("{byte:02x}")).collect();
         let place = format!("{}/{}", wanted.namespace, wanted.prefix);
         let place: String = place.chars().filter(char::is_ascii).take(COMMON_NAME - number.len() - 1).collect();
@@ -147,7 +147,7 @@ impl Issuer {
         Ok((Self { authority: Authority { der, not_after: whole(not_after) }, key }, pem))
     }
 
-    /// The one of `authorities` whose private key `pem` is.
+    /// Finds the authority in `authorities` that the private key `pem` belongs to.
     pub fn read(pem: &[u8], authorities: &[Authority]) -> Result<Self, String> {
         let key = private_key(pem)?;
         let info = key.subject_public_key_info();
@@ -158,7 +158,7 @@ impl Issuer {
         }
     }
 
-    /// A new key pair: certificate and private key, PEM.
+    /// Creates a key pair: certificate and private key in PEM.
     pub fn issue(&self, role: Role, wanted: &Wanted, now: SystemTime) -> Result<(String, String), Fault> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -180,13 +180,13 @@ impl Issuer {
         Ok((certificate.pem(), key.serialize_pem()))
     }
 
-    /// The last moment of what it issues now: not after its own.
+    /// Returns the end of validity of a new certificate, which is not after that of the authority.
     pub fn end_of_new(&self, wanted: &Wanted, now: SystemTime) -> SystemTime {
         whole((now + wanted.certificate_lifetime.min(LONGEST)).min(self.authority.not_after))
     }
 }
 
-/// Judges the key pair of `role`, as the other end of a connection will: `Err` says why it is of no use.
+/// Validates the key pair of `role` by the rules of the peer. The error is the reason why it is unusable.
 pub(super) fn judge(
     role: Role,
     certificate: &[u8],
@@ -217,7 +217,7 @@ pub(super) fn judge(
     Err(format!("tls.crt: {why}"))
 }
 
-/// What a TLS library says about it.
+/// Validates a key pair with the TLS library.
 fn verify(
     role: Role,
     leaf: &CertificateDer<'_>,
@@ -249,11 +249,12 @@ fn private_key(pem: &[u8]) -> Result<KeyPair, String> {
         return Err("there is none".to_owned());
     }
     let text = std::str::from_utf8(pem).map_err(|_| "it is not PEM".to_owned())?;
-    // What the library says might quote the key.
+    // The error of the library might quote the key.
     KeyPair::from_pem(text).map_err(|_| "it is no private key in PEM".to_owned())
 }
 
-/// Replicas of the controller call each other, with the key pair that Envoys see.
+/// Returns the key usages of `role`. The server key pair has both usages, because replicas of the
+/// controller also connect to each other with it.
 fn usages(role: Role) -> &'static [ExtendedKeyUsagePurpose] {
     match role {
         Role::Server => &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
@@ -261,12 +262,12 @@ fn usages(role: Role) -> &'static [ExtendedKeyUsagePurpose] {
     }
 }
 
-/// As certificates have it: in whole seconds.
+/// Truncates `time` to whole seconds, as in certificates.
 fn whole(time: SystemTime) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// Good from a while before `now` until `end`.
+/// Sets the validity from shortly before `now` until `end`.
 fn set_dates(params: &mut CertificateParams, now: SystemTime, end: SystemTime) {
     let since_epoch = |time: SystemTime| whole(time).duration_since(UNIX_EPOCH).unwrap_or_default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);

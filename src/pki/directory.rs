@@ -1,7 +1,7 @@
-//! Certificates from a directory: files of one's own, or a mounted Secret of cert-manager.
+//! Certificates from a directory: custom files, or a mounted Secret of cert-manager.
 //!
-//! A mount changes by a link that is moved (`..data`), files of a person one after the other. Both are read when the
-//! directory has come to rest.
+//! A mount changes by moving a link (`..data`); a user changes files one after the other. The directory is read when
+//! the changes have ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,26 +14,27 @@ use tokio::time::Instant;
 
 use super::{AUTHORITIES, CERTIFICATE, KEY, Material};
 
-/// After a change, the directory is read when nothing has changed for this long …
+/// The time without changes after which a changed directory is read.
 const QUIET: Duration = Duration::from_millis(100);
-/// … or has gone on changing for this long.
+/// The maximum time for which continuous changes delay a read.
 const RESTLESS: Duration = Duration::from_secs(2);
-/// How often it is read in any case: links may lead to files elsewhere, of which nobody tells.
+/// The interval at which the directory is read in any case. Links may lead to files elsewhere, which are not watched.
 const ANYWAY: Duration = Duration::from_secs(60);
 
-/// Whether there have to be authorities.
+/// Whether authorities are required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// They have to be there.
+    /// They are required.
     Needed,
-    /// Without the file there are none.
+    /// They are optional.
     IfAny,
 }
 
-/// The files of `directory` as they are now.
+/// Reads the files of `directory`.
 ///
 /// # Errors
-/// The file that cannot be read, and why.
+///
+/// The file that cannot be read, and the reason.
 pub async fn read(directory: &Path, trust: Trust) -> Result<Material, String> {
     let read = async |name: &str| {
         let file = directory.join(name);
@@ -47,7 +48,7 @@ pub async fn read(directory: &Path, trust: Trust) -> Result<Material, String> {
     Ok(Material { certificate: read(CERTIFICATE).await?, key: read(KEY).await?, authorities: read(AUTHORITIES).await? })
 }
 
-/// Tells `supply` of the files of `directory` whenever they have changed, until nobody listens.
+/// Sends the files of `directory` to `supply` whenever they change, until there is no receiver.
 pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Option<Result<Material, String>>>) {
     let (changed, mut changes) = mpsc::channel(1);
     let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -55,7 +56,7 @@ pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Opti
             EventKind::Access(access) => *access != AccessKind::Close(AccessMode::Write),
             _ => false,
         };
-        // That it has been read is no change. Nor is one more change, when one is waiting.
+        // Reads are not changes. A further change is dropped if one is already waiting.
         if !event.is_ok_and(|event| read(&event.kind)) {
             let _ = changed.try_send(());
         }
@@ -63,7 +64,7 @@ pub async fn follow(directory: PathBuf, trust: Trust, supply: watch::Sender<Opti
     let mut watcher = watcher.inspect_err(|error| cannot_watch(&directory, error)).ok();
     let mut watched = true;
     loop {
-        // Each time, for it may be another directory of this name by now.
+        // The watch is set each time, because another directory may have this name now.
         if let Some(watcher) = &mut watcher {
             let result = watcher.watch(&directory, RecursiveMode::NonRecursive);
             if let (Err(error), true) = (&result, watched) {

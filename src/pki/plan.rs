@@ -1,4 +1,4 @@
-//! What is to be written, from what is stored and the time.
+//! Computes the next write from the stored content and the time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -12,15 +12,16 @@ use super::{
     WRITTEN, Wanted,
 };
 
-/// Clocks of two replicas may differ by this much; a time of writing that lies further ahead is not true.
+/// The maximum clock difference of two replicas. A write time that is further ahead is not trusted.
 const SKEW: Duration = Duration::from_secs(60);
-/// A certificate is not made anew for less than this.
+/// The minimum gain of validity for which a certificate is replaced.
 const WORTHWHILE: Duration = Duration::from_secs(1);
 
-/// The next thing to do.
+/// Returns the next action.
 ///
 /// # Errors
-/// [`Fault`]: a certificate cannot be made; a name in `wanted` does not fit into one.
+///
+/// [`Fault`]: a certificate cannot be created, because a name in `wanted` does not fit.
 pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, Fault> {
     let annotation = stored.get(Role::Authority).and_then(|content| content.annotations.get(ROTATE));
     if annotation.is_some_and(|value| value == AT_ONCE) {
@@ -33,7 +34,7 @@ pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, F
             return new_authority(now, stored, wanted, trusted, reason);
         }
     };
-    // What is nearest of all that will be due.
+    // The earliest of all due times.
     let mut next = None::<SystemTime>;
     for role in [Role::Server, Role::Envoy] {
         match key_pair(role, now, stored.get(role), &authorities, wanted)? {
@@ -48,7 +49,8 @@ pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, F
     })
 }
 
-/// There is nobody to issue. Those of before are `trusted` for as long as a new authority in steps takes.
+/// Creates an authority because none can issue. The previous authorities are `trusted` for as long as a stepwise change
+/// takes.
 fn new_authority(
     now: SystemTime,
     stored: &Stored,
@@ -57,7 +59,7 @@ fn new_authority(
     reason: String,
 ) -> Result<Step, Fault> {
     let (issuer, key) = Issuer::new(wanted, now)?;
-    // With key pairs of a lost authority in use, the new one has to become known first.
+    // If key pairs of a lost authority are in use, the new authority must first be distributed.
     let of_key = if trusted.is_empty() { AUTHORITY_KEY } else { NEXT_KEY };
     trusted.push(issuer.authority);
     let mut content = stored.get(Role::Authority).cloned().unwrap_or_default();
@@ -67,7 +69,7 @@ fn new_authority(
     Ok(write(Role::Authority, now, content.annotations, data, reason))
 }
 
-/// The key pair of `role`: made, renewed, or told whom to trust from now on.
+/// Creates or renews the key pair of `role`, or updates its trusted authorities.
 fn key_pair(
     role: Role,
     now: SystemTime,
@@ -75,7 +77,7 @@ fn key_pair(
     authorities: &Authorities,
     wanted: &Wanted,
 ) -> Result<Step, Fault> {
-    // `Authorities::read` gives none without.
+    // `Authorities::read` ensures that there is an issuer.
     let Some(issuer) = authorities.issuer() else { return Ok(Step::Wait(now)) };
     let mut annotations = content.map(|content| content.annotations.clone()).unwrap_or_default();
     annotations.remove(ROTATE);
@@ -97,13 +99,13 @@ fn key_pair(
     if !authorities.keeps(&leaf.authority) {
         return issue("its authority is being replaced".to_owned());
     }
-    // While nobody issues whom everybody trusts, what is good stays.
+    // While no trusted authority issues, valid key pairs stay.
     let issues = authorities.issuing.is_some();
     if issues && content.annotations.contains_key(ROTATE) {
         return issue(format!("the annotation {ROTATE} asks for it"));
     }
     let due = leaf.not_after - wanted.certificate_lifetime / 3;
-    // An authority at its own end has nothing better to give.
+    // An authority at its own end cannot issue a longer validity.
     let gains = issues && issuer.end_of_new(wanted, now.max(due)) > leaf.not_after + WORTHWHILE;
     if now >= due && gains {
         return issue(format!("it expires at {}", timestamp(leaf.not_after)));
@@ -122,7 +124,7 @@ fn key_pair(
     Ok(Step::Wait(if gains { due } else { leaf.not_after }))
 }
 
-/// The Secret of the authority; those of the key pairs follow it already.
+/// Updates the Secret of the authority. The Secrets of the key pairs are already up to date with it.
 fn authority(
     now: SystemTime,
     stored: &Stored,
@@ -130,7 +132,7 @@ fn authority(
     authorities: Authorities,
     wanted: &Wanted,
 ) -> Result<Step, Fault> {
-    // From then on everybody has what the Secrets of the key pairs hold.
+    // From that time on, all peers have the content of the key pairs' Secrets.
     let spread = [Role::Server, Role::Envoy].into_iter().filter_map(|role| written(now, stored.get(role)?));
     let spread = spread.max().unwrap_or(now) + wanted.pause;
     let Authorities { mut trusted, issuing, next } = authorities;
@@ -148,7 +150,7 @@ fn authority(
         let data = vec![(AUTHORITIES, authorities::bundle(&trusted)), (AUTHORITY_KEY, key(NEXT_KEY))];
         return write(annotations, data, "the new authority issues from now on");
     }
-    // `Authorities::read` gives none without either.
+    // `Authorities::read` ensures that one of them exists.
     let Some(issuing) = issuing else { return Ok(Step::Wait(now)) };
     if trusted.len() > 1 {
         if now < spread {
@@ -195,14 +197,14 @@ fn write(
     Step::Write { role, content: Content { data, annotations }, reason }
 }
 
-/// When the Secret was written; `None` if it does not say so in a way to be believed.
+/// Returns the time of the Secret's last write. Returns `None` if it is absent or not trustworthy.
 fn written(now: SystemTime, content: &Content) -> Option<SystemTime> {
     let time: Timestamp = content.annotations.get(WRITTEN)?.parse().ok()?;
     let time = SystemTime::from(time);
     (time <= now + SKEW).then_some(time)
 }
 
-/// `time` as RFC 3339 has it.
+/// Formats `time` according to RFC 3339.
 pub fn timestamp(time: SystemTime) -> String {
     Timestamp::try_from(time).map(|time| format!("{time:.3}")).unwrap_or_default()
 }

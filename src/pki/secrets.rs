@@ -1,9 +1,9 @@
-//! The Secrets of the certificates at the API server: every replica follows its own key pair, and the one that leads
-//! writes what [`plan()`](super::plan()) says.
+//! The Secrets of the certificates at the API server. Every replica follows its own key pair, and the leader performs
+//! the writes of [`plan()`](super::plan()).
 //!
-//! Nothing is polled: watches of single Secrets wake who has to act. Before a write all three are read anew, in the order
-//! that [`pki`](super) asks for. Of the two Secrets that it does not use itself, a replica that does not lead reads
-//! nothing; from the watches of one that leads come only their metadata.
+//! There is no polling: watches of single Secrets wake the writer. Before a write, all three are read again in the
+//! order that [`pki`](super) requires. A replica that does not lead reads only the Secret of its own key pair. The
+//! leader watches only the metadata of the other two.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -21,48 +21,48 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::source::cluster::reason;
 
-/// Reading and writing that takes longer is given up, and begun anew.
+/// The timeout of a pass of reads and writes, after which it starts again.
 const PASS: Duration = Duration::from_secs(20);
-/// So often at most the Secrets change in a pass.
+/// The maximum number of writes in a pass.
 const STEPS: u32 = 16;
-/// Nobody sleeps for longer: clocks are set, and machines stand still.
+/// The maximum sleep, because clocks are set and machines are suspended.
 const LONGEST_REST: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The three Secrets, and what they should be.
+/// The three Secrets and their required content.
 pub struct Secrets {
     api: Api<Secret>,
     wanted: Wanted,
     metrics: Metrics,
-    /// One of them has changed.
+    /// Notifies of a change of a Secret.
     changed: Notify,
 }
 
-/// Why what is due was not done.
+/// The reason why a due write failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The API server.
+    /// The API server reported an error.
     #[error("cannot {verb} the Secret \"{name}\": {}{hint}", reason(error))]
     Api { verb: &'static str, name: String, error: Box<kube::Error>, hint: &'static str },
-    /// Ourselves, or a name that no certificate can have.
+    /// A certificate could not be created, perhaps because of an invalid name.
     #[error(transparent)]
     Fault(#[from] Fault),
-    /// Somebody else writes against us.
+    /// Another writer overwrites the Secrets repeatedly.
     #[error("somebody else changes the Secrets again and again")]
     Unstable,
-    /// The API server again.
+    /// The API server did not respond in time.
     #[error("the API server takes too long")]
     Slow,
 }
 
 impl Secrets {
-    /// Those of `wanted`, in its namespace.
+    /// Creates the Secrets of `wanted` in its namespace.
     pub fn new(client: kube::Client, wanted: Wanted, metrics: Metrics) -> Self {
         let api = Api::namespaced(client, &wanted.namespace);
         Self { api, wanted, metrics, changed: Notify::new() }
     }
 
-    /// Tells `supply` of the controller's key pair whenever it has changed, and keeps all Secrets as they should be for as
-    /// long as this replica leads. Ends when nobody listens.
+    /// Sends the controller's key pair to `supply` whenever it changes, and maintains all Secrets while this replica
+    /// leads. Ends when there is no receiver.
     pub async fn keep(self, leader: Leader, supply: watch::Sender<Option<Result<Material, String>>>) {
         tokio::select! {
             () = self.follow(&supply) => {}
@@ -79,7 +79,7 @@ impl Secrets {
         Config::default().fields(&format!("metadata.name={}", self.name(role)))
     }
 
-    /// The controller's own key pair.
+    /// Follows the controller's own key pair.
     async fn follow(&self, supply: &watch::Sender<Option<Result<Material, String>>>) {
         let mut events = watcher(self.api.clone(), self.only(Role::Server)).default_backoff().boxed();
         while let Some(event) = events.next().await {
@@ -114,7 +114,7 @@ impl Secrets {
         }
     }
 
-    /// Works whenever it is the one who leads.
+    /// Maintains the Secrets whenever this replica leads.
     async fn lead(&self, leader: Leader) {
         loop {
             leader.leading().await;
@@ -123,7 +123,7 @@ impl Secrets {
         }
     }
 
-    /// Notes changes of a Secret that only the leader needs.
+    /// Wakes the writer on changes of a Secret that only the leader needs.
     async fn wake(&self, role: Role) {
         let api: Api<PartialObjectMeta<Secret>> =
             Api::namespaced(self.api.clone().into_client(), &self.wanted.namespace);
@@ -136,7 +136,7 @@ impl Secrets {
         }
     }
 
-    /// Does what is due, whenever it is.
+    /// Performs the due writes whenever there are any.
     async fn work(&self) {
         let mut backoff = DefaultBackoff::default();
         let mut said = String::new();
@@ -166,10 +166,11 @@ impl Secrets {
         }
     }
 
-    /// Writes all that is due; when something will be next.
+    /// Performs all due writes. Returns the next due time.
     async fn pass(&self) -> Result<SystemTime, Failure> {
         for _ in 0..STEPS {
-            // The authority last: whoever has written one of the others had seen it as it is now, or older.
+            // The authority is read last: the writer of another Secret has seen it in its current version, or an older
+            // one.
             let mut secrets = BTreeMap::new();
             for role in [Role::Server, Role::Envoy, Role::Authority] {
                 let name = self.name(role);
@@ -195,14 +196,14 @@ impl Secrets {
         Err(Failure::Unstable)
     }
 
-    /// Writes one; false if somebody else was quicker.
+    /// Writes a Secret. Returns `false` if another writer was faster.
     async fn write(&self, role: Role, secret: Option<Secret>, content: Content) -> Result<bool, Failure> {
         let name = self.name(role);
         let params = PostParams::default();
         let data = content.data.into_iter().map(|(key, value)| (key, ByteString(value))).collect();
         let verb = if secret.is_some() { "update" } else { "create" };
         let result = match secret {
-            // With its resource version: refused if it has changed since it was read.
+            // The resource version makes the write fail if the Secret has changed since it was read.
             Some(mut secret) => {
                 secret.data = Some(data);
                 secret.metadata.annotations = Some(content.annotations);
@@ -222,14 +223,15 @@ impl Secrets {
         };
         match result {
             Ok(_) => Ok(true),
-            // Changed or made by somebody else meanwhile, or deleted. Where none can be made, there is no namespace.
+            // Another writer has changed, created, or deleted it meanwhile. If it cannot be created, the namespace does
+            // not exist.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             Err(kube::Error::Api(status)) if status.code == 404 && verb == "update" => Ok(false),
             Err(error) => Err(failure(verb, name, error)),
         }
     }
 
-    /// When each certificate ends, for the metrics.
+    /// Records the expiry of each certificate in the metrics.
     fn tell(&self, stored: &Stored) {
         let part = |role, key| stored.get(role).map(|content| content.get(key)).unwrap_or_default();
         if let Ok((envoy, _)) = not_after(part(Role::Envoy, CERTIFICATE)) {

@@ -8,20 +8,20 @@ use axum::{Json, Router};
 
 use super::{Here, Reached, Wanted, kept};
 
-/// Where the question is put.
+/// The path of the question.
 pub(super) const PATH: &str = "/lockgate/v1/accepted";
-/// A question is held so long, if nothing can be said before.
+/// The maximum time for which an answer without news is delayed.
 pub(super) const HOLD: Duration = Duration::from_secs(5);
 
-/// The routes for other replicas, to be mounted where only those with a certificate get in. Private keys are told only
+/// Returns the routes for other replicas. Mount them only where clients need a certificate. Private keys are sent only
 /// `over_tls`.
 pub fn routes(here: Here, over_tls: bool) -> Router {
     let routes = Router::new().route(PATH, post(answer)).with_state(here.clone());
     if over_tls { routes.merge(kept::routes(here)) } else { routes }
 }
 
-/// Answers when all Envoys of this replica have accepted one object at least, when there are no Envoys, or when it has
-/// lasted too long.
+/// Answers when all Envoys of this replica have accepted at least one object, when there are no Envoys, or after
+/// [`HOLD`].
 async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<Wanted>>) -> Json<Reached> {
     let mut news = here.news();
     let hold = tokio::time::sleep(HOLD);

@@ -1,4 +1,4 @@
-//! What the Envoys of this replica have accepted.
+//! The acceptance of objects by the Envoys of this replica.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{Reached, Wanted};
 use crate::inspection::{Inspection, Published};
 
-/// What the Envoys of this replica have accepted.
+/// The acceptance of objects by the Envoys of this replica.
 #[derive(Debug, Clone)]
 pub struct Here {
     registry: Arc<Registry>,
@@ -18,13 +18,13 @@ pub struct Here {
 }
 
 impl Here {
-    /// The streams of `registry`, whose stores are published together, with what `inspected` tells of the objects in
-    /// them.
+    /// Combines the streams of `registry`, whose stores are published together, with the objects in `inspected`.
     pub fn new(registry: Arc<Registry>, inspected: watch::Receiver<Arc<Inspection>>) -> Self {
         Self { registry, inspected }
     }
 
-    /// How far the Envoys are with each of `wanted`. One that this replica does not know yet nobody has.
+    /// Returns the progress of the Envoys with each of `wanted`. No Envoy has accepted an object that this replica does
+    /// not know.
     pub fn reached(&self, wanted: &[Wanted]) -> Reached {
         let inspection = self.inspected.borrow().clone();
         if !inspection.complete {
@@ -47,14 +47,15 @@ impl Here {
         self.inspected.borrow().kept.clone()
     }
 
-    /// Tells when [`Here::reached`] may have another answer; to be made before the first look, and dropped after the last.
+    /// Returns a notifier of possible changes of [`Here::reached`]. Create it before the first call, and drop it after
+    /// the last.
     pub fn news(&self) -> News {
         News { progress: self.registry.progress(), inspected: self.inspected.clone() }
     }
 }
 
-/// Whether `known` is the wanted object in the wanted revision. A replica that is ahead can ask for an object that is not
-/// served here yet.
+/// Returns whether `known` is the wanted object in the wanted revision. A replica that is ahead can ask for an object
+/// that is not served here yet.
 fn is(known: &Published, wanted: &Wanted) -> bool {
     known.served && *known.uid == *wanted.uid && known.revision == wanted.revision
 }
@@ -78,7 +79,7 @@ pub struct News {
 }
 
 impl News {
-    /// Waits for the next news; for ever, if there can be none.
+    /// Waits for the next news, or forever if there can be none.
     pub async fn next(&mut self) {
         let changed = tokio::select! {
             changed = self.progress.changed() => changed,

@@ -1,7 +1,8 @@
-//! Tells other replicas the last good content of Secrets, and asks them for theirs.
+//! Shares the last good content of Secrets with other replicas.
 //!
-//! It has private keys, so it is told over TLS alone, to those who show the certificate of a replica. A replica can read all
-//! Secrets anyway, and Envoys get the same keys by SDS: nobody learns a key who may not know it.
+//! The content includes private keys, so it is sent only over TLS, to clients with the certificate of a replica.
+//! Replicas can read all Secrets anyway, and Envoys receive the same keys by SDS. No client therefore receives a key
+//! that it may not have.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,18 +17,18 @@ use super::{Connector, Here, Others};
 use crate::source::Event;
 use crate::source::kept::LastGood;
 
-/// Where the question is put.
+/// The path of the question.
 const PATH: &str = "/lockgate/v1/last-good";
-/// How long a replica that starts asks the others, who may start at the same time.
+/// The time for which a starting replica asks the others, which may be starting too.
 pub const FIRST: Duration = Duration::from_secs(3);
-/// How long it waits before it asks again at the start.
+/// The interval of repeated questions at the start.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How often the others are asked later.
+/// The interval of later questions.
 const PERIOD: Duration = Duration::from_secs(30);
-/// The largest answer that is sent, and a little less than the largest that is read.
+/// The maximum size of a sent answer, slightly below the maximum size of a received one.
 const LARGEST: usize = 12 << 20;
 
-/// The route for other replicas, to be mounted where only those with a certificate get in.
+/// Returns the route for other replicas. Mount it only where clients need a certificate.
 pub(super) fn routes(here: Here) -> Router {
     Router::new().route(PATH, get(answer)).with_state(here)
 }
@@ -44,13 +45,13 @@ async fn answer(State(here): State<Here>) -> Json<Vec<LastGood>> {
     Json(here.kept().iter().map(LastGood::new).take_while(fits).collect())
 }
 
-/// Asks `others` for their last good content and sends it to the loop: once at the start, within [`FIRST`], whether there is
-/// some or not, and from time to time later. Ends when nobody takes it.
+/// Asks `others` for their last good content and sends it to the loop. It does so once at the start, within [`FIRST`],
+/// even without content, and later periodically. Ends when the loop has ended.
 pub async fn follow(others: Others, events: WeakSender<Event>) {
     let end = Instant::now() + FIRST;
     let mut first = true;
     loop {
-        // Whoever does not answer in time has not told anything.
+        // Replicas that do not answer in time are ignored.
         let (kept, complete) = tokio::time::timeout(FIRST, ask(&others)).await.unwrap_or_default();
         if first && !complete && Instant::now() + AGAIN < end {
             tokio::time::sleep(AGAIN).await;
@@ -67,7 +68,7 @@ pub async fn follow(others: Others, events: WeakSender<Event>) {
     }
 }
 
-/// Returns what the others tell, and whether all of them could be asked.
+/// Returns the content of the others, and whether all of them answered.
 async fn ask(others: &Others) -> (Vec<Kept>, bool) {
     if !matches!(others.connector, Connector::Tls(_)) {
         return (Vec::new(), true);

@@ -1,4 +1,4 @@
-//! Asks the other replicas.
+//! Queries of the other replicas.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,39 +22,39 @@ use tokio_rustls::TlsConnector;
 use super::answer::{HOLD, PATH};
 use super::{Reached, Wanted};
 
-/// A replica that takes longer to connect is not there.
+/// The connect timeout. A slower replica counts as absent.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Where replicas are whose addresses are not known.
+/// The address of replicas whose addresses are unknown.
 const UNKNOWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-/// Longest answer that is read.
+/// The maximum size of an answer.
 const LARGEST_ANSWER: usize = 16 << 20;
 
-/// How the other replicas are spoken to.
+/// The transport to the other replicas.
 #[derive(Debug, Clone)]
 pub enum Connector {
     /// In clear text.
     Plain,
-    /// With TLS, as the newest client says; not at all before there is one.
+    /// TLS with the newest client configuration. No connections are made before there is one.
     Tls(watch::Receiver<Option<Client>>),
 }
 
-/// A client with TLS: what it shows and trusts, and the name that the certificate of the other side must have.
+/// A TLS client: its configuration, and the required name in the peer's certificate.
 pub type Client = (Arc<ClientConfig>, ServerName<'static>);
 
-/// The other replicas, by a name whose addresses are those of all.
+/// The other replicas, addressed by a name that resolves to all of them.
 #[derive(Debug, Clone)]
 pub struct Others {
     /// `host:port`: a headless Service.
     pub address: String,
-    /// This replica's own addresses, which are not asked.
+    /// The addresses of this replica, which are skipped.
     pub own: Vec<IpAddr>,
-    /// How to connect.
+    /// The transport.
     pub connector: Connector,
 }
 
 impl Others {
-    /// What each of the others says, which may take a while: they hold the question until they have something to tell.
-    /// Those that cannot be asked say why.
+    /// Asks each of the others. This may take a while, because they delay their answers until they have news. A replica
+    /// that cannot be asked yields an error.
     pub async fn ask(&self, wanted: &[Wanted]) -> Vec<(SocketAddr, Result<Reached, String>)> {
         let question = match question(wanted) {
             Ok(question) => Bytes::from(question),
@@ -69,14 +69,14 @@ impl Others {
         answers.map(|(address, answer)| (address, answer.and_then(check))).collect()
     }
 
-    /// Puts the same question to each of the others, and reads the answers as JSON.
+    /// Sends the same question to each of the others, and parses the answers as JSON.
     pub(super) async fn ask_all<A: DeserializeOwned>(
         &self,
         request: impl Fn() -> http::Result<Request<Bytes>>,
     ) -> Vec<(SocketAddr, Result<A, String>)> {
         let addresses = match lookup_host(&self.address).await {
             Ok(addresses) => addresses,
-            // There may be others, and nobody knows where.
+            // There may be other replicas, but their addresses are unknown.
             Err(error) => return vec![(UNKNOWN, Err(format!("{}: {error}", self.address)))],
         };
         let mut addresses: Vec<SocketAddr> =
@@ -116,12 +116,13 @@ impl Others {
     }
 }
 
-/// An object in a question that replicas of earlier versions understand.
+/// An object in a question, in a form that earlier versions support.
 #[derive(Serialize)]
 struct Compatible<'a> {
     #[serde(flatten)]
     wanted: &'a Wanted,
-    /// Earlier versions compare generations and do not know revisions. None of them has accepted the last generation.
+    /// Earlier versions compare generations and do not know revisions. No Envoy of theirs has accepted the maximum
+    /// generation.
     generation: i64,
 }
 
@@ -131,7 +132,7 @@ pub(super) fn question(wanted: &[Wanted]) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&question.collect::<Vec<_>>())
 }
 
-/// Puts the question on a connection.
+/// Sends the question on a connection.
 async fn exchange<A: DeserializeOwned>(
     io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Bytes>,
@@ -148,7 +149,7 @@ async fn exchange<A: DeserializeOwned>(
         }
         serde_json::from_slice(&body).map_err(|error| error.to_string())
     };
-    // The connection ends with the question, whichever way that ends.
+    // The connection ends with the question, with or without an error.
     tokio::select! {
         answer = answer => answer,
         ended = async { connection.await.err() } => {

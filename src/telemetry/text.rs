@@ -1,4 +1,4 @@
-//! How a log line looks as text.
+//! The text format of log lines.
 
 use std::fmt::{self, Debug, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,13 +11,13 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// `time level message field=value …`, then the fields of the spans around it, outermost first.
+/// Writes `time level message field=value …`, then the fields of the enclosing spans, outermost first.
 pub(super) struct Line;
 
-/// `message field=value …`: what [`Line`] writes of an event, and of each span.
+/// Writes `message field=value …`, which is the part of [`Line`] for an event and for each span.
 pub(super) struct Fields;
 
-/// RFC 3339 in UTC with milliseconds: `2026-11-21T09:30:00.123Z`.
+/// Writes RFC 3339 in UTC with milliseconds: `2026-11-21T09:30:00.123Z`.
 pub(super) struct UtcMillis;
 
 impl<S, N> FormatEvent<S, N> for Line
@@ -103,8 +103,8 @@ impl Visit for FieldWriter<'_, '_> {
     }
 }
 
-/// A message with its control characters escaped: what a tenant wrote must not look like a second line, nor reach the
-/// terminal as an escape sequence.
+/// Writes a message with escaped control characters. The text of a tenant must not look like a second line, or reach
+/// the terminal as an escape sequence.
 fn write_escaped(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
     for c in text.chars() {
         if c.is_control() {
@@ -123,8 +123,8 @@ impl FormatTime for UtcMillis {
     }
 }
 
-/// Days to a date after the algorithm "civil_from_days" of Howard Hinnant's "chrono-Compatible Low-Level Date
-/// Algorithms": a year that starts in March puts the leap day last.
+/// Writes a time. Days are converted to a date by the algorithm "civil_from_days" of Howard Hinnant's
+/// "chrono-Compatible Low-Level Date Algorithms". A year that starts in March puts the leap day last.
 fn write_time(writer: &mut dyn Write, millis: u128) -> fmt::Result {
     let (days, millis) = (millis / 86_400_000 + 719_468, millis % 86_400_000);
     let (era, day_of_era) = (days / 146_097, days % 146_097);

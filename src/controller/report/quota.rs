@@ -1,14 +1,15 @@
-//! A quota of log lines for each namespace, so that the log of one tenant does not crowd out the logs of others. Time
-//! comes as an argument.
+//! A quota of log lines for each namespace, so that one tenant cannot crowd out the log lines of others. Time comes as
+//! an argument.
 //!
-//! Whoever may write objects can make a fault, heal it, and make it again, a hundred times a second. A fixed window is
-//! enough here: the lines are not evened out, they are only bounded.
+//! A user who may write objects can create and remove a fault a hundred times a second. A fixed window is sufficient,
+//! because the lines need a limit but no smoothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Lines about objects of one namespace in one window. A first installation with some hundred faults is within it.
+/// The maximum number of lines about objects of one namespace in one window. The faults of a first installation fit
+/// into it.
 pub(super) const LINES: usize = 500;
 /// The length of a window.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -21,7 +22,7 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Whether a line about an object of `namespace` may be written at `now`.
+    /// Returns whether a line about an object of `namespace` may be written at `now`, and counts it.
     pub fn take(&mut self, namespace: &Arc<str>, now: Instant) -> bool {
         self.since.get_or_insert(now);
         let lines = self.lines.entry(namespace.clone()).or_default();
@@ -29,7 +30,8 @@ impl Quota {
         *lines <= LINES
     }
 
-    /// Begins a new window if the current one is over. Returns the namespaces with suppressed lines, and their number.
+    /// Starts a new window if the current one has ended. Returns the namespaces with suppressed lines, and their
+    /// number.
     pub fn end_window(&mut self, now: Instant) -> Vec<(Arc<str>, usize)> {
         if self.since.is_none_or(|since| now < since + WINDOW) {
             return Vec::new();
@@ -39,7 +41,7 @@ impl Quota {
         lines.filter(|(_, lines)| *lines > LINES).map(|(namespace, lines)| (namespace, lines - LINES)).collect()
     }
 
-    /// When suppressed lines are to be reported, if there are any.
+    /// Returns the time at which suppressed lines are reported, if there are any.
     pub fn due(&self) -> Option<Instant> {
         self.since.filter(|_| self.lines.values().any(|lines| *lines > LINES)).map(|since| since + WINDOW)
     }
