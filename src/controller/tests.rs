@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: what was published bit by bit is what one translation of it all would give.
+//! Any order of events: incremental publications give the same result as one translation of all objects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ fn controller(settings: &Settings) -> Controller {
     Controller::new(settings.clone(), requested(), Readiness::awaiting(kinds), Metrics::default(), inspection)
 }
 
-/// Longer than anything is put off.
+/// Longer than any delay.
 const LATER: Duration = Duration::from_secs(3600);
 
 /// One fleet, all views of which are requested.
@@ -38,7 +38,7 @@ fn newest(fleets: &Fleets, view: View) -> Arc<Snapshot> {
     fleets.stores().newest(&Class::shared(view)).unwrap_or_else(|| panic!("{view:?} is not built"))
 }
 
-/// The objects as they are meant to be, kept in the simplest way.
+/// The expected objects, stored in the simplest way.
 #[derive(Default)]
 struct Expected(BTreeMap<(Kind, ObjectKey), Object>);
 
@@ -50,13 +50,13 @@ impl Expected {
     fn delete(&mut self, kind: Kind, key: ObjectKey) {
         let object = self.0.remove(&(kind, key.clone()));
         if let Some(secret) = object.filter(|object| object.kind() == Kind::SECRET) {
-            // Its pair is still served.
+            // The pair is still served.
             let deleted = secret.with(|secret: &mut Secret| secret.fault = Some(SECRET_DELETED.to_owned()));
             self.0.insert((kind, key), deleted);
         }
     }
 
-    /// Forgets the Secrets that are deleted. Those that nobody uses are not expected in the first place.
+    /// Removes the deleted Secrets. Unreferenced Secrets are not expected in the first place.
     fn forget_deleted_secrets(&mut self) {
         let is_deleted = |object: &Object| {
             object.get().is_some_and(|secret: &Secret| secret.fault.as_deref() == Some(SECRET_DELETED))
@@ -134,7 +134,7 @@ fn any_object() -> impl Strategy<Value = Object> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let list = (select(&Kind::ALL[..]), prop::collection::vec(any_object(), 0..12)).prop_map(|(kind, objects)| {
-        // A list has each object once.
+        // A list contains each object once.
         let objects = objects.into_iter().filter(|object| object.kind() == kind);
         let objects: BTreeMap<_, _> = objects.map(|object| (object.meta().key.clone(), object)).collect();
         Step::List(kind, objects.into_values().collect())
@@ -147,7 +147,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Everything of a snapshot that somebody could be served or shown.
+/// Returns the complete content of a snapshot.
 fn content(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let resources = snapshot.kinds().flat_map(|kind| snapshot.all(kind));
     let resource =
@@ -174,7 +174,7 @@ fn a_list_with_one_change_touches_what_changed() {
     assert_eq!(controller.changed, one);
 }
 
-/// Whether something that is ours reads the object of `event`, before or after it.
+/// Returns whether a served object reads the object of `event`, before or after it.
 fn is_read(controller: &mut Controller, event: Event) -> bool {
     let mut pass = Pass::default();
     controller.take(event, &mut pass);
@@ -185,7 +185,7 @@ fn is_read(controller: &mut Controller, event: Event) -> bool {
     changed.iter().any(|object| object.is_read)
 }
 
-/// The log has objects that something served depends on at INFO, and all others at DEBUG.
+/// Objects that a served object depends on are logged at INFO, and all others at DEBUG.
 #[test]
 fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
     let mut controller = controller(&Settings::default());
@@ -217,7 +217,7 @@ fn an_object_is_read_if_something_ours_depends_on_it_or_did() {
     }
 }
 
-/// Deletes so many other Secrets that no Secret deleted before is kept.
+/// Deletes enough other Secrets to evict all Secrets that were deleted before.
 fn delete_other_secrets(controller: &mut Controller, pass: &mut Pass) {
     let others: Vec<Object> = (0..1024).map(|i| secret(&format!("other-{i}"), &["other.test"]).into()).collect();
     let keys: Vec<ObjectKey> = others.iter().map(|object| object.meta().key.clone()).collect();
@@ -249,7 +249,7 @@ fn a_deleted_secret_that_is_evicted_is_translated_again() {
     assert_eq!(controller.translator.model(), &whole.model);
 }
 
-/// A controller that serves the host `x.com` by the Ingress `shop`.
+/// Returns a controller that serves the host `x.com` by the Ingress `shop`.
 fn serving() -> Controller {
     let mut controller = controller(&Settings::default());
     let mut pass = Pass::default();
@@ -262,7 +262,7 @@ fn serving() -> Controller {
     controller
 }
 
-/// The Ingresses that a pass at the time `now` leaves after `event`.
+/// Returns the Ingresses after `event` and a pass at the time `now`.
 fn ingresses_after(controller: &mut Controller, event: Option<Event>, now: Instant) -> Vec<String> {
     let mut pass = Pass::default();
     if let Some(event) = event {
@@ -293,7 +293,7 @@ fn an_edit_of_an_annotation_is_a_new_publication_of_its_ingress() {
     let after = published(&controller);
     assert_eq!(after.since, controller.fleets.generation());
     assert!(before.since < after.since && before.revision != after.revision, "{before:?} {after:?}");
-    // A change of another object, or of the status alone, is none of the Ingress.
+    // A change of another object, or of the status alone, does not affect the Ingress.
     apply(&mut controller, service("a").port("http", 81).into());
     assert_eq!(published(&controller), after);
     apply(&mut controller, shop().into());

@@ -11,15 +11,15 @@ use tokio::task::JoinHandle;
 
 use super::*;
 
-/// What stands for Envoy: it remembers what it was told, and its connections are gone when `left` is used up.
+/// A fake Envoy: it records its requests, and has no connections when `left` is used up.
 #[derive(Clone)]
 struct Told(Arc<Mutex<Fakery>>);
 
 struct Fakery {
     posts: Vec<String>,
-    /// The answers to the next questions for the connections; the last one stays.
+    /// The answers to queries for the connections. The last one is repeated.
     left: Vec<u64>,
-    /// Paths that are refused.
+    /// Paths that are answered with an error.
     refused: Vec<&'static str>,
     server: Option<JoinHandle<()>>,
 }
@@ -130,7 +130,7 @@ async fn an_envoy_that_is_not_there_is_an_error() {
     let missing = directory.path().join("admin.sock");
     let error = drain(&Envoy::at(Address::Unix(missing.clone())), timing(0, 1_000, 0)).await.unwrap_err();
     assert!(error.is_gone() && error.to_string().contains(missing.to_str().unwrap()), "{error}");
-    // A socket that its Envoy has left behind.
+    // A socket that an exited Envoy has left behind.
     drop(UnixListener::bind(&missing).unwrap());
     assert!(drain(&Envoy::at(Address::Unix(missing)), timing(0, 1_000, 0)).await.unwrap_err().is_gone());
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::item::{Item, Items};
 
-/// The resource of type `kind` with these fields.
+/// Builds the resource of type `kind` with these fields.
 fn resource(kind: ResourceType, mut fields: Value) -> Resource {
     fields["@type"] = kind.url().into();
     let read = protobuf::from_json(&fields).unwrap();
@@ -28,7 +28,7 @@ fn cluster(name: &str) -> Resource {
     resource(ResourceType::CLUSTER, json!({"name": name, "type": "EDS", "eds_cluster_config": {"eds_config": ads()}}))
 }
 
-/// Endpoints; `port` tells versions of them apart.
+/// Builds endpoints. Versions of them differ in `port`.
 fn endpoints(name: &str, port: u16) -> Resource {
     let address = json!({"socket_address": {"address": "127.0.0.1", "port_value": port}});
     let endpoints = json!([{"lb_endpoints": [{"endpoint": {"address": address}}]}]);
@@ -49,7 +49,7 @@ fn listener(name: &str, routes: &str) -> Resource {
     resource(ResourceType::LISTENER, json!({"name": name, "filter_chains": [{"filters": filters}]}))
 }
 
-/// Resources as files have them.
+/// Converts resources to their file form.
 fn items(resources: impl IntoIterator<Item = Resource>) -> Items {
     let item = |resource: Resource| {
         let key = (resource.kind(), resource.name().clone());

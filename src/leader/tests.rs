@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Long enough for what is done within it, also on a busy machine.
+/// Long enough for the work within a term, even on a busy machine.
 const TERM: Duration = Duration::from_millis(500);
 
 #[tokio::test]

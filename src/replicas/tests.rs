@@ -19,10 +19,10 @@ use super::{Connector, Here, Others};
 use super::{Reached, Wanted, answer, routes};
 use crate::inspection::{Inspection, Published};
 
-/// A replica with one Ingress, shop/cart, that is served by the cluster `c`.
+/// A replica with the served Ingress shop/cart, which uses the cluster `c`.
 struct Replica {
     address: SocketAddr,
-    /// What delta Envoys are served, and all others.
+    /// The store of delta Envoys, and the store of all others.
     stores: [Arc<Store>; 2],
     here: Here,
     inspection: watch::Sender<Arc<Inspection>>,
@@ -59,7 +59,7 @@ impl Replica {
         self.publish_in(&[0, 1], number);
     }
 
-    /// The same, to some Envoys; the others are to follow.
+    /// Publishes it to some Envoys only.
     fn publish_in(&self, stores: &[usize], since: u64) {
         for store in stores {
             let update = Update::setting(vec![Arc::new(resource(since))]);
@@ -74,7 +74,7 @@ impl Replica {
     }
 }
 
-/// An Envoy that ACKs, or not.
+/// An Envoy that may or may not send ACKs.
 struct Envoy {
     requests: mpsc::Sender<DeltaDiscoveryRequest>,
     responses: tonic::Streaming<envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryResponse>,
@@ -104,7 +104,7 @@ impl Envoy {
     }
 }
 
-/// The Ingress in the revision of this number.
+/// Returns the publication of the Ingress in the revision of this number.
 fn published(number: u64, served: bool) -> Published {
     Published { uid: "u".into(), revision: Revision(number), since: number, served }
 }
@@ -113,7 +113,7 @@ fn cart(number: u64) -> Wanted {
     Wanted::new(Kind::INGRESS, &ObjectKey::new("shop", "cart"), &published(number, true))
 }
 
-/// Waits until this is what is reached here.
+/// Waits until this replica reports this progress.
 async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
     let mut news = here.news();
     let expected = Reached { envoys, accepted: vec![accepted] };
@@ -160,7 +160,7 @@ async fn an_object_is_reached_when_every_envoy_has_accepted_it() {
     until(&replica.here, &cart(2), 1, 0).await;
 }
 
-/// An Envoy by state of the world.
+/// An Envoy with the state-of-the-world variant.
 struct Sotw {
     requests: mpsc::Sender<DiscoveryRequest>,
     responses: tonic::Streaming<DiscoveryResponse>,
@@ -197,7 +197,7 @@ async fn envoys_of_two_stores_count_each_by_its_own() {
     until(&replica.here, &cart(1), 2, 1).await;
     sotw.accept().await;
     until(&replica.here, &cart(1), 2, 2).await;
-    // The store of one has it later.
+    // The second store receives it later.
     replica.publish_in(&[0], 2);
     let nonce = delta.next().await;
     delta.answer(nonce, None).await;
@@ -206,7 +206,7 @@ async fn envoys_of_two_stores_count_each_by_its_own() {
     replica.publish_in(&[1], 2);
     sotw.accept().await;
     until(&replica.here, &cart(2), 2, 2).await;
-    // Of a publication without a change for it an Envoy is told nothing.
+    // An Envoy receives no response for a publication without changes.
     replica.publish_in(&[], 3);
     until(&replica.here, &cart(3), 2, 0).await;
     for store in &replica.stores {
@@ -246,7 +246,7 @@ async fn the_own_address_is_not_asked_and_one_that_is_gone_says_why() {
     assert!(gone.ask(&[cart(1)]).await[0].1.as_ref().is_err_and(|why| why.contains("refused")));
 }
 
-/// An object in a question, as the version before revisions has it.
+/// An object in a question, in the form before revisions.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Earlier {
     namespace: String,
@@ -273,7 +273,7 @@ async fn a_replica_of_an_earlier_version_and_this_one_accept_nothing_from_each_o
     let question = serde_json::to_vec(&[earlier]).unwrap();
     let wanted: Vec<Wanted> = serde_json::from_slice(&question).unwrap();
     assert_eq!(replica.here.reached(&wanted), Reached { envoys: 1, accepted: vec![0] });
-    // The fields of this version survive the way.
+    // The fields of this version survive the round trip.
     let question = super::others::question(&[cart(1)]).unwrap();
     assert_eq!(serde_json::from_slice::<Vec<Wanted>>(&question).unwrap(), [cart(1)]);
 }

@@ -32,7 +32,7 @@ fn logged(format: Format, filter: &str, log: impl FnOnce(&LogControl)) -> String
     written.text()
 }
 
-/// The line without its time, whose form is checked.
+/// Checks the format of a line's time, and returns the rest.
 fn without_time(line: &str) -> &str {
     let (time, rest) = line.split_once(' ').unwrap();
     assert!(time.len() == 24 && time.ends_with('Z') && time.contains('T'), "{time}");

@@ -17,14 +17,14 @@ use crate::inspection::Inspection;
 use crate::metrics::Metrics;
 use crate::source::Event;
 
-/// A replica and what it tells others.
+/// A replica and the content that it shares with others.
 struct Replica {
     controller: Controller,
     told: watch::Receiver<Arc<Inspection>>,
 }
 
 impl Replica {
-    /// One that has just listed `objects`.
+    /// Starts a replica that has just listed `objects`.
     fn start(objects: &[Object], asks: bool) -> Self {
         let fleets = Fleets::default();
         let (inspection, told) = watch::channel(Arc::default());
@@ -42,7 +42,8 @@ impl Replica {
         self.controller.pass(pass);
     }
 
-    /// What each Envoy is served, by type and name, with versions; `None` before the first publication.
+    /// Returns the versions of the resources for each Envoy, by type and name. Returns `None` before the first
+    /// publication.
     fn served(&self) -> Option<BTreeMap<String, String>> {
         let snapshot = self.controller.fleets.stores().newest(&Class::shared(View::Envoy))?;
         let named = |kind: ResourceType, name: &str| format!("{} {name}", kind.short_name());
@@ -50,14 +51,14 @@ impl Replica {
         Some(all.map(|(kind, resource)| (named(kind, resource.name()), resource.version().to_string())).collect())
     }
 
-    /// Asks `other` for its last good content, as at the start and from time to time later.
+    /// Asks `other` for its last good content, as at the start and periodically.
     fn ask(&mut self, other: &Self) {
         let kept = other.told.borrow().kept.to_vec();
         self.pass(vec![Event::Kept(kept)]);
     }
 }
 
-/// The Secret `name` with a pair that nobody else has, valid until `not_after`.
+/// Returns the Secret `name` with a unique pair, valid until `not_after`.
 fn valid(name: &str, not_after: i64) -> Secret {
     let mut secret = Object::from(secret(name, &["*.test"])).get::<Secret>().unwrap().clone();
     let pair = KeyPair { not_after, ..KeyPair::clone(secret.pair.as_ref().unwrap()) };
@@ -65,12 +66,12 @@ fn valid(name: &str, not_after: i64) -> Secret {
     secret
 }
 
-/// Content of no use.
+/// Returns a Secret with unusable content.
 fn broken(name: &str) -> Secret {
     Secret { pair: None, fault: Some("not PEM".to_owned()), ..valid(name, 0) }
 }
 
-/// Content that has expired, as it arrives.
+/// Returns a Secret with content that is expired on arrival.
 fn expired(name: &str, not_after: i64) -> Secret {
     let secret = valid(name, not_after);
     Secret { expired: secret.pair, pair: None, fault: Some("expired".to_owned()), ..secret }
@@ -82,7 +83,7 @@ fn object(secret: Secret) -> Object {
 
 const NAMES: [&str; 5] = ["good", "broken", "deleted", "outlived", "replaced"];
 
-/// An Ingress with TLS for each of the Secrets.
+/// Returns an Ingress with TLS for each of the Secrets.
 fn site() -> Vec<Object> {
     let hosts = NAMES.map(|name| {
         let host = format!("{name}.test");
@@ -91,7 +92,7 @@ fn site() -> Vec<Object> {
     [class("ours").into(), service("a").port("http", 80).into()].into_iter().chain(hosts).collect()
 }
 
-/// The Secrets that the API server has in the end.
+/// Returns the final Secrets of the API server.
 fn secrets_now() -> Vec<Object> {
     vec![
         object(valid("good", 900)),
@@ -101,7 +102,7 @@ fn secrets_now() -> Vec<Object> {
     ]
 }
 
-/// A replica that has seen everything.
+/// Returns a replica that has seen all changes.
 fn old_replica() -> Replica {
     let first = [("good", 900), ("broken", 900), ("deleted", 900), ("outlived", 100), ("replaced", 900)];
     let secrets = first.map(|(name, not_after)| object(valid(name, not_after)));
@@ -119,7 +120,7 @@ fn a_replica_that_restarts_serves_the_same_as_the_others() {
     let old = old_replica();
     let now = [site(), secrets_now()].concat();
 
-    // Alone it serves what the objects have: an expired pair, which does not depend on when it arrived.
+    // Without other replicas, it serves the content of the objects: an expired pair, whatever the order of arrival.
     let alone = Replica::start(&now, false);
     let (known, alone) = (old.served().unwrap(), alone.served().unwrap());
     let secret = |all: &BTreeMap<String, String>, name: &str| all.get(&format!("Secret shop/{name}")).cloned();
@@ -127,12 +128,12 @@ fn a_replica_that_restarts_serves_the_same_as_the_others() {
     assert_eq!(differ, ["broken", "deleted", "replaced"]);
     assert_eq!(NAMES.map(|name| secret(&known, name).is_some()), [true; 5], "no host is dark");
 
-    // With others it waits for them, and nothing differs.
+    // With other replicas, it waits for them, and serves the same as they do.
     let mut new = Replica::start(&now, true);
     assert!(new.served().is_none(), "an Envoy that comes from another replica would lose key pairs");
     new.ask(&old);
     assert_eq!(new.served().unwrap(), known);
-    // What it was told, it tells the next one.
+    // It shares the adopted content with the next replica.
     let mut next = Replica::start(&now, true);
     next.ask(&new);
     assert_eq!(next.served().unwrap(), known);
@@ -163,7 +164,7 @@ fn replicas_with_different_last_good_pairs_come_to_the_same() {
     one.ask(&two);
     assert_eq!(one.served(), two.served());
     assert_eq!(two.served(), before, "the pair that lasts longer stays");
-    // What is good now is no longer kept, and nothing takes its place.
+    // Content that is valid now is no longer kept, and is not replaced.
     two.pass(vec![Event::Applied(object(valid("broken", 300)))]);
     let good = two.served();
     two.ask(&one);

@@ -1,4 +1,4 @@
-//! Nothing that a file can give is still asked of a stream.
+//! No file references the stream for a resource that a file can provide.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn place(reload: Reload) -> Place {
     Place { directory: "/run/envoy".into(), format: Format::Yaml, reload }
 }
 
-/// The JSON of `resource` with files, and what was left.
+/// Returns the JSON of `resource` with references to files, and the remaining references.
 fn with_files(resource: &Resource, reload: Reload) -> (String, Vec<String>) {
     let (message, left) = by_file(resource, &place(reload));
     let message = message.unwrap_or_else(|| resource.message().to_vec());

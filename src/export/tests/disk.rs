@@ -1,4 +1,4 @@
-//! A reader sees a file whole or not at all.
+//! A reader sees a complete file or none.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -11,7 +11,7 @@ use crate::export::disk::DiskError;
 fn f1_a_reader_never_sees_a_part() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(directory.path()).unwrap();
-    // Each content is one byte, as often as it says.
+    // The content is one byte, repeated a number of times that depends on the byte.
     let content = |i: usize| vec![u8::try_from(i % 251).unwrap(); 1 + i % 251 * 1000];
     disk.write("clusters.json", &content(0), false).unwrap();
     let over = AtomicBool::new(false);
@@ -91,7 +91,7 @@ fn a_failed_write_leaves_no_draft() {
     fs::write(&draft, "half").unwrap();
     let mut disk = Disk::open(directory.path()).unwrap();
     assert!(!draft.exists(), "the draft of a process that was killed");
-    // The draft is written, and cannot get its name.
+    // The draft is written, but cannot be renamed.
     fs::create_dir(directory.path().join("a")).unwrap();
     let error = disk.write("a", b"secret", true).unwrap_err().to_string();
     assert!(error.contains("cannot rename a file to"), "{error}");

@@ -1,4 +1,4 @@
-//! From snapshots to files, and back after a restart.
+//! The conversion of snapshots to files, and back after a restart.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn shop(name: &str) -> Vec<Resource> {
     vec![cluster(name), endpoints(name, 1), routes("web", name), listener("web", "web")]
 }
 
-/// Writes `resources`; the content of all files then.
+/// Writes `resources` and returns the content of all files.
 async fn export(options: Options, resources: Vec<Resource>) -> BTreeMap<String, Vec<u8>> {
     let (store, directory) = (Store::default(), options.directory.clone());
     store.replace(resources);
@@ -51,7 +51,7 @@ async fn f1_every_format_says_the_same_and_is_read_back() {
         assert_eq!(json["version_info"], version, "that of the snapshot");
         assert_eq!(json["type_url"], ResourceType::CLUSTER.url());
         assert_eq!(json["resources"][0]["name"], "a/b");
-        // A second process, after a rename while nobody was there: the old cluster is known, and goes in the end.
+        // A second process starts after a rename: it knows the old cluster, and removes it in the end.
         let files = export(options(directory.path(), format), shop("c")).await;
         let expected = ["clusters", "endpoints.c", "listeners", "routes.web"].map(|name| format!("{name}{suffix}"));
         assert_eq!(files.keys().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
@@ -84,7 +84,7 @@ async fn f6_more_files_than_envoy_can_watch_are_polled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_written_ends_it_only_if_it_is_once() {
     let directory = tempfile::tempdir().unwrap();
-    // A directory where a file should be.
+    // A directory takes the place of a file.
     std::fs::create_dir(directory.path().join("endpoints.a.pb")).unwrap();
     let store = Store::default();
     let open = || Exporter::open(options(directory.path(), Format::Pb));
@@ -97,7 +97,7 @@ async fn what_cannot_be_written_ends_it_only_if_it_is_once() {
     let error = once.run(store.subscribe(), true).await.unwrap_err().to_string();
     assert!(error.contains("cannot rename a file to") && error.contains("endpoints.a.pb"), "{error}");
 
-    // The other one goes on, and succeeds when it can.
+    // An exporter without `once` continues, and succeeds when possible.
     let exporter = Exporter::open(options(on.path(), Format::Pb)).unwrap();
     std::fs::create_dir(on.path().join("endpoints.a.pb")).unwrap();
     let (end, snapshots) = watch::channel(store.newest());

@@ -1,4 +1,4 @@
-//! Make before break, though nobody answers.
+//! Make before break without ACKs.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::export::plan::{Next, Op, Plan};
 const SETTLE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A service `name` behind the route `web`.
+/// Returns a service `name` behind the route `web`.
 fn shop(name: &str, port: u16) -> Items {
     items([cluster(name), endpoints(name, port), routes("web", name), listener("web", "web")])
 }
@@ -30,7 +30,7 @@ impl Lab {
         Self { plan: Plan::new(timing, Items::new(), true, now), now }
     }
 
-    /// One that has `shop("a")` written, for a while already.
+    /// Returns a lab in which `shop("a")` was written a while ago.
     fn with_a() -> Self {
         let mut lab = Self::new();
         lab.plan.want(shop("a", 1));
@@ -39,7 +39,7 @@ impl Lab {
         lab
     }
 
-    /// Writes all that is to be written now.
+    /// Performs all writes that are due now.
     fn written(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Next::Write(ops) = self.plan.next(self.now) {
@@ -49,7 +49,7 @@ impl Lab {
         all
     }
 
-    /// How long nothing is to be done.
+    /// Returns the time until the next action.
     fn pause(&mut self) -> Option<Duration> {
         match self.plan.next(self.now) {
             Next::Write(ops) => panic!("{ops:?}"),
@@ -57,7 +57,7 @@ impl Lab {
         }
     }
 
-    /// Waits as long as the plan wants, and writes.
+    /// Waits for `pause`, as the plan requires, and writes.
     fn after(&mut self, pause: Duration) -> Vec<String> {
         assert_eq!(self.pause(), Some(pause));
         self.now += pause;
@@ -65,7 +65,7 @@ impl Lab {
     }
 }
 
-/// `Cluster a,b`, `ClusterLoadAssignment b`, `no ClusterLoadAssignment a`.
+/// Formats an operation: `Cluster a,b`, `ClusterLoadAssignment b`, `no ClusterLoadAssignment a`.
 fn told(op: &Op) -> String {
     match op {
         Op::Alone(item) => format!("{:?} {}", item.resource.kind(), item.resource.name()),
@@ -198,11 +198,11 @@ fn f1_a_route_configuration_stays_as_long_as_a_listener_names_it() {
     assert_eq!(lab.pause(), None);
 }
 
-/// What is on disk in the property test.
+/// The files on disk in the property test.
 #[derive(Default)]
 struct Files {
     items: Items,
-    /// Since when each cluster has been there.
+    /// The time since when each cluster has existed.
     since: std::collections::BTreeMap<Arc<str>, Instant>,
 }
 

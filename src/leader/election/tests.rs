@@ -21,7 +21,7 @@ fn held_by(holder: &str, transitions: i32) -> LeaseSpec {
     }
 }
 
-/// As by default.
+/// Returns the default timing.
 fn timing() -> Timing {
     let [lease, renew_deadline, retry] = [15, 10, 2].map(Duration::from_secs);
     Timing { lease, renew_deadline, retry }
@@ -43,7 +43,7 @@ fn assert_rests(election: &mut Election, now: Instant) -> Duration {
     }
 }
 
-/// An election of `me` in which `me` leads since `now`.
+/// Returns an election of `me` in which `me` leads since `now`.
 fn leading(now: Instant) -> Election {
     let mut election = Election::new("me".into(), timing());
     assert_eq!(election.ask(now, wall(), 0.5), Ask::Read);

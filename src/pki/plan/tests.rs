@@ -1,4 +1,4 @@
-//! The plan, step by step and as random histories.
+//! The plan, step by step and in random histories.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -35,14 +35,14 @@ impl Desk {
         Self { now: UNIX_EPOCH + START, stored: Stored::default(), wanted: wanted() }
     }
 
-    /// One that has everything.
+    /// Returns a desk with all Secrets.
     fn furnished() -> Self {
         let mut desk = Self::new();
         desk.work();
         desk
     }
 
-    /// Does all that is due; what was written, and why.
+    /// Performs all due writes. Returns the Secrets with the reasons.
     fn work(&mut self) -> Vec<(Role, String)> {
         let mut done = Vec::new();
         while let Step::Write { role, content, reason } = plan(self.now, &self.stored, &self.wanted).unwrap() {
@@ -53,7 +53,7 @@ impl Desk {
         done
     }
 
-    /// Until when there is nothing to do.
+    /// Returns the time until the next action.
     fn rest(&self) -> Duration {
         match plan(self.now, &self.stored, &self.wanted).unwrap() {
             Step::Wait(until) => until.duration_since(self.now).unwrap(),
@@ -86,7 +86,7 @@ const BOTH: [Role; 2] = [Role::Server, Role::Envoy];
 fn nothing_becomes_everything_and_then_it_rests() {
     let mut desk = Desk::new();
     assert_eq!(roles(&desk.work()), Role::ALL);
-    // A third of the key pairs' ten minutes is left then.
+    // At that time, a third of the key pairs' ten minutes is left.
     assert_eq!(desk.rest(), 10 * MINUTE - 10 * MINUTE / 3);
     let server = desk.content(Role::Server);
     assert_eq!(server.data.keys().collect::<Vec<_>>(), [AUTHORITIES, CERTIFICATE, KEY]);
@@ -164,7 +164,7 @@ fn an_authority_is_replaced_when_a_third_of_its_life_is_left() {
 #[test]
 fn a_key_pair_never_outlives_its_authority_and_is_not_made_in_vain() {
     let mut desk = Desk::new();
-    // Settings that make no sense: the command line does not take them.
+    // Contradictory settings, which the command line rejects.
     desk.wanted.authority_lifetime = 5 * MINUTE;
     desk.wanted.pause = 4 * MINUTE;
     desk.work();

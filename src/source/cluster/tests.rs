@@ -13,7 +13,7 @@ use tower::service_fn;
 
 use super::*;
 
-/// An object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
+/// Creates an object of a list, or a change: `Arrival::ListItem`, `Arrival::Applied`.
 fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arrival {
     let key = ObjectKey::new("shop", name);
     let meta = Meta {
@@ -82,7 +82,7 @@ fn several_namespaces_are_listed_when_the_last_of_them_is() {
     assert_eq!(tell(&mut merge, 0, again), ["deleted b", "applied d"]);
 }
 
-/// An API server that first refuses every list, then has no objects but one Secret and one Ingress.
+/// Answers as an API server that first rejects every list, then has one Secret and one Ingress.
 async fn answer(request: Request<Body>, refusals: Arc<AtomicUsize>) -> Response<Body> {
     let uri = request.uri().to_string();
     let json = |status: u16, body: &Value| {
@@ -156,7 +156,7 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
     assert_eq!(bounded(&forbidden, Duration::from_secs(25)), Duration::from_secs(25));
 }
 
-/// A kind that a cluster may lack.
+/// An optional kind.
 const WIDGET: Kind = Kind::new(&INFO);
 const INFO: KindInfo =
     KindInfo { name: "Widget", group: "example.com", plural: "widgets", optional: true, ..*Kind::INGRESS.info() };
@@ -187,7 +187,7 @@ fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
     assert_eq!(tell(&mut merge, 0, listed), ["listed a"]);
     let start = Instant::now();
     assert!(merge.absent(0, start).is_empty() && merge.absent(0, start + Duration::from_secs(29)).is_empty());
-    // Another answer in between: the API server had only started.
+    // Another response in between: the API server was only starting.
     assert_eq!(names(&merge.take(0, failed(500))).len(), 1);
     assert!(merge.absent(0, start + Duration::from_secs(40)).is_empty());
     assert_eq!(names(&merge.absent(0, start + Duration::from_secs(70))), ["listed "]);

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A watched directory and what its events add up to.
+/// A watched directory and the accumulated effect of its events.
 struct Lab {
     dir: TempDir,
     events: mpsc::Receiver<Event>,
@@ -19,7 +19,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// Watches a directory in which `files` are already.
+    /// Watches a directory that already contains `files`.
     async fn with(files: &[(&str, String)]) -> Self {
         Self::patient(files, PATIENCE).await
     }
@@ -40,7 +40,7 @@ impl Lab {
         lab
     }
 
-    /// Takes in one event; the kinds that it lists.
+    /// Receives one event. Returns the kinds that it lists.
     async fn step(&mut self) -> Vec<Kind> {
         let event = timeout(Duration::from_secs(10), self.events.recv()).await.expect("no event").expect("ended");
         self.take(event)
@@ -175,7 +175,7 @@ async fn a_file_that_is_being_written_is_not_read_half() {
     let mut file = fs::File::create(lab.path("a.yaml")).unwrap();
     file.write_all(service("a", 2).as_bytes()).unwrap();
     file.sync_all().unwrap();
-    // Another file's change is taken in meanwhile.
+    // Meanwhile, the change of another file is read.
     lab.write("c.yaml", &service("c", 1));
     lab.until_services(&["a:1", "b:1", "c:1"]).await;
     file.write_all(service("b", 2).as_bytes()).unwrap();

@@ -37,7 +37,7 @@ fn a_good_pair_is_kept_in_canonical_pem() {
         assert_eq!(pair.names, ["shop.example.com", "*.example.com"]);
         assert_eq!(pair.not_after, 2_208_988_800);
         assert_eq!(String::from_utf8(pair.certificate_chain).unwrap(), crt.replace("\r\n", "\n"));
-        // Whatever the form of the key was, it leaves as PKCS#8 version 1: Envoy takes no other version.
+        // Whatever its original form, the key is encoded as PKCS#8 version 1: Envoy accepts no other version.
         let key = String::from_utf8(pair.private_key).unwrap();
         let version = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap().secret_der()[..8]
             .windows(3)

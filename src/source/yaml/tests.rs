@@ -121,7 +121,7 @@ fn what_aliases_multiply_is_bounded() {
 
 #[test]
 fn what_aliases_multiply_is_bounded_for_the_file() {
-    // Each of them by itself is within the limit.
+    // Each of them alone is within the limit.
     let mut bomb = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for n in 1..5 {
         let last = n - 1;
@@ -162,7 +162,7 @@ typedPerFilterConfig:
     assert_eq!(line("virtualHosts[0].routes[1].match.path"), 8);
     assert_eq!(line("typed_per_filter_config[\"envoy.filters.http.lua\"]"), 13);
     assert_eq!(line("options.a.b/c.x"), 11);
-    // What is not there is where it should be.
+    // A missing field has the line of its parent.
     assert_eq!(line("virtual_hosts[0].routes[1].match.nothing"), 7);
     assert_eq!(line("virtual_hosts[7].x"), 2);
     assert_eq!(line("nothing"), 1);

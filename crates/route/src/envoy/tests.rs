@@ -1,4 +1,4 @@
-//! Everything that the builders can make, judged by a real Envoy.
+//! Validation by a real Envoy of all resources that the builders can produce.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod routes;

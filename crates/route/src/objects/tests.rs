@@ -121,7 +121,8 @@ fn a_deleted_secret_keeps_its_pair_until_it_is_back() {
     assert_eq!(objects.of_kind(Kind::SECRET).len(), 1);
     assert_eq!(objects.get::<Secret>(&key("cert")).unwrap().fault.as_deref(), Some(SECRET_DELETED));
 
-    // A list that does not have it either changes nothing; made anew but half written, it still has the old pair.
+    // A list without the Secret changes nothing either. If it is created again with partial content, it still has the
+    // old pair.
     assert!(objects.replace(Kind::SECRET, Vec::new()).is_empty());
     objects.apply(secret("cert", None, Some("bad")));
     assert_eq!(objects.get::<Secret>(&key("cert")).unwrap().pair, Some(pair(1)));
@@ -186,7 +187,7 @@ fn of_an_object_that_cannot_be_decoded_the_version_before_stays() {
     assert_eq!(objects.get::<Service>(&key("cart")).unwrap().ports[0].port, 80);
     assert!(objects.misencoded(Kind::SERVICE, &key("cart")).is_some());
     assert!(objects.misencoded(Kind::INGRESS, &key("cart")).is_none());
-    // What is readable of it is used.
+    // The readable part is used.
     assert!(objects.apply(misencoded("cart", Some(service("cart", 81)))));
     assert_eq!(objects.get::<Service>(&key("cart")).unwrap().ports[0].port, 81);
     assert!(objects.apply(service("cart", 82)));
@@ -200,7 +201,7 @@ fn a_list_and_a_deletion_know_objects_that_cannot_be_decoded() {
     assert_eq!(objects.count(Kind::SERVICE), 1);
     assert_eq!(objects.meta(Kind::SERVICE, &key("new")).unwrap().key, key("new"));
     let before = objects.clone();
-    // One in the list that cannot be decoded is not gone.
+    // An object of the list that cannot be decoded is not removed.
     let changed = objects.replace(Kind::SERVICE, vec![misencoded("cart", None), misencoded("new", None)]);
     assert_eq!(changed, []);
     assert_eq!(objects.of_kind(Kind::SERVICE).len(), 1);
@@ -231,7 +232,7 @@ fn a_certificate_is_served_from_the_moment_when_it_is_valid() {
     assert_eq!(objects.use_valid_secrets(100), [key("a")]);
     let now = objects.of_kind(Kind::SECRET)[&key("a")].clone();
     assert_eq!(now, secret("a", Some(pair(200)), None), "as if it had arrived later");
-    // The clock may jump beyond the end of the certificate.
+    // The clock may jump beyond the expiry of the certificate.
     assert!(objects.use_valid_secrets(201).is_empty());
     assert_eq!((objects.get::<Secret>(&key("b")).unwrap().pair.clone(), objects.next_validity()), (None, None));
 }
@@ -242,7 +243,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
         secret(name, None, Some("expired")).with(|secret: &mut Secret| secret.expired = Some(pair(not_after)))
     };
     let served = |objects: &Objects| objects.get::<Secret>(&key("a")).unwrap().pair.as_ref().map(|pair| pair.not_after);
-    // It was good when it arrived and is listed again later; and a process that starts sees it expired.
+    // The pair was valid on arrival and is listed again later. A new process sees it expired.
     let (mut old, mut new) = (Objects::default(), Objects::default());
     old.apply(secret("a", Some(pair(50)), None));
     old.apply(expired("a", 50));
@@ -250,7 +251,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
     assert_eq!((served(&old), served(&new)), (Some(50), Some(50)));
     assert!(new.get::<Secret>(&key("a")).unwrap().serves_expired());
     assert_eq!(new.kept().count(), 0, "the Secret has it");
-    // It takes the place of no pair that lasts longer, and of one that does not.
+    // It does not replace a pair that expires later, but replaces others.
     for (before, after) in [(60, 60), (40, 50)] {
         let mut objects = Objects::default();
         objects.apply(secret("a", Some(pair(before)), None));
@@ -258,7 +259,7 @@ fn an_expired_certificate_is_served_whenever_it_arrived() {
         assert_eq!(served(&objects), Some(after));
         assert_eq!(objects.kept().count(), usize::from(before > 50));
     }
-    // Content of no use leaves it, and a good pair replaces it, however short it lasts.
+    // Unusable content does not replace it. A valid pair replaces it, however short its validity is.
     new.apply(secret("a", None, Some("not PEM")));
     assert_eq!((served(&new), new.kept().count()), (Some(50), 1));
     new.apply(secret("a", Some(pair(20)), None));
@@ -277,7 +278,7 @@ fn a_full_list_of_deleted_secrets_takes_no_more_from_other_replicas() {
     }
     assert!(!objects.adopt(&kept("one-more")));
     assert_eq!(objects.of_kind(Kind::SECRET).len(), DELETED_SECRETS);
-    // The Secret comes back.
+    // The Secret is created again.
     objects.apply(secret("deleted", Some(pair(2)), None));
     assert!(!objects.adopt(&kept("deleted")));
     assert!(objects.adopt(&kept("one-more")));

@@ -1,26 +1,26 @@
-//! Several replicas and one API server on a timeline, with clocks that differ, answers that are late or lost, pauses,
-//! deaths and clean stops.
+//! A simulation of several replicas and one API server on a timeline. Clocks differ, responses are late or lost, and
+//! replicas pause, die, or stop cleanly.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// In milliseconds of true time.
+/// Milliseconds of true time.
 type Millis = u64;
 
-/// How much faster the fastest clock may run than the slowest: 15 s / 10 s would be too much.
+/// The maximum ratio of the fastest clock to the slowest: 15 s / 10 s would be too much.
 const FASTEST: f64 = 1.45;
 
-/// What may go wrong at one request, or after it.
+/// The faults of one request.
 #[derive(Debug, Clone)]
 struct Luck {
-    /// Until the API server has it.
+    /// The time until the API server receives it.
     there: Millis,
-    /// From there to the answer.
+    /// The time from there to the response.
     back: Millis,
-    /// 0: lost on the way there; 1: lost on the way back; else neither.
+    /// 0: lost on the way to the server; 1: lost on the way back; otherwise not lost.
     lost: u8,
-    /// 0: dies after it; 1: stops cleanly after it; 2: hangs for a while; else nothing.
+    /// 0: dies after it; 1: stops cleanly after it; 2: hangs for a while; otherwise continues.
     fate: u8,
     chance: f64,
 }
@@ -38,7 +38,7 @@ fn luck() -> impl Strategy<Value = Luck> {
     })
 }
 
-/// The Lease, as the API server has it.
+/// The Lease at the API server.
 #[derive(Debug, Default)]
 struct Server {
     version: u64,
@@ -67,13 +67,13 @@ enum Answer {
 #[derive(Debug)]
 enum State {
     Awake,
-    /// Its request is on the way.
+    /// The request is on the way.
     Sent {
         sent: Instant,
         write: Option<LeaseSpec>,
         luck: Luck,
     },
-    /// Its answer is on the way, or the end of its patience.
+    /// The response is on the way, or the timeout is running.
     Answered {
         sent: Instant,
         answer: Option<Answer>,
@@ -84,11 +84,11 @@ enum State {
 struct Replica {
     election: Election,
     state: State,
-    /// When its state goes on.
+    /// The time at which its state continues.
     due: Millis,
     base: Instant,
     rate: f64,
-    /// The version that it read or wrote last.
+    /// The version that it last read or wrote.
     version: Option<String>,
     fate: u8,
 }
@@ -186,14 +186,14 @@ proptest! {
         let mut server = Server::default();
         let mut replicas: Vec<_> = rates.iter().enumerate().map(|(i, rate)| Replica::new(i, *rate)).collect();
         let mut now = 0;
-        // After all that goes wrong, nothing does any more.
+        // After all the faults, there are none.
         for luck in lucks.iter().chain(std::iter::repeat_n(&WELL, 300)) {
             let Some(next) = replicas.iter_mut().filter(|replica| replica.is_alive()).min_by_key(|next| next.due) else {
                 return Ok(());
             };
             now = next.due;
             next.step(now, &mut server, luck);
-            // Nobody begins to lead between two steps, so it is enough to look after each of them.
+            // No replica starts to lead between two steps, so a check after each step is sufficient.
             let leaders = replicas.iter().filter(|replica| replica.leads(now)).count();
             prop_assert!(leaders <= 1, "{leaders} lead at {now} ms");
         }
@@ -201,8 +201,8 @@ proptest! {
     }
 }
 
-/// Whether two lead at a time when the first is cut off from the API server after so many steps, and the clock of the
-/// second runs faster.
+/// Returns whether two replicas lead at the same time. The first is disconnected from the API server after
+/// `steps_before` steps. The clock of the second runs faster.
 fn two_lead(steps_before: usize, rate: f64) -> bool {
     let (mut server, mut steps) = (Server::default(), 0);
     let cut_off = Luck { lost: 0, ..WELL };

@@ -1,5 +1,5 @@
-//! Random histories: two who think that they lead, crashes between any two requests, Secrets that are deleted, readers
-//! that are behind. At no time may a client and a server of which either is behind refuse each other.
+//! Random histories: two replicas that believe that they lead, crashes between any two requests, deleted Secrets, and
+//! outdated readers. At no time may a client and a server reject each other, even if either has outdated files.
 
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -10,11 +10,11 @@ use super::*;
 use crate::pki::certificate::{Authority, certificates};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// A pass that takes longer is given up.
+/// The timeout of a pass.
 const PASS: Duration = Duration::from_secs(5);
-/// How far behind a reader may be: the pause, less what writing takes and what the clocks of the two differ.
+/// The maximum delay of a reader: the pause, minus the duration of a write and the clock difference.
 const BEHIND: Duration = Duration::from_secs(50);
-/// So often at least somebody gets a pass done.
+/// The interval in which at least one pass is completed.
 const ATTENDED: Duration = Duration::from_secs(45);
 
 #[derive(Debug, Clone)]
@@ -23,11 +23,11 @@ enum Act {
     Pass(u64),
     /// One of the two makes its next request.
     Go(usize),
-    /// One of the two forgets where it was.
+    /// One of the two restarts.
     Crash(usize),
-    /// A person asks for something new.
+    /// A user requests a rotation.
     Rotate(Role),
-    /// A person deletes a Secret.
+    /// A user deletes a Secret.
     Delete(Role),
 }
 
@@ -42,10 +42,10 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// One who thinks that it leads: the requests of a pass in their order.
+/// A replica that believes that it leads: the requests of a pass in their order.
 #[derive(Default)]
 struct Leader {
-    /// How much its clock is ahead.
+    /// The time by which its clock is ahead.
     ahead: Duration,
     begun: Option<SystemTime>,
     read: Vec<(u64, Option<Content>)>,
@@ -55,16 +55,16 @@ struct Leader {
 struct World {
     now: SystemTime,
     wanted: Wanted,
-    /// What each Secret is, by a version of its own.
+    /// The current version and content of each Secret.
     secrets: BTreeMap<Role, (u64, Content)>,
     versions: u64,
-    /// What each Secret was: from when on.
+    /// The previous contents of each Secret, with their start times.
     past: BTreeMap<Role, Vec<(SystemTime, Content)>>,
     leaders: [Leader; 2],
     quiet: SystemTime,
-    /// How long a pass may take.
+    /// The maximum duration of a pass.
     pass: Duration,
-    /// Who is taken by whom, and until when: pair and bundle.
+    /// The accepted combinations of pair and bundle, with the time until which they are accepted.
     taken: BTreeMap<(Vec<u8>, Vec<u8>), SystemTime>,
     writes: usize,
 }
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// What no key can mend is left out: a lost authority beside a lost key pair.
+    /// Omits deletions that no step can repair: a lost authority together with a lost key pair.
     fn delete(&mut self, role: Role) {
         let issues =
             self.secrets.get(&Role::Authority).is_some_and(|(_, content)| content.data.contains_key(AUTHORITY_KEY));
@@ -124,7 +124,7 @@ impl World {
         self.leaders[who] = Leader { ahead, ..Leader::default() };
     }
 
-    /// The next request of one of the two.
+    /// Performs the next request of one of the two.
     fn go(&mut self, who: usize) {
         let now = self.now;
         if self.leaders[who].begun.is_some_and(|begun| now > begun + self.pass) {
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Somebody works until there is nothing to do.
+    /// Works until nothing is due.
     fn attend(&mut self) {
         self.crash(0);
         self.quiet = UNIX_EPOCH;
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// What readers of a Secret may have now.
+    /// Returns the contents that readers of a Secret may have now.
     fn views(&self, role: Role) -> Vec<Content> {
         let versions = &self.past[&role];
         let oldest = versions.iter().rposition(|(from, _)| *from + BEHIND <= self.now).unwrap_or(0);
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Whoever trusts as `other` takes the key pair `own`.
+    /// Asserts that a peer with the authorities of `other` accepts the key pair `own`.
     fn assert_takes(&mut self, role: Role, own: &Content, other: &Content) {
         let (certificate, bundle) = (own.get(CERTIFICATE).to_vec(), other.get(AUTHORITIES).to_vec());
         let (now, wanted) = (self.now, &self.wanted);
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// The histories are worth something: authorities come and go in them.
+/// The histories are useful only if authorities change in them.
 #[test]
 fn in_three_hours_there_are_several_authorities() {
     let acts: Vec<_> = (0..1080).flat_map(|i| [Act::Pass(10), Act::Go(i % 2), Act::Go(0)]).collect();
@@ -232,7 +232,7 @@ fn in_three_hours_there_are_several_authorities() {
     assert!(bundles.len() >= 12, "{} changes of trust", bundles.len());
 }
 
-/// Why a pass reads the authority last: who read something long ago must not write it over what has come since.
+/// The reason why a pass reads the authority last: an outdated read must not overwrite later writes.
 #[test]
 fn one_who_stood_still_undoes_nothing() {
     for requests in 1..=4 {
@@ -241,7 +241,7 @@ fn one_who_stood_still_undoes_nothing() {
         for _ in 0..requests {
             world.go(1);
         }
-        // Meanwhile a new authority becomes known, and somebody finds that it may issue now.
+        // Meanwhile, a new authority is announced, and the other replica finds that it may issue now.
         world.act(&Act::Rotate(Role::Authority));
         world.attend();
         world.now += 2 * MINUTE;

@@ -1,4 +1,4 @@
-//! What a real API server (1.35) answers in both forms.
+//! Responses of a real API server (1.35) in both formats.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -104,7 +104,7 @@ fn whether_an_object_is_being_deleted_is_read_in_both_forms() {
         };
         assert_eq!(json(",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), Some(true));
         assert_eq!((json(",\"deletionTimestamp\":null"), json("")), (Some(false), Some(false)));
-        // Field 9 of the metadata: one second after the epoch, and a time that no calendar has.
+        // Field 9 of the metadata: one second after the epoch, and a time beyond all calendars.
         let one = b"\x0a\x09\x0a\x03old\x4a\x02\x08\x01";
         let beyond = b"\x0a\x11\x0a\x03old\x4a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
         let proto = |bytes: &'static [u8]| terminating((form.proto)(Bytes::from_static(bytes)));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::source::cluster::form::Form;
 
-/// Reads a list whose bytes come in pieces of these lengths, and the rest in one.
+/// Reads a list whose bytes arrive in pieces of these lengths, with the rest in one piece.
 fn read(text: &str, pieces: &[usize]) -> Result<(ListMeta, Vec<String>), Malformed> {
     let (mut reader, mut buffer, mut items) = (JsonListReader::default(), BytesMut::new(), Vec::new());
     let (mut rest, mut pieces) = (text.as_bytes(), pieces.iter().copied());
@@ -49,7 +49,7 @@ fn a_list_that_is_cut_off_or_no_list_is_malformed() {
     assert!(matches!(read(r#"{"metadata":"x"}"#, &[]), Err(Malformed::List(_))));
 }
 
-/// An item that is nested deeper than any decoder goes is found, and is a fault of its own; its neighbor is decoded.
+/// An item that is nested too deeply for any decoder is a fault of its own, and its neighbor is decoded.
 #[test]
 fn a_deep_item_costs_only_itself() {
     let deep = format!(r#"{{"metadata":{{"name":"deep"}},"spec":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A field with a length.
+/// Encodes a field with a length.
 fn field(tag: u8, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag << 3 | 2];
     prost::encoding::encode_varint(value.len() as u64, &mut bytes);
@@ -17,7 +17,7 @@ fn list(items: &[&[u8]]) -> Vec<u8> {
     [MAGIC, &field(1, b"type"), &field(2, &list), &field(3, b""), &field(4, b"")].concat()
 }
 
-/// Reads a list that comes `step` bytes at a time.
+/// Reads a list whose bytes arrive `step` at a time.
 fn read(bytes: &[u8], step: usize) -> Result<(Vec<Bytes>, ListMeta), Malformed> {
     let (mut reader, mut buffer, mut items) = (ListReader::default(), BytesMut::new(), Vec::new());
     let mut chunks = bytes.chunks(step);

@@ -1,4 +1,5 @@
-//! Mutated lists and watch events of a real API server (1.35): nothing stops the decoder, and no object harms another.
+//! Mutated lists and watch events of a real API server (1.35): no input stops the decoder, and no object affects
+//! another.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,10 +10,10 @@ use lockgate_route::objects::Misencoded;
 
 use super::*;
 
-/// What an API server has answered for one kind.
+/// The responses of an API server for one kind.
 struct Recorded {
     form: Form,
-    /// A list, and its items.
+    /// A list and its items.
     list: &'static [u8],
     items: Vec<Bytes>,
     /// The events of a watch, each without its length.
@@ -33,7 +34,7 @@ impl Recorded {
     fn new(list: &'static [u8], watch: &'static [u8], form: Form) -> Self {
         let items = items(list, list.len()).unwrap();
         let mut events = events(watch);
-        // That the version has expired.
+        // The error of an expired version.
         events.extend(self::events(include_bytes!("../form/tests/error.watch")));
         Self { form, list, items, events }
     }
@@ -50,7 +51,7 @@ impl Recorded {
     }
 }
 
-/// The items of a list that comes `step` bytes at a time.
+/// Returns the items of a list whose bytes arrive `step` at a time.
 fn items(list: &[u8], step: usize) -> Result<Vec<Bytes>, Malformed> {
     let (mut reader, mut buffer, mut items) = (ListReader::default(), BytesMut::new(), Vec::new());
     let (mut chunks, mut ended) = (list.chunks(step), false);
@@ -77,7 +78,7 @@ fn events(mut watch: &'static [u8]) -> Vec<Bytes> {
     events
 }
 
-/// A field with a length.
+/// Encodes a field with a length.
 fn field(tag: u8, value: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag << 3 | 2];
     prost::encoding::encode_varint(value.len() as u64, &mut bytes);
@@ -85,13 +86,13 @@ fn field(tag: u8, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A list of these items.
+/// Encodes a list of these items.
 fn list(items: &[Bytes]) -> Vec<u8> {
     let list = items.iter().flat_map(|item| field(2, item)).collect::<Vec<_>>();
     [b"k8s\0".to_vec(), field(2, &list)].concat()
 }
 
-/// A watch of these events.
+/// Creates a watch of these events.
 fn watching(events: &[Bytes]) -> Watching {
     let mut buffer = BytesMut::new();
     for event in events {
@@ -102,7 +103,7 @@ fn watching(events: &[Bytes]) -> Watching {
     Watching { proto: true, body, since: Instant::now(), brought: false }
 }
 
-/// What became of an object.
+/// Classifies the result for an object.
 fn outcome(item: &Item, before: Option<&Item>) -> &'static str {
     match item.object.as_ref().and_then(Object::get::<Misencoded>) {
         _ if item.key.name.is_empty() || item.version.is_empty() => "without name or version",
@@ -113,7 +114,7 @@ fn outcome(item: &Item, before: Option<&Item>) -> &'static str {
     }
 }
 
-/// What became of an event.
+/// Classifies the result for an event.
 fn outcome_of_event(event: &kube::Result<Option<Watched>>, before: &kube::Result<Option<Watched>>) -> &'static str {
     match (event, before) {
         (Ok(Some(Watched::Item(item, _))), Ok(Some(Watched::Item(before, _)))) => outcome(item, Some(before)),
@@ -147,7 +148,7 @@ fn fuzz_decoder() {
     });
 }
 
-/// A list or a watch that is changed anywhere, in its framing too: it ends, and whatever it has is decoded.
+/// Mutates a list or a watch anywhere, including its framing. It ends, and all its objects are decoded.
 fn anywhere(recorded: &Recorded, random: &mut Random) -> &'static str {
     if random.one_in(2) {
         let mutated = random.mutate(recorded.list, &recorded.items);
@@ -161,14 +162,14 @@ fn anywhere(recorded: &Recorded, random: &mut Random) -> &'static str {
         let left = watching.body.buffer.len();
         match watching.proto_event(&recorded.form) {
             Ok(None) => return "watches",
-            // The watch starts over.
+            // The watch starts again.
             Err(_) => return "malformed watches",
             Ok(Some(_)) => assert!(watching.body.buffer.len() < left),
         }
     }
 }
 
-/// `bytes` with a few changes. Half of the time their length stays, so that most of their structure does.
+/// Applies a few changes to `bytes`. Half of the time the length is preserved, and with it most of the structure.
 fn mutated(bytes: &[u8], others: &[Bytes], random: &mut Random) -> Bytes {
     if bytes.is_empty() || random.one_in(2) {
         return random.mutate(bytes, others).into();
@@ -181,7 +182,7 @@ fn mutated(bytes: &[u8], others: &[Bytes], random: &mut Random) -> Bytes {
     bytes.into()
 }
 
-/// A list with one item changed: the others are as before.
+/// Mutates one item of a list: the others are unchanged.
 fn one_item(recorded: &Recorded, random: &mut Random) -> &'static str {
     let (mut changed, at) = (recorded.items.clone(), random.below(recorded.items.len()));
     changed[at] = mutated(&changed[at], &recorded.items, random);
@@ -193,7 +194,7 @@ fn one_item(recorded: &Recorded, random: &mut Random) -> &'static str {
     outcome(&(recorded.form.proto)(read[at].clone()), Some(&(recorded.form.proto)(recorded.items[at].clone())))
 }
 
-/// A watch with one event changed: the others are as before.
+/// Mutates one event of a watch: the others are unchanged.
 fn one_event(recorded: &Recorded, random: &mut Random) -> &'static str {
     let (mut changed, at) = (recorded.events.clone(), random.below(recorded.events.len()));
     changed[at] = mutated(&changed[at], &recorded.events, random);

@@ -13,7 +13,7 @@ use crate::source::cluster::origin;
 const PROTO: &str = "application/vnd.kubernetes.protobuf";
 const JSON: &str = "application/json";
 
-/// A field with a length.
+/// Encodes a field with a length.
 fn field(tag: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
     let mut bytes = vec![tag << 3 | 2];
     prost::encoding::encode_varint(value.as_ref().len() as u64, &mut bytes);
@@ -25,12 +25,12 @@ fn metadata(name: &str, version: &str) -> Vec<u8> {
     field(1, [field(1, name), field(3, "shop"), field(5, "uid"), field(6, version)].concat())
 }
 
-/// An Ingress whose class is `class`.
+/// Encodes an Ingress whose class is `class`.
 fn ingress(name: &str, version: &str, class: &[u8]) -> Vec<u8> {
     [metadata(name, version), field(2, field(4, class))].concat()
 }
 
-/// One whose spec is malformed: a field that ends too late.
+/// Encodes an Ingress with a malformed spec: the end of a field exceeds its message.
 fn malformed_ingress(name: &str, version: &str) -> Vec<u8> {
     [metadata(name, version), field(2, [0x22, 0x7f])].concat()
 }
@@ -58,10 +58,10 @@ fn status(code: u16) -> Vec<u8> {
     bytes
 }
 
-/// One answer of the API server: the media type, and the body.
+/// A response of the API server: the media type, and the body.
 type Answer = (&'static str, Vec<u8>);
 
-/// What a watch reports and what it asks for, until the API server has given all of `answers`.
+/// Returns the reports and the requests of a watch until the API server has sent all of `answers`.
 async fn follow(answers: Vec<Answer>) -> Vec<String> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let (asked, answers) = (log.clone(), Arc::new(Mutex::new(answers.into_iter())));

@@ -25,7 +25,7 @@ fn manager(resources: &[Resource], target: &str) -> hcm_v3::HttpConnectionManage
     hcm_v3::HttpConnectionManager::decode(&*listener.api_listener.unwrap().api_listener.unwrap().value).unwrap()
 }
 
-/// The name of the routes of a target.
+/// Returns the name of the route configuration of a target.
 fn routes_name(resources: &[Resource], target: &str) -> String {
     use hcm_v3::http_connection_manager::RouteSpecifier;
     match manager(resources, target).route_specifier {
@@ -46,7 +46,7 @@ fn targets(resources: &[Resource]) -> Vec<&str> {
     listeners.map(|one| &**one.name()).collect()
 }
 
-/// A match as text: `=/a` is exact, `/a*` a prefix, `~/a` a regex.
+/// Formats a match: `=/a` is exact, `/a*` is a prefix, `~/a` is a regex.
 fn matched(route: &route_v3::Route) -> String {
     match route.r#match.as_ref().unwrap().path_specifier.as_ref().unwrap() {
         PathSpecifier::Path(path) => format!("={path}"),
@@ -56,7 +56,7 @@ fn matched(route: &route_v3::Route) -> String {
     }
 }
 
-/// An action as text: the clusters with their weights, or a status.
+/// Formats an action: the clusters with their weights, or a status.
 fn led_to(route: &route_v3::Route) -> String {
     use route_v3::route_action::ClusterSpecifier;
     match route.action.as_ref().unwrap() {
@@ -75,7 +75,7 @@ fn led_to(route: &route_v3::Route) -> String {
     }
 }
 
-/// A model with one host of these routes and the clusters of the fixture.
+/// Returns a model with one host of these routes and the clusters of the fixture.
 fn one_host(routes: Vec<Route>) -> Model {
     let host = (Host::Exact("shop.test".into()), VirtualHost::new(routes));
     let listeners = crate::testing::model::with_hosts([host].into(), [].into()).listeners;
@@ -204,7 +204,7 @@ fn what_is_not_forwarded_fails_the_call() {
         let made = made(&one_host(vec![route(action)]));
         assert_eq!(led_to(&routes(&made, "shop.test")[0]), "503");
     }
-    // A virtual host without routes would be rejected.
+    // gRPC rejects a virtual host without routes.
     let made = made(&one_host(vec![]));
     assert_eq!(routes(&made, "shop.test").iter().map(led_to).collect::<Vec<_>>(), ["404"]);
 }
@@ -231,7 +231,7 @@ fn retries_are_those_that_grpc_has() {
         let Some(route_v3::route::Action::Route(action)) = routes(&made, "shop.test")[0].action.clone() else {
             panic!("not forwarded")
         };
-        // A time limit of a route would end a stream that lives longer.
+        // A route timeout would end a stream that lives longer.
         assert_eq!(action.timeout, None);
         action.retry_policy.map(|policy| (policy.retry_on, policy.num_retries.unwrap().value))
     };
@@ -348,12 +348,12 @@ fn what_has_not_changed_is_not_made_again() {
     for (old, new) in first.iter().zip(resources(&model, &store.newest().unwrap())) {
         assert!(Arc::ptr_eq(old, &new), "{old:?}");
     }
-    // A new generation of the object is another origin; another port is another content.
+    // A new generation of the object is another origin, and another port is other content.
     Arc::make_mut(model.clusters.get_mut(&cluster_id("shop/cart/http")).unwrap()).origin.generation += 1;
     let changed = resources(&model, &store.newest().unwrap());
     let kept = changed.iter().filter(|new| first.iter().any(|old| Arc::ptr_eq(old, new))).count();
     assert_eq!(kept + 4, changed.len());
-    // Nor is what only looks the same: an Ingress that takes over the name, with the same routes.
+    // Equal content is not sufficient either: an Ingress may take over the name with the same routes.
     let host = model.http_mut().get_mut(&Host::Exact("shop.example.com".into())).unwrap();
     Arc::make_mut(&mut host.routes[0]).origin = ObjectRef::new("Ingress", "shop", "other");
     let others = resources(&model, &store.newest().unwrap());
@@ -391,7 +391,7 @@ fn a_cluster_with_a_policy_is_for_routes_and_not_for_the_targets_of_its_service(
     let both = made(&model);
     assert_eq!(targets(&both), targets(&before));
     assert_eq!(led_to(&routes(&both, "cart.shop:80")[0]), "shop/cart/http");
-    // Without the cluster that it shares the port with, too.
+    // The cluster that shares the port is removed too.
     model.clusters.remove(&cluster_id("shop/cart/http"));
     assert!(!targets(&made(&model)).contains(&"cart.shop:80"));
 

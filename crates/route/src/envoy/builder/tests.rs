@@ -1,4 +1,4 @@
-//! Any way to a model gives the resources of that model.
+//! Every sequence of changes to a model gives the resources of that model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ fn model_change<'a>(model: &'a Model, touched: &'a Touched, settings: &'a Settin
 /// What a client has, by type and name.
 type World = BTreeMap<Key, Arc<Resource>>;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers that are equal in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -51,7 +51,7 @@ fn domains(world: &World) -> Vec<String> {
     hosts.flat_map(|one| route_v3::VirtualHost::decode(one.message()).unwrap().domains).collect()
 }
 
-/// One of a few hosts with subdomains, wildcards among them, or of many that often have equal routes.
+/// Returns one of a few hosts with subdomains and wildcards, or one of many hosts that often have equal routes.
 fn host(dice: &mut Dice) -> Host {
     match dice.below(10) {
         0 => Host::Any,
@@ -73,7 +73,7 @@ fn routes(dice: &mut Dice) -> VirtualHost {
     VirtualHost { one_label: routes * dice.below(2), ..VirtualHost::new(vec![one; routes]) }
 }
 
-/// Changes some of `model`, and says what.
+/// Changes a part of `model`, and returns the touched part.
 fn change(model: &mut Model, dice: &mut Dice) -> Touched {
     let mut touched = Touched::default();
     let full = crate::testing::model::model();
@@ -144,7 +144,7 @@ fn every_way_to_a_model_gives_its_resources() {
                 settings.listeners.stats_tls.at.port = [0, 8083, 8083][dice.below(3)];
                 settings.http.http3.enabled = dice.below(2) == 0;
                 settings.routes.discovery = [Discovery::Auto, Discovery::Auto, Discovery::Buckets][dice.below(3)];
-                // With the objects in the routes' metadata, or without.
+                // With or without objects in the routes' metadata.
                 settings.access_log.text =
                     ["%ROUTE_NAME%\n", "%METADATA(ROUTE:dev.lockgate:name)%\n"][dice.below(2)].to_owned();
                 settings.headers.response.remove = vec!["x-powered-by".to_owned(); dice.below(2)];
@@ -215,7 +215,7 @@ fn both_forms_have_the_same_virtual_hosts() {
     assert!(routes.vhds.is_some() && routes.virtual_hosts.is_empty() && routes.ignore_port_in_host_matching);
     let decoded = hosts.iter().map(|one| route_v3::VirtualHost::decode(one.message()).unwrap());
     assert!(decoded.eq(inline.virtual_hosts));
-    // Envoy removes by the name in the message.
+    // Envoy removes a virtual host by the name in the message.
     assert!(hosts.iter().all(|one| route_v3::VirtualHost::decode(one.message()).unwrap().name == **one.name()));
 }
 
@@ -245,12 +245,12 @@ fn a_change_is_as_large_as_what_it_changes() {
     }
 }
 
-/// The name of a bucket of the listener for plain HTTP.
+/// Returns the name of a bucket of the listener for plain HTTP.
 fn bucket(number: usize) -> String {
     names::bucket(&ListenerId::new(ListenerId::HTTP), number)
 }
 
-/// By a host's domains in the route configuration of its bucket, in the order in which Envoy looks.
+/// Finds a host by the domains in the route configuration of its bucket, in Envoy's order.
 fn found(world: &World, host: &str, key: &str) -> String {
     let routes = &world[&(ResourceType::ROUTES, key.into())];
     let hosts = route_v3::RouteConfiguration::decode(routes.message()).unwrap().virtual_hosts;

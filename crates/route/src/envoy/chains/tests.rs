@@ -37,7 +37,7 @@ fn touching<'a>(hosts: impl IntoIterator<Item = &'a Host>) -> Touched {
     touched
 }
 
-/// The listener for HTTP over TLS that all Ingresses share.
+/// Returns the listener for HTTP over TLS that all Ingresses share.
 fn https(model: &Model) -> TlsListener<'_> {
     TlsListener::of(model, ListenerId::HTTPS).unwrap()
 }
@@ -73,7 +73,7 @@ fn named<'a>(resources: &'a [Arc<Resource>], name: &str) -> &'a Resource {
     resources.iter().find(|resource| &**resource.name() == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// What an update sets and removes, by name.
+/// Returns the names of the resources that an update sets and removes.
 fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
     let set = update.set.iter().map(|resource| &**resource.name()).collect();
     (set, update.remove.iter().map(|(_, name)| &**name).collect())
@@ -134,7 +134,7 @@ fn an_edit_of_an_ingress_makes_its_scope_alone_and_no_listener() {
         assert_eq!(said(&update), (vec!["https/a.test"], vec![]), "generation {generation}");
         assert_eq!(update.set[0].origins()[0].generation, generation);
     }
-    // Another object behind the host is another origin of the listener.
+    // Another object of the host is another origin of the listener.
     model.https_mut().get_mut(&hosts[0]).unwrap().origins = vec![ObjectRef::new("Ingress", "shop", "other")];
     assert!(
         said(&apply_change(&mut chains, https(&model), &touching(&hosts[..1]), &settings, false)).0.contains(&"https")
@@ -196,7 +196,7 @@ fn the_listeners_go_with_the_last_host_and_with_the_setting() {
     assert_eq!(kinds, [ResourceType::SCOPED_ROUTES, ResourceType::LISTENER]);
 }
 
-/// Gives the listener one for HTTP/3 beside it, or none.
+/// Adds a listener for HTTP/3, or removes it.
 fn with_http3(model: &mut Model, enabled: bool) {
     model.tls_mut(ListenerId::HTTPS).unwrap().http3 = enabled.then(|| ListenerId::new(ListenerId::HTTP3));
 }
@@ -216,7 +216,7 @@ fn the_same_host_on_two_listeners_has_a_scope_on_each() {
     assert!(one.0 != two.0 && one.1 != two.1, "{one:?} {two:?}");
 }
 
-/// Numbers that look random, the same ones each time.
+/// Pseudorandom numbers that are equal in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -226,7 +226,7 @@ impl Numbers {
     }
 }
 
-/// All that there is: type, name, origins, bytes.
+/// All resources: type, name, origins, bytes.
 type World = BTreeMap<Key, (Vec<ObjectRef>, Vec<u8>)>;
 
 fn apply(world: &mut World, update: Update<Arc<Resource>>) {

@@ -75,7 +75,7 @@ fn there_is_a_tls_listener_only_with_a_tls_host() {
     assert_eq!(names(&[Host::Any]), ["https"]);
 }
 
-/// The chain that each key of the exact map, or each suffix, leads to, in their order.
+/// Returns the chain of each key of the exact map or of each suffix, in order.
 fn choices(matcher: &matcher_v3::Matcher) -> Vec<(String, String)> {
     use matcher_v3::matcher::matcher_list::predicate::{MatchType, single_predicate};
     use matcher_v3::matcher::{MatcherType, OnMatch, matcher_tree, on_match};
@@ -152,7 +152,7 @@ fn a_host_that_joins_leaves_the_chains_as_they_are() {
     assert_ne!(joined.filter_chain_matcher, before.filter_chain_matcher);
     let without = |listener| listener_v3::Listener { filter_chain_matcher: None, ..listener };
     assert_eq!(without(joined), without(before));
-    // Other versions of TLS are another chain.
+    // Other TLS versions have another chain.
     hosts.https_mut().insert(Host::Exact("b.test".into()), tls_host(TlsVersion::V1_3));
     let apart = https(&at(&hosts), &Settings::default());
     assert_eq!(chain_names(&apart), ["https/shop/cert", "https/shop/cert/1.3", "https/*.test"]);

@@ -47,7 +47,7 @@ fn to_https(port: Option<u16>) -> Action {
     Action::Redirect(Redirect { port, ..Redirect::to_https(RedirectStatus::PermanentRedirect) })
 }
 
-/// Of each route the redirect, and whether it is for requests with a port.
+/// Returns the redirect of each route, and whether it is for requests with a port.
 fn redirects(action: Action) -> Vec<(route_v3::RedirectAction, bool)> {
     let built = route(&model_route(PathMatch::root(), action), &[], &marks());
     let redirect = |route: route_v3::Route| match route.action.unwrap() {

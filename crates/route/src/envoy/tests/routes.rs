@@ -17,7 +17,7 @@ fn value(text: &str) -> HeaderValue {
     HeaderValue::parse(text).unwrap()
 }
 
-/// One change of each kind, with texts that have a special meaning to Envoy.
+/// Returns one change of each kind, with texts that have a special meaning to Envoy.
 fn changes() -> Vec<HeaderChange> {
     vec![
         HeaderChange::Set(name("X-Set"), value("100%")),
@@ -47,7 +47,7 @@ fn cors() -> ForwardFilter {
     }))
 }
 
-/// The model of the fixture whose first host has `routes`.
+/// Returns the model of the fixture with `routes` in its first host.
 fn with_routes(routes: impl IntoIterator<Item = Route>) -> Model {
     let host = (Host::Exact("routes.example.com".into()), VirtualHost::new(routes));
     let mut model = model();
@@ -55,14 +55,14 @@ fn with_routes(routes: impl IntoIterator<Item = Route>) -> Model {
     model
 }
 
-/// Builds all resources, and has a real Envoy judge them.
+/// Builds all resources, and validates them with a real Envoy.
 fn validated(routes: impl IntoIterator<Item = Route>) -> Vec<Resource> {
     let resources = build(&with_routes(routes), &Settings::default());
     validate(&standalone(&resources, &Settings::default())).unwrap();
     resources
 }
 
-/// The text form of the resource `name`.
+/// Returns the text form of the resource `name`.
 fn text(resources: &[Resource], kind: ResourceType, name: &str) -> String {
     let resource = resources.iter().find(|one| one.kind() == kind && &**one.name() == name).unwrap();
     protobuf::to_json(kind.full_name(), &resource.message()).to_string()

@@ -1,4 +1,4 @@
-//! Every setting: that a real Envoy takes what it makes, and which resources it touches.
+//! Every setting: a real Envoy accepts its resources, and it touches only the expected ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -16,7 +16,8 @@ use crate::model::TlsVersion;
 use crate::settings::*;
 use crate::testing::model::model_with;
 
-/// A setting away from its default, and what changes by it: a listener by name, `routes`, `clusters`, `runtime`.
+/// A setting with a value other than its default, and the resources that it changes: a listener by name, `routes`,
+/// `clusters`, `runtime`.
 struct Case {
     name: &'static str,
     set: fn(&mut Settings),
@@ -37,7 +38,7 @@ const CASES: &[Case] = &[
     }),
     case("a probe of overload", &["overload-probe"], |s| s.listeners.overload_probe.port = 83),
     case("the admin interface", &["admin"], |s| s.listeners.admin.port = 85),
-    // The plain one answers no statistics any more.
+    // The plain listener no longer serves statistics.
     case("statistics by TLS", &["stats", "stats-tls"], |s| s.listeners.stats_tls.at.port = 84),
     case("no IPv6", &["http", "https", "stats"], |s| s.listeners.ipv6 = false),
     case("PROXY protocol", LISTENERS, |s| s.listeners.proxy_protocol = ProxyProtocol::Required),
@@ -97,7 +98,7 @@ const CASES: &[Case] = &[
         s.tls.parameters.curves = vec!["X25519MLKEM768".to_owned(), "X25519".to_owned(), "P-256".to_owned()];
     }),
     case("fingerprints", &["https"], |s| (s.tls.ja3, s.tls.ja4) = (true, true)),
-    // It names the objects behind routes, which these then say.
+    // The log names the objects of routes, so the routes contain them.
     case("JSON log", &["http", "https", "routes", "scopes"], |s| s.access_log.format = AccessLogFormat::Json),
     case("JSON log with fields", &["http", "https", "routes", "scopes"], |s| {
         s.access_log.format = AccessLogFormat::Json;
@@ -127,7 +128,7 @@ const CASES: &[Case] = &[
             ..Tracing::default()
         };
     }),
-    // The clusters, the filter; what is not asked, and what is said of all routes.
+    // The clusters, the filter, the routes without authorization, and the context on all routes.
     case("authorization by gRPC", &["clusters", "http", "https", "routes", "scopes"], |s| {
         s.external_authorization = ExternalAuthorization {
             endpoint: somebody(9000),
@@ -205,7 +206,7 @@ fn with(set: impl IntoIterator<Item = &'static Case>) -> Settings {
     settings
 }
 
-/// What a resource is called in [`Case::touches`].
+/// Returns the name of a resource in [`Case::touches`].
 fn place(resource: &Resource) -> String {
     match resource.kind() {
         ResourceType::LISTENER => resource.name().to_string(),
@@ -231,7 +232,7 @@ fn a_setting_touches_nothing_but_what_depends_on_it() {
     }
 }
 
-/// The resources of `settings` that depend on them, under names and addresses of their own.
+/// Returns the resources that depend on `settings`, with separate names and addresses.
 fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
     let rename = |resource: &Resource| format!("{name}/{}", resource.name());
     let services = services::clusters(settings).map(|(name, _)| name);
@@ -254,7 +255,7 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
                 else {
                     panic!("{} has no address", listener.name)
                 };
-                // No two listeners may share an address; this one is never bound.
+                // Two listeners must not share an address. This one is never bound.
                 *port += 1;
                 address.port_specifier = Some(core_v3::socket_address::PortSpecifier::PortValue(*port));
                 Some(Resource::new(&listener.name, &listener, vec![]))
@@ -274,7 +275,7 @@ fn apart(name: &str, settings: &Settings, port: &mut u32) -> Vec<Resource> {
 #[test]
 fn a_real_envoy_takes_every_setting_alone() {
     let mut resources: Vec<Resource> = build(&model(), &Settings::default());
-    // One of each name: which settings it is of does not matter to those who name it.
+    // One service of each name: its users do not depend on its settings.
     let mut services = BTreeMap::new();
     for case in CASES {
         let named = services::clusters(&with([case])).into_iter();

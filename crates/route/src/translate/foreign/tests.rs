@@ -6,12 +6,12 @@ use super::*;
 use crate::objects::foreign::CONTROLLERS;
 use crate::testing::objects::*;
 
-/// Whether an annotation restricts access with a value.
+/// Returns whether an annotation restricts access with a value.
 fn restricts(name: &str, value: &str) -> bool {
     matches!(judge(name, value), Judgment::Restricts(_))
 }
 
-/// The problems of an Ingress with these annotations, and its routes.
+/// Returns the problems and the routes of an Ingress with these annotations.
 fn judged(annotations: &[(&str, &str)], settings: &Settings) -> (Vec<String>, Vec<String>) {
     let mut one = ingress("i").host("x.com").path("Prefix", "/", "a:80");
     for (name, value) in annotations {
@@ -44,7 +44,7 @@ fn values_that_switch_a_restriction_off_do_not_restrict() {
         (NGINX, "auth-tls-verify-client", "optional", true),
         (NGINX, "enable-modsecurity", "False", false),
         (NGINX, "enable-modsecurity", "true", true),
-        // What cert-manager writes on the Ingresses of its solvers.
+        // The value that cert-manager writes on the Ingresses of its solvers.
         (NGINX, "whitelist-source-range", "0.0.0.0/0,::/0", false),
         (NGINX, "whitelist-source-range", "10.0.0.0/8, 0.0.0.0/0", false),
         (NGINX, "whitelist-source-range", "10.0.0.0/8", true),
@@ -103,7 +103,7 @@ fn reports_and_bodies_have_a_bounded_length() {
     let (problems, routes) = judged(&annotations, &Settings::default());
     assert_eq!((problems.len(), &*routes[0]), (1, "/* 403"));
     assert!(problems[0].contains("answered 403"), "{}", problems[0]);
-    // Not looked through, whatever it ends with.
+    // The value is not examined, whatever it ends with.
     let long = format!("{},0.0.0.0/0", "10.0.0.0/8,".repeat(10_000));
     assert!(restricts("nginx.ingress.kubernetes.io/whitelist-source-range", &long));
     let every = RESTRICTING.iter().flat_map(|(start, rows)| rows.iter().map(move |(rest, _)| format!("{start}{rest}")));

@@ -1,4 +1,4 @@
-//! Fuzz target `annotations`: any keys and values, through translation and build, to resources that are well formed.
+//! Fuzz target `annotations`: any keys and values are translated and built into well-formed resources.
 
 use fuzzing::Random;
 use lockgate_xds::protobuf;
@@ -12,7 +12,7 @@ use crate::testing::objects::*;
 use crate::translate::problem::MOST;
 use crate::translate::translate;
 
-/// The keys that are read of Ingresses and Services, and some that are not.
+/// The supported keys of Ingresses and Services, and some unsupported ones.
 const KEYS: [&str; 33] = [
     "ingress.kubernetes.io/force-ssl-redirect",
     "kubernetes.io/ingress.allow-http",
@@ -49,7 +49,7 @@ const KEYS: [&str; 33] = [
     "",
 ];
 
-/// Values that mean something to one of them, or nearly.
+/// Values that are valid or nearly valid for one of the keys.
 const VALUES: [&str; 36] = [
     "",
     "true",
@@ -101,7 +101,7 @@ fn text(random: &mut Random, known: &[&str]) -> String {
             parts.join(*random.choose(&[",", " ", ", ", "\"", "\\"]))
         }
         6 => (0..random.below(40)).filter_map(|_| char::from_u32(random.bits() as u32 % 0x500)).collect(),
-        // A long one now and then.
+        // Occasionally a long value.
         _ => random.choose(&["x", "9", "\"", "é", "1s", "5xx,", "\u{1}"]).repeat(if random.one_in(50) {
             20_000
         } else {
@@ -133,14 +133,14 @@ fn fuzz_annotations() {
         }
         assert!(translation.problems.len() <= 3 * (MOST + 1) * 4);
         let resources = envoy::build(&translation.model, &settings);
-        // Listeners are dear to check, and annotations reach them by TLS versions alone.
+        // Listeners are expensive to check, and annotations affect them only by TLS versions.
         let all = random.one_in(100);
         let kinds = [ResourceType::CLUSTER, ResourceType::VIRTUAL_HOST];
         for resource in resources.iter().filter(|resource| all || kinds.contains(&resource.kind())) {
             let descriptor = protobuf::pool().get_message_by_name(resource.kind().full_name()).expect("a known type");
             let message = DynamicMessage::decode(descriptor, resource.message()).expect("a message that decodes");
             assert!(crate::testing::envoy::config_sources(&message).iter().all(|right| *right), "{resource:?}");
-            // What a directory of resources would take. Only the order of fields within an `Any` may be another.
+            // A directory of resources would accept it. Only the order of fields within an `Any` may differ.
             let name = resource.kind().full_name();
             let json = protobuf::to_json(name, &resource.message());
             let mut typed = json.clone();

@@ -1,4 +1,4 @@
-//! What the checks of paths and regular expressions let through, a real Envoy takes.
+//! A real Envoy accepts all paths and regular expressions that pass the checks.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::testing::envoy::{standalone, validate};
 use crate::translate::path;
 
-/// What patterns are put together from: each construct of either grammar, and what stands around it.
+/// The parts of patterns: each construct of either grammar, and its context.
 const TOKENS: &[&str] = &[
     "a",
     "b",
@@ -87,7 +87,7 @@ const TOKENS: &[&str] = &[
     "{0,1000}",
 ];
 
-/// Paths of each type at random, the same in each run, that the checks take.
+/// Returns accepted random paths of each type, equal in each run.
 fn accepted(count: usize) -> Vec<PathMatch> {
     let mut random: u64 = 7;
     let mut next = move |below: usize| {
@@ -117,7 +117,7 @@ fn a_real_envoy_takes_what_the_checks_take() {
         &Settings::default(),
     );
     let mut bootstrap = standalone(&[routes], &Settings::default());
-    // As `lockgate bootstrap` sets it: else Envoy refuses programs of more than 100 instructions.
+    // The value of `lockgate bootstrap`. By default, Envoy rejects programs of more than 100 instructions.
     let limit = google::Value { kind: Some(google::value::Kind::NumberValue(1_048_576.0)) };
     let layer =
         google::Struct { fields: [("re2.max_program_size.error_level".to_owned(), limit)].into_iter().collect() };

@@ -1,4 +1,4 @@
-//! Whatever the objects say: no panic, no dangling name, no order that shows.
+//! Any objects: no panic, no dangling name, and no effect of their order.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -133,13 +133,13 @@ pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
     ]
 }
 
-/// What holds of every model.
+/// Checks the properties of every model.
 fn check(model: &Model) {
     let hosts: Vec<&VirtualHost> =
         model.http().values().chain(model.https().values().map(|host| &host.virtual_host)).collect();
     for host in &hosts {
         assert!(!host.routes.is_empty());
-        // Routes of several namespaces have an order of their own.
+        // Routes of several namespaces have another order.
         let sorted = host.routes.iter().all(|route| route.origin.namespace == host.routes[0].origin.namespace);
         assert!(host.one_label <= host.routes.len());
         for (at, pair) in host.routes.windows(2).enumerate().filter(|_| sorted) {
@@ -170,7 +170,7 @@ fn check(model: &Model) {
     assert!(model.secrets.keys().all(|name| model.https().values().any(|host| host.secret == *name)));
 }
 
-/// What holds of every model of hosts that belong to one namespace each.
+/// Checks the properties of a model whose hosts belong to one namespace each.
 fn check_owners(model: &Model) {
     let tls = model.https().iter().map(|(host, tls)| (host, &tls.virtual_host));
     for (host, content) in model.http().iter().chain(tls).filter(|(host, _)| matches!(host, Host::Exact(_))) {
@@ -200,7 +200,7 @@ proptest! {
         let mut list = fixed(&service_annotations);
         list.extend(ingresses);
         list.extend(slices);
-        // Of two objects with one name the later would hold, and order would show by right.
+        // Of two objects with the same name, the later one is correctly used, so the order would have an effect.
         let mut seen = std::collections::BTreeSet::new();
         list.retain(|object| seen.insert(object.object_ref()));
         let settings = Settings {

@@ -1,4 +1,5 @@
-//! Any sequence of changes, translated one by one, gives what one translation of its end gives, and says what it touched.
+//! Incremental translations of any sequence of changes give the same result as one final translation, and report all
+//! changes.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +21,9 @@ enum Step {
     Settings(Box<Settings>),
 }
 
-/// A Service or Secret that is there from the start, in another form, or one that is not there yet.
+/// Generates a Service or Secret in another form than the initial one, or a new one.
 fn any_service() -> impl Strategy<Value = Object> {
-    // The name of a port may be a number, as one is called that has no name.
+    // The name of a port may be a number, like the reference to an unnamed port.
     let port = select(vec![("http", 80), ("web", 80), ("", 80), ("80", 80), ("http", 81), ("", 443)]);
     let external =
         select(vec![None, None, Some("example.com"), Some("cart.shop"), Some("cart.new"), Some("localhost")]);
@@ -111,7 +112,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Applies `step` to `objects`, as the loop does.
+/// Applies `step` to `objects` like the loop.
 fn take(step: Step, objects: &mut Objects, settings: &mut Settings, changed: &mut ChangedInputs) {
     let (kind, key) = match &step {
         Step::Apply(object) => (object.kind(), object.meta().key.clone()),
@@ -132,7 +133,7 @@ fn take(step: Step, objects: &mut Objects, settings: &mut Settings, changed: &mu
     before.into_iter().chain(after).for_each(|input| changed.insert(input));
 }
 
-/// The keys whose entries differ.
+/// Returns the keys whose entries differ.
 fn differing<K: Ord + Clone, V: PartialEq>(
     before: &std::collections::BTreeMap<K, V>,
     now: &std::collections::BTreeMap<K, V>,
@@ -155,7 +156,7 @@ fn difference(before: &Model, now: &Model) -> Touched {
     }
 }
 
-/// The Ingresses that have lost all that they ask for.
+/// Returns the Ingresses that have lost all their routes.
 fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
     translator.sources().filter(|key| translator.has_lost(key)).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! Whose host, whose paths, whose certificate: every row of the table in docs/security.md, section "Host ownership".
+//! Ownership of hosts, paths, and certificates: every row of the table in docs/security.md, section "Host ownership".
 
 use crate::model::{Host, ListenerId};
 use crate::objects::{Kind, Object, ObjectKey, Objects};
@@ -7,17 +7,17 @@ use crate::testing::model::Shared as _;
 use crate::testing::objects::{routes as routes_of, *};
 use crate::translate::{ChangedInputs, Input, Translator};
 
-/// The world with Services in the namespaces `evil` and `team` too.
+/// Returns the world with Services in the namespaces `evil` and `team` too.
 fn tenants() -> World {
     ["evil/a", "team/a", "third/a"].into_iter().fold(world(), |world, name| world.with(service(name).port("http", 80)))
 }
 
-/// The victim's Ingress: the namespace `shop`, created at 5, `/` and `/api`.
+/// Returns the victim's Ingress: namespace `shop`, created at 5, `/` and `/api`.
 fn victim(host: &str) -> IngressBuilder {
     ingress("shop/victim").created(5).host(host).path("Prefix", "/", "a:80").path("Prefix", "/api", "b:80")
 }
 
-/// The attacker's Ingress in the namespace `evil`, created later.
+/// Returns the attacker's Ingress in the namespace `evil`, created later.
 fn attacker() -> IngressBuilder {
     ingress("evil/attacker").created(9)
 }
@@ -69,14 +69,14 @@ fn a_wildcard_owns_the_names_below_it_but_for_older_ones() {
     let model = world.model();
     assert!(!model.http().contains_key(&Host::Exact("login.x.com".into())));
     assert_eq!(world.http("old.x.com"), ["/* team/a/http"]);
-    // A wildcard stands for one label.
+    // A wildcard matches one label.
     assert_eq!(world.http("a.b.x.com"), ["/* evil/a/http"]);
     assert_eq!(
         world.problems(),
         [owned("spec.rules[0]", "host \"login.x.com\" is", "rule left out")
             .replace("shop/victim)", "shop/victim through \"*.x.com\")")]
     );
-    // The owner of the wildcard may not take the older name.
+    // The owner of the wildcard cannot take the older name.
     let world = world.with(ingress("shop/late").created(30).host("old.x.com").path("Exact", "/", "a:80"));
     assert_eq!(world.http("old.x.com"), ["/* team/a/http"]);
     assert!(world.problems()[1].contains("owned by namespace \"team\" (Ingress team/old)"), "{:?}", world.problems());
@@ -94,10 +94,10 @@ fn what_is_rejected_gives_a_name_below_a_wildcard_no_chain_of_its_own() {
         let attacked = world
             .with(attacker().host("a.x.com").path("Prefix", "/", "a:80").tls(&["a.x.com", "b.x.com"], "cert"))
             .with(ingress("evil/hostless").created(9).host("c.x.com").path("Prefix", "/", "a:80").tls(&[], "nope"));
-        // A chain of its own would have Envoy answer 421 on the connections that were opened for the wildcard.
+        // With a chain of its own, Envoy would answer 421 on connections that were opened for the wildcard.
         assert_eq!(attacked.model(), before);
         assert_eq!(attacked.problems().len(), 4, "{:#?}", attacked.problems());
-        // An entry of the owner counts.
+        // An entry of the owner is permitted.
         let entry = ingress("shop/entry").created(30).tls(&["b.x.com"], "wild");
         assert!(attacked.with(entry).chains().contains(&"b.x.com shop/wild".to_owned()));
     }
@@ -170,7 +170,7 @@ fn a_delegated_wildcard_delegates_the_names_below_it() {
         .with(ingress("team/name").created(9).host("team.x.com").path("Prefix", "/", "a:80"))
         .with(attacker().host("team.x.com").path("Prefix", "/e", "a:80"));
     assert_eq!(world.http("team.x.com"), ["/* team/a/http"]);
-    // The owner's later path for the name is first, and the delegation stays.
+    // The owner's later path for the name comes first, and the delegation stays.
     let world = world.with(ingress("shop/late").created(30).host("team.x.com").path("Prefix", "/shop", "a:80"));
     assert_eq!(world.http("team.x.com"), ["/shop/ shop/a/http", "/* team/a/http"]);
 }
@@ -263,7 +263,7 @@ fn hosts_that_no_rule_names_have_an_owner() {
     );
     let shared = world().shared();
     assert_eq!(shared.http(""), ["/login/ evil/a/http", "/app/ shop/a/http", "/* evil/a/http"]);
-    // An older default backend without rules owns them too.
+    // An older default backend without rules owns these hosts too.
     let world = world().with(ingress("team/first").created(1).default_backend("a:80"));
     assert_eq!(world.http(""), ["/* team/a/http"]);
 }
@@ -311,7 +311,7 @@ fn a_shared_path_does_not_choose_the_certificate() {
     };
     assert_eq!(with(&["x.com"]).chains(), ["x.com shop/default", "* shop/default"]);
     assert_eq!(with(&["x.com"]).problems().len(), 1);
-    // The first namespace asks for no TLS.
+    // The first namespace does not request TLS.
     assert_eq!(with(&[]).chains(), ["x.com evil/cert", "* shop/default"]);
 }
 
@@ -330,7 +330,7 @@ fn a_shared_path_does_not_bring_a_wildcard_certificate() {
     }
 }
 
-/// The tenants' world with a victim that has a certificate for a wildcard, and one of its hosts.
+/// Returns the tenants' world with a victim that has a certificate for a wildcard, and one of its hosts.
 fn with_wildcard_certificate(world: World) -> World {
     let victim = ingress("shop/victim").created(5).host("shop.victim.com").path("Prefix", "/", "a:80");
     world.with(secret("wild", &["*.victim.com"])).with(victim.tls(&["*.victim.com"], "wild"))

@@ -39,7 +39,7 @@ fn of_equal_paths_the_oldest_holds() {
         ["Ingress shop/young: spec.rules[0].http.paths[0]: prefix \"/a\" of host \"x.com\" is taken by \
           spec.rules[0].http.paths[0] of Ingress shop/old; path left out"]
     );
-    // The cluster that nothing leads to is not built.
+    // A cluster without routes is not built.
     assert_eq!(world.model().clusters.len(), 2);
 }
 
@@ -294,7 +294,7 @@ fn wrong_unknown_and_misplaced_annotations_are_told_and_left_out() {
     );
     assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
     let problems = world.problems();
-    // One more: the annotation of another controller.
+    // The additional problem is about the annotation of another controller.
     assert_eq!(problems.len(), keys.len() + 1, "{problems:#?}");
     for (key, _) in keys {
         let field = format!("Ingress shop/i: metadata.annotations[{key:?}]: ");

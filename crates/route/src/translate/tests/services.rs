@@ -8,7 +8,7 @@ use crate::testing::model::cluster_id;
 use crate::testing::objects::*;
 use crate::translate::endpoints_of;
 
-/// The one cluster behind a path to `to`, with this Service.
+/// Returns the only cluster behind a path to `to`, with this Service.
 fn cluster(service: impl Into<Object>, to: &str) -> Cluster {
     let model = world().with(service).with(ingress("i").host("x.com").path("Prefix", "/", to)).model();
     assert_eq!(model.clusters.len(), 1);
@@ -170,7 +170,7 @@ fn annotations_of_services_are_told_once_and_only_of_used_ones() {
     );
 }
 
-/// The endpoints of `shop/a`, port `http`: `zone address:port`, `-` before draining ones.
+/// Formats the endpoints of `shop/a`, port `http`: `zone address:port`, with `-` before draining ones.
 fn endpoints(slices: Vec<SliceBuilder>, ipv6_families: &[bool]) -> Vec<String> {
     let mut list: Vec<Object> = vec![service("a").port("http", 80).ipv6_families(ipv6_families).into()];
     list.extend(slices.into_iter().map(Into::into));
@@ -237,7 +237,7 @@ fn a_pod_of_both_families_counts_once() {
     assert_eq!(endpoints(vec![v4(), v6(ready)], &[]), ["10.0.0.1:8080", "10.0.0.2:8080"]);
     assert_eq!(endpoints(vec![v4(), v6(ready)], &[false, true]), ["10.0.0.1:8080", "10.0.0.2:8080"]);
     assert_eq!(endpoints(vec![v4(), v6(ready)], &[true, false]), ["10.0.0.2:8080", "fd00::1:8080"]);
-    // A slice that lags behind does not take the pod away.
+    // An outdated slice does not remove the pod.
     assert_eq!(endpoints(vec![v4(), v6(SERVING)], &[true, false]), ["10.0.0.1:8080", "10.0.0.2:8080"]);
 }
 

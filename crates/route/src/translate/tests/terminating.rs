@@ -1,9 +1,10 @@
-//! Objects that are being deleted lose every conflict, and are served as long as they conflict with nobody.
+//! Objects that are being deleted lose every conflict, and are served while they have no conflict.
 
 use crate::testing::objects::*;
 use crate::translate::{ChangedInputs, Translator};
 
-/// Two worlds with both Ingresses, of which the older one is being deleted: by itself, and with its namespace `going`.
+/// Returns two worlds with both Ingresses. In the first, the older Ingress is being deleted; in the second, its
+/// namespace `going` is.
 fn going(old: IngressBuilder, young: IngressBuilder) -> [World; 2] {
     let names = ["x.com", "*.x.com"];
     let world =
@@ -37,7 +38,7 @@ fn it_loses_the_default_backend_of_a_host_and_of_all_hosts() {
         assert_eq!(world.http("x.com"), ["/* shop/a/http"]);
         assert_eq!(world.http(""), ["/* shop/a/http"]);
     }
-    // It loses even as the only one without rules.
+    // It loses even if it is the only one without rules.
     let young = ingress("young").host("x.com").default_backend("a:80");
     for world in going(ingress("old").default_backend("b:80"), young) {
         assert_eq!(world.http(""), ["/* shop/a/http"]);
@@ -51,10 +52,10 @@ fn it_loses_its_certificate() {
     // Both entries name the host.
     let found = chains(rule("old").tls(&["x.com"], "two"), rule("young").tls(&["x.com"], "one"));
     assert_eq!(found, [["x.com shop/one"], ["x.com shop/one"]]);
-    // An entry without hosts loses to one that names the host, but not to one of an object that goes.
+    // An entry without hosts loses to an entry that names the host, unless the other object is being deleted.
     let found = chains(rule("old").tls(&["x.com"], "two"), rule("young").tls(&[], "one"));
     assert_eq!(found, [["x.com shop/one"], ["x.com shop/one"]]);
-    // The same holds for what the wildcard above is served with.
+    // The same applies to the chain of the wildcard above.
     let wildcard = ingress("old").host("*.x.com").path("Prefix", "/", "b:80").tls(&["*.x.com"], "two");
     let young = ingress("young").host("a.x.com").path("Prefix", "/", "a:80").tls(&[], "one-a");
     for world in going(wildcard, young) {
@@ -100,7 +101,7 @@ fn a_class_that_goes_is_no_older_default() {
     assert_eq!(world.problems().len(), 1);
 }
 
-/// The Ingresses of `world` in the namespace `shop` that have lost all that they ask for.
+/// Returns the Ingresses of `world` in the namespace `shop` that have lost all their routes.
 fn lost(world: World) -> Vec<String> {
     let mut translator = Translator::default();
     translator.update(&objects(&world.objects), &world.settings, &ChangedInputs::everything());

@@ -1,4 +1,4 @@
-//! Which names are served behind TLS, and with which Secret.
+//! The names that are served behind TLS, and their Secrets.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::objects::Object;
 use crate::testing::model::Shared as _;
 use crate::testing::objects::*;
 
-/// An Ingress with a rule for `host`, `/` to `a`.
+/// Returns an Ingress with a rule for `host`, `/` to `a`.
 fn rule(name: &str, host: &str) -> IngressBuilder {
     ingress(name).host(host).path("Prefix", "/", "a:80")
 }
@@ -154,7 +154,7 @@ fn names_without_a_rule_get_the_rules_that_hold_for_them() {
 
 #[test]
 fn a_name_under_a_served_wildcard_is_served_too() {
-    // Else its clients would come to the wildcard's routes.
+    // Otherwise its clients would reach the wildcard's routes.
     let world = world()
         .with(secret("wild", &["*.x.com"]))
         .with(ingress("wild").host("*.x.com").path("Prefix", "/", "b:80").tls(&["*.x.com"], "wild"))
@@ -262,7 +262,7 @@ fn backends_that_speak_tls_are_shown_the_client_certificate() {
     let world = with(None);
     assert_eq!(shown(&world), [(bare.clone(), None), (safe, None)]);
     assert!(world.model().secrets.is_empty());
-    // Without its pair nothing is sent to where it would be asked for.
+    // Without the pair, no request is sent to backends that require it.
     let world = with(Some("nope"));
     assert_eq!(shown(&world), [(bare, None)]);
     assert_eq!(world.problems().len(), 2, "{:?}", world.problems());

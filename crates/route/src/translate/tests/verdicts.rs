@@ -1,4 +1,4 @@
-//! The verdicts that a dialect declares are kept for as long as their object is ours.
+//! The verdicts that a dialect declares are kept while their object is served by class.
 
 use lockgate_xds::provenance::ObjectRef;
 
@@ -8,7 +8,7 @@ use crate::testing::objects::*;
 use crate::translate::verdict::Status;
 use crate::translate::{ChangedInputs, Dialect, Input, Translator, Verdict, ingress as ingresses};
 
-/// Ingresses, each with the verdict that it is accepted, twice.
+/// A dialect of Ingresses with the verdict that each Ingress is accepted, twice.
 static DIALECTS: [Dialect; 1] = [Dialect {
     parse: |object, reading| {
         let mut parsed = (ingresses::DIALECT.parse)(object, reading)?;
@@ -42,7 +42,7 @@ fn the_translator_keeps_the_verdicts_on_the_objects_that_are_ours() {
     assert_eq!(translator.verdicts().len(), 1);
     assert_eq!(translator.verdicts()[&id].len(), 1, "one verdict for each condition");
     assert!(translator.revision(&id).is_some());
-    // An Ingress of another class is not ours.
+    // An Ingress of another class is not served.
     objects.apply(cart().class(Some("theirs")).into());
     let mut changed = ChangedInputs::default();
     changed.insert(Input::new(Kind::INGRESS, id.key.clone()));

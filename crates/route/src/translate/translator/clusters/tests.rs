@@ -13,7 +13,7 @@ use crate::testing::objects::{objects, service, slice};
 use crate::translate::backend::{WantedPort, locate};
 use crate::translate::{ChangedInputs, Input};
 
-/// A translator for routes that ask for policies, which no Ingress does.
+/// A translator for routes with policies, which Ingresses cannot request.
 struct World {
     objects: Objects,
     settings: Settings,
@@ -29,7 +29,7 @@ impl World {
         Self { objects: objects(&list), settings, translator, used: BTreeSet::new() }
     }
 
-    /// Makes the routes lead to the port `a:http` with `policies` alone. Returns the clusters.
+    /// Leads all routes to the port `a:http` with `policies`. Returns the clusters.
     fn route(&mut self, policies: &[Option<&TrafficPolicy>]) -> (Vec<ClusterId>, Touched) {
         let Self { objects, settings, translator, used } = self;
         let context = Context { objects, settings, client_certificate: None };
@@ -56,7 +56,7 @@ impl World {
         touched
     }
 
-    /// The names of the resources of a type that Envoys get.
+    /// Returns the names of the resources of a type that Envoys receive.
     fn names(&self, kind: ResourceType) -> Vec<String> {
         self.resources(kind).iter().map(|resource| resource.name().to_string()).collect()
     }
@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// A route to each of these clusters.
+/// Returns a route to each of these clusters.
 fn leading_to(clusters: &BTreeSet<ClusterId>) -> Vec<Arc<Route>> {
     let route = |cluster: &ClusterId| {
         let forward = Forward { clusters: vec![WeightedCluster::new(cluster.clone(), 1)], ..Forward::default() };
@@ -107,7 +107,7 @@ fn clusters_of_a_port_share_one_load_assignment_until_the_last_is_gone() {
     changed.insert(Input::new(Kind::ENDPOINT_SLICE, ObjectKey::new("shop", "a")));
     let touched = world.update(&changed);
     assert_eq!((touched.clusters.len(), touched.endpoints.len()), (0, 1));
-    // The cluster without a policy goes first: the others keep the endpoints.
+    // The cluster without a policy is removed first. The others keep the endpoints.
     for left in [&[Some(&h2), Some(&h2c)][..], &[Some(&h2c)]] {
         let (_, touched) = world.route(left);
         assert_eq!((touched.clusters.len(), touched.endpoints.len()), (1, 0));
