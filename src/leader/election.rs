@@ -2,10 +2,9 @@
 //!
 //! No wall clock is trusted. A replica records on its own monotonic clock when it first saw a version of the Lease. It
 //! assumes that the Lease is held from then on for the stated duration. The holder counts from before it sent its last
-//! renewal, and steps down after the shorter renew deadline. Two
-//! replicas never lead at the same time, unless one clock is faster than another by a factor of lease / renew deadline (1.5
-//! by default). Source: the package
-//! leaderelection of Kubernetes' client-go, which uses the same rules.
+//! renewal, and steps down after the shorter renew deadline. Two replicas never lead at the same time, unless the rates
+//! of two clocks differ by a factor of lease / renew deadline (1.5 by default). Source: the package leaderelection of
+//! Kubernetes' client-go, which uses the same rules.
 
 use std::time::Duration;
 

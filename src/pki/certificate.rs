@@ -253,8 +253,8 @@ fn private_key(pem: &[u8]) -> Result<KeyPair, String> {
     KeyPair::from_pem(text).map_err(|_| "it is no private key in PEM".to_owned())
 }
 
-/// Returns the key usages of `role`. The server key pair has both usages, because replicas of the
-/// controller also connect to each other with it.
+/// Returns the key usages of `role`. The server key pair has both usages, because replicas of the controller also
+/// connect to each other with it.
 fn usages(role: Role) -> &'static [ExtendedKeyUsagePurpose] {
     match role {
         Role::Server => &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],

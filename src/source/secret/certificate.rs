@@ -36,8 +36,8 @@ pub struct Certificate<'a> {
 impl<'a> Certificate<'a> {
     /// Parses a certificate. Returns `None` if a part of it is malformed.
     ///
-    /// It is stricter than BoringSSL 2026-08. It also rejects an explicit version 1, a repeated extension, a UTCTime with
-    /// an offset, and signatures with long forms of their length.
+    /// It is stricter than BoringSSL 2026-08. It also rejects an explicit version 1, a repeated extension, a UTCTime
+    /// with an offset, and signatures with long forms of their length.
     pub fn parse(der: &'a [u8]) -> Option<Self> {
         let fields = Element::only(der)?.sequence()?;
         let [signed, algorithm, signature] = fields.as_slice() else { return None };

@@ -32,8 +32,8 @@ impl Classes {
         Self { classless: settings.ingress.classless || ours().any(is_default), names: names.chain(listed).collect() }
     }
 
-    /// Returns whether the Ingress is served. An Ingress of another or an unknown class
-    /// belongs to another controller. It has no problem, and its status is never changed.
+    /// Returns whether the Ingress is served. An Ingress of another or an unknown class belongs to another controller.
+    /// It has no problem, and its status is never changed.
     pub fn serve(&self, ingress: &Ingress) -> bool {
         match class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref()) {
             Some(class) => self.names.contains(class),

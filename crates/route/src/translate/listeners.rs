@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::model::{Listener, ListenerId, RouteDiscovery};
 use crate::settings::{Discovery, Settings};
 
-/// The listeners for plain HTTP and for HTTP over TLS, without hosts.
+/// Returns the listeners for plain HTTP and for HTTP over TLS, without hosts.
 pub fn of_settings(settings: &Settings) -> BTreeMap<ListenerId, Listener> {
     let discovery = match settings.routes.discovery {
         Discovery::Auto | Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,

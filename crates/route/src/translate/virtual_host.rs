@@ -124,8 +124,9 @@ fn taken<'a>(path: &PathMatch, prefixes: &BTreeMap<&str, &'a PathRule>) -> Optio
 }
 
 impl Around<'_> {
-    /// Builds the virtual host of `host`. If no rule names it, the rules of the wildcard above it apply. If there
-    /// are none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without routes.
+    /// Builds the virtual host of `host`. If no rule names it, the rules of the wildcard above it apply. If there are
+    /// none, the rules without a host and the default backend apply. `origin` is the origin of a virtual host without
+    /// routes.
     pub fn virtual_host(&self, host: &Host, side: Side, origin: &ObjectRef) -> VirtualHost {
         let Self { own, parent, nameless, catch_all } = self;
         let named = [Some(own), parent.as_ref()].into_iter().flatten().find(|rules| rules.named());

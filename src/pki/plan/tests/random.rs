@@ -232,7 +232,7 @@ fn in_three_hours_there_are_several_authorities() {
     assert!(bundles.len() >= 12, "{} changes of trust", bundles.len());
 }
 
-/// The reason why a pass reads the authority last: an outdated read must not overwrite later writes.
+/// A pass reads the authority last, because an outdated read must not overwrite later writes.
 #[test]
 fn one_who_stood_still_undoes_nothing() {
     for requests in 1..=4 {

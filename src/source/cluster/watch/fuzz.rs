@@ -67,7 +67,7 @@ fn items(list: &[u8], step: usize) -> Result<Vec<Bytes>, Malformed> {
     }
 }
 
-/// The events of a watch, each without its length.
+/// Returns the events of a watch, each without its length.
 fn events(mut watch: &'static [u8]) -> Vec<Bytes> {
     let mut events = Vec::new();
     while let Some((length, rest)) = watch.split_first_chunk() {
