@@ -1,4 +1,4 @@
-//! A listener for HTTP over TLS, as its filter chains and its routes are built from it.
+//! A view of a listener for HTTP over TLS, from which its filter chains and routes are built.
 
 use std::collections::BTreeMap;
 
