@@ -78,12 +78,12 @@ impl fmt::Debug for AdminState {
     }
 }
 
-/// Listens on `address` without a log line.
+/// Listens on `address` without a warning.
 pub async fn take(address: SocketAddr) -> Result<TcpListener, Error> {
     listening::listen(address, BACKLOG).map_err(|source| Error::Listen { address, source })
 }
 
-/// Listens on `address` for the admin server, and logs it.
+/// Listens on `address` for the admin server. Logs a warning if the address is open to the network.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
     let listener = take(address).await?;
     if !address.ip().is_loopback() {

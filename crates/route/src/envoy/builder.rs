@@ -327,7 +327,7 @@ impl Hosts {
     }
 }
 
-/// Builds the types of resources with one resource for each entry of the model.
+/// Builds the resources that represent a single entry of the model: clusters, endpoints, and secrets.
 fn parts(model: &Model, touched: &Touched, settings: &Settings, update: &mut Update<Arc<Resource>>) {
     let clusters: Vec<_> = touched.clusters.iter().collect();
     let made = parallel::map(&clusters, |id| {
