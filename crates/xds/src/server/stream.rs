@@ -7,12 +7,14 @@
 mod desired;
 mod earlier;
 mod other;
+mod renewals;
 mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::renewals::Renewals;
 use super::gates::Gates;
 use super::locators::Locators;
 use super::message::{Node, Notice, Output, Request, Resources, Response, Variant};
@@ -41,6 +43,7 @@ pub struct Stream {
     waiting: Option<(String, Request)>,
     /// Subscriptions by locator instead of by name.
     locators: Locators,
+    renewals: Renewals,
     outputs: Vec<Output>,
     /// The state of types that the client requests in a second API version.
     other: Option<Box<Stream>>,
@@ -93,6 +96,7 @@ impl Stream {
             nonces: 0,
             waiting: None,
             locators: Locators::default(),
+            renewals: Renewals::default(),
             outputs: Vec::new(),
             other: None,
         }
@@ -177,11 +181,16 @@ impl Stream {
     /// Returns the time of the next call of [`Stream::on_time`]. Every event can change it.
     pub fn deadline(&self) -> Option<Instant> {
         let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
-        let renewals = self.types.values().filter_map(Subscription::renewal);
         let paced = self.types.values().filter_map(Subscription::paced_until);
         let trials = self.types.values().filter_map(Subscription::trial_due);
         let other = self.other.as_ref().and_then(|other| other.deadline());
-        unanswered.chain(self.gates.deadline()).chain(renewals).chain(paced).chain(trials).chain(other).min()
+        unanswered
+            .chain(self.gates.deadline())
+            .chain(self.renewals.next())
+            .chain(paced)
+            .chain(trials)
+            .chain(other)
+            .min()
     }
 
     fn handle_known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
@@ -283,35 +292,6 @@ impl Stream {
             removed,
             missing: Vec::new(),
         }));
-    }
-
-    /// Sends heartbeats for resources with a TTL.
-    fn renew(&mut self, now: Instant) -> Vec<Output> {
-        let mut outputs = Vec::new();
-        for kind in self.types.keys().copied().collect::<Vec<_>>() {
-            let Some(subscription) = self.types.get_mut(&kind) else { continue };
-            let heartbeats = subscription.renew(now);
-            if heartbeats.is_empty() || !self.node.as_ref().is_some_and(|node| node.takes_leases(self.variant, kind)) {
-                continue;
-            }
-            self.nonces += 1;
-            let (nonce, version) = (self.nonces.to_string(), subscription.sent_version.clone());
-            let in_flight = InFlight::new(nonce.clone(), now, Vec::new(), None);
-            let owed = subscription.answer_owed;
-            subscription.sent(&version, in_flight);
-            subscription.answer_owed = owed;
-            outputs.push(Output::Send(Response {
-                type_url: subscription.type_url.clone(),
-                nonce,
-                version,
-                resources: Resources::default(),
-                heartbeats,
-                leases: true,
-                removed: Vec::new(),
-                missing: Vec::new(),
-            }));
-        }
-        outputs
     }
 
     /// Sends everything that may be sent now, in the order of the push plan.

@@ -58,8 +58,6 @@ pub(super) struct Subscription {
     late: Vec<Late>,
     /// The search for rejected resources, if the client has rejected any.
     isolation: Option<Box<Isolation>>,
-    /// The time at which the TTL of each resource must be renewed.
-    renewals: BTreeMap<Arc<str>, Instant>,
     /// The pacing of large resources.
     pub pace: Pace,
     /// The client's state of all subscribed names of `base`, except for the names in `apart`.
@@ -131,7 +129,6 @@ impl Subscription {
             sent_version: String::new(),
             accepted_version: String::new(),
             pace: Pace::default(),
-            renewals: BTreeMap::new(),
         }
     }
 
@@ -289,7 +286,6 @@ impl Subscription {
         self.names.remove(name);
         self.apart.remove(name);
         self.dirty.remove(name);
-        self.renewals.remove(name);
         self.forget_isolated();
     }
 

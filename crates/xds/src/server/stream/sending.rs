@@ -247,6 +247,9 @@ impl Stream {
                 if everything && !waits && !split {
                     in_flight.generation = view.generation();
                 }
+                if response.leases {
+                    self.renewals.schedule(kind, &in_flight);
+                }
                 subscription.sent(&response.version, in_flight);
                 self.outputs.push(Output::Send(response));
                 silent

@@ -279,9 +279,6 @@ impl Subscription {
         dirty.retain(|name, _| self.covers(name));
         self.dirty = dirty;
         self.forget_isolated();
-        let mut renewals = std::mem::take(&mut self.renewals);
-        renewals.retain(|name, _| self.covers(name));
-        self.renewals = renewals;
         let names: Vec<Arc<str>> = self.apart.keys().filter(|name| !self.dirty.contains_key(*name)).cloned().collect();
         names.iter().for_each(|name| self.settle(name));
     }

@@ -347,11 +347,6 @@ impl Subscription {
     pub fn sent(&mut self, version: &str, mut response: InFlight) {
         for (name, state) in &response.content {
             self.apart(name).sent = state.clone();
-            match state.resource().and_then(|resource| resource.lease().ttl) {
-                // Renewed after half of the TTL, so that a delay does no harm.
-                Some(ttl) => drop(self.renewals.insert(name.clone(), response.sent_at + ttl / 2)),
-                None => drop(self.renewals.remove(name)),
-            }
         }
         self.answer_owed = false;
         self.last_nonce.clone_from(&response.nonce);
@@ -368,28 +363,6 @@ impl Subscription {
         }
         self.accept_content(content);
         self.dirty.len() > dirty
-    }
-
-    /// Returns the time of the next renewal of a TTL.
-    pub fn renewal(&self) -> Option<Instant> {
-        self.renewals.values().min().copied()
-    }
-
-    /// Returns the resources whose TTL must be renewed now.
-    pub fn renew(&mut self, now: Instant) -> Vec<Arc<Resource>> {
-        let due: Vec<Arc<str>> =
-            self.renewals.iter().filter(|(_, time)| **time <= now).map(|(name, _)| name.clone()).collect();
-        let mut renewed = Vec::new();
-        for name in due {
-            self.renewals.remove(&name);
-            let held = self.state_at_client(&name);
-            let Some(resource) = held.resource() else { continue };
-            if let Some(ttl) = resource.lease().ttl {
-                renewed.push(resource.clone());
-                self.renewals.insert(name, now + ttl / 2);
-            }
-        }
-        renewed
     }
 
     /// Returns the names that the client will have when it has accepted all in-flight responses.
