@@ -4,6 +4,7 @@
 //! the last snapshot whose clusters the client has accepted. Each stream has its own gates and timers, and waits for no
 //! other stream.
 
+mod aliases;
 mod desired;
 mod earlier;
 mod other;
@@ -14,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::aliases::Aliases;
 use self::renewals::Renewals;
 use super::gates::Gates;
 use super::locators::Locators;
@@ -43,6 +45,7 @@ pub struct Stream {
     waiting: Option<(String, Request)>,
     /// Subscriptions by locator instead of by name.
     locators: Locators,
+    aliases: Aliases,
     renewals: Renewals,
     outputs: Vec<Output>,
     /// The state of types that the client requests in a second API version.
@@ -96,6 +99,7 @@ impl Stream {
             nonces: 0,
             waiting: None,
             locators: Locators::default(),
+            aliases: Aliases::default(),
             renewals: Renewals::default(),
             outputs: Vec::new(),
             other: None,
@@ -130,7 +134,9 @@ impl Stream {
             Some(kind) => {
                 let by_name = self.types.contains_key(&kind);
                 if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
+                    let resolved = self.resolve_aliases(kind, &mut request);
                     self.handle_known_type(kind, &url, &request, now);
+                    self.request_resolved(kind, &resolved);
                     self.handle_waiting(now);
                 }
             }
@@ -146,9 +152,12 @@ impl Stream {
             match &changes {
                 Some(changes) => {
                     let of_kind = changes.clone().filter(|key| key.0 == *kind).map(|key| &key.1);
-                    subscription.advance(&newest, of_kind);
+                    advance_to(&newest, of_kind, subscription, &mut self.aliases);
                 }
-                None => subscription.advance(&newest, newest.difference(&self.newest, *kind).iter()),
+                None => {
+                    let of_kind = newest.difference(&self.newest, *kind);
+                    advance_to(&newest, of_kind.iter(), subscription, &mut self.aliases);
+                }
             }
         }
         drop(changes);
@@ -510,7 +519,9 @@ impl Stream {
 
     /// Returns the number of names that the stream stores because the client requested or has not answered them.
     pub(super) fn stored_names(&self) -> usize {
-        self.subscriptions().map(Subscription::stored_names).sum::<usize>() + self.locators.stored_names()
+        let by_alias = self.aliases.len() + self.other.as_ref().map_or(0, |other| other.aliases.len());
+        let by_name: usize = self.subscriptions().map(Subscription::stored_names).sum();
+        by_name + by_alias + self.locators.stored_names()
     }
 
     /// Visits every requested or sent resource, in order.
@@ -531,4 +542,16 @@ impl Stream {
         self.nonces += 1;
         self.nonces.to_string()
     }
+}
+
+/// Advances `subscription` to the snapshot `newest`, in which the names `changed` differ.
+fn advance_to<'a>(
+    newest: &Arc<Snapshot>,
+    changed: impl Iterator<Item = &'a Arc<str>> + Clone,
+    subscription: &mut Subscription,
+    aliases: &mut Aliases,
+) {
+    subscription.advance(newest, changed.clone());
+    aliases.replace(subscription, newest, changed.clone());
+    subscription.mark_changed(changed);
 }

@@ -76,8 +76,6 @@ pub(super) struct Subscription {
     accepted_version: String,
     /// The generation of the last publication that the client has completely answered.
     pub reached: u64,
-    /// Delta: the subscribed aliases, and the resource name of each. `names` contains these resource names.
-    aliases: HashMap<Arc<str>, Arc<str>>,
     /// The subscribed glob collections.
     globs: HashSet<Glob>,
     /// State of the world: names that a stale request has dropped. If the next request contains them, the client has
@@ -108,7 +106,6 @@ impl Subscription {
             came_back: false,
             names: OrdSet::new(),
             named_resources: None,
-            aliases: HashMap::new(),
             dropped: HashSet::new(),
             dropped_wildcard: false,
             globs: HashSet::new(),
@@ -214,21 +211,20 @@ impl Subscription {
         if self.subscribes_to_collections() || self.names.len() > MOST_INDEXED {
             return Some(Interest::All);
         }
-        let mut names: Vec<Arc<str>> = self.names.iter().chain(self.aliases.keys()).cloned().collect();
+        let mut names: Vec<Arc<str>> = self.names.iter().cloned().collect();
         names.sort();
         Some(Interest::Names(names))
     }
 
-    /// Advances to a newer snapshot, in which the names `changed` of this type differ.
-    pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
+    /// Advances to a newer snapshot, in which the names `changed` of this type differ. [`Subscription::mark_changed`] follows.
+    pub fn advance<'a>(&mut self, newest: &Arc<Snapshot>, changed: impl Iterator<Item = &'a Arc<str>>) {
         self.named_resources = None;
-        changed.clone().for_each(|name| self.retain(name));
+        changed.for_each(|name| self.retain(name));
         self.base = newest.clone();
-        for name in changed.clone() {
-            if let Some(resource) = newest.get(self.kind, name) {
-                self.resolve_aliases(resource);
-            }
-        }
+    }
+
+    /// Marks the `changed` names as dirty where they concern the client.
+    pub fn mark_changed<'a>(&mut self, changed: impl Iterator<Item = &'a Arc<str>> + Clone) {
         if self.isolation.is_some() {
             changed.clone().for_each(|name| self.reopen(name));
         }
@@ -264,29 +260,16 @@ impl Subscription {
         known.sent == *newest && known.accepted != *newest && answered()
     }
 
-    /// Subscribes to a new or changed resource if the client asked for one of its aliases.
-    fn resolve_aliases(&mut self, resource: &Resource) {
-        for alias in &resource.lease().aliases {
-            if self.names.contains(alias) && alias != resource.name() {
-                self.forget(alias);
-                self.subscribe_alias(alias, resource.name());
-            }
-        }
-    }
-
-    fn subscribe_alias(&mut self, alias: &Arc<str>, name: &Arc<str>) {
-        self.interest_changed = true;
-        self.aliases.insert(alias.clone(), name.clone());
-        self.track(name);
-        self.names.insert(name.clone());
-        self.touch(name, Need::Asked);
-    }
-
-    fn forget(&mut self, name: &Arc<str>) {
-        self.names.remove(name);
-        self.apart.remove(name);
-        self.dirty.remove(name);
+    /// Replaces the subscription to `old` by one to `new`. The client learns nothing about `old`.
+    pub fn replace_name(&mut self, old: &Arc<str>, new: &Arc<str>) {
+        self.names.remove(old);
+        self.apart.remove(old);
+        self.dirty.remove(old);
         self.forget_isolated();
+        self.interest_changed = true;
+        self.track(new);
+        self.names.insert(new.clone());
+        self.touch(new, Need::Asked);
     }
 
     /// Returns the subscribed resources of `snapshot`, sorted by name.

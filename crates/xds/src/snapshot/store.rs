@@ -111,6 +111,11 @@ impl Snapshot {
         self.types.get(&kind)?.resources.get(name)
     }
 
+    /// Returns whether a resource of type `kind` has an alias.
+    pub(crate) fn has_aliases(&self, kind: ResourceType) -> bool {
+        self.types.get(&kind).is_some_and(|typed| !typed.aliases.is_empty())
+    }
+
     /// Returns the name of the resource of type `kind` with the alias `name`.
     pub fn name_of_alias(&self, kind: ResourceType, name: &str) -> Option<&Arc<str>> {
         paired_with(&self.types.get(&kind)?.aliases, &name.into()).next()

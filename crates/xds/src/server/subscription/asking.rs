@@ -171,10 +171,6 @@ impl Subscription {
                 }
                 Selector::Name(name) => {
                     let name = self.shared_name(name);
-                    if let Some(stands_for) = base.name_of_alias(self.kind, &name) {
-                        self.subscribe_alias(&name, stands_for);
-                        continue;
-                    }
                     self.track(&name);
                     let came_with_it = comes_back && request.initial_versions.contains_key(&*name);
                     if !self.has_nothing() && !came_with_it {
@@ -189,9 +185,6 @@ impl Subscription {
                 Selector::All => self.wildcard = false,
                 Selector::Glob(glob) => drop(self.globs.remove(&glob)),
                 Selector::Name(name) => {
-                    let named = self.aliases.remove(name);
-                    let name = named.as_deref().unwrap_or(name);
-                    self.aliases.retain(|_, of| **of != *name);
                     // The wildcard still covers the name. The client cannot know this, so the resource is sent again.
                     if self.names.remove(name).is_some() && self.covers(name) {
                         self.touch(&name.into(), Need::Asked);

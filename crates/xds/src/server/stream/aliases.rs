@@ -1,0 +1,82 @@
+//! Aliases of resources. A subscription contains only resource names: an alias in a request is replaced by the name of its
+//! resource, or, as long as no resource has the alias, treated as a name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Stream;
+use crate::server::message::{Request, Variant};
+use crate::server::subscription::{Need, Subscription};
+use crate::snapshot::{Glob, ResourceType, Snapshot};
+
+/// The subscribed aliases, and the resource name of each. Empty if the client subscribes to none.
+#[derive(Debug, Default)]
+pub(super) struct Aliases(BTreeMap<(ResourceType, Arc<str>), Arc<str>>);
+
+impl Aliases {
+    /// Returns the number of subscribed aliases.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Replaces the aliases in a delta `request` by names. Returns the names that the client subscribes to by alias.
+    fn resolve(&mut self, kind: ResourceType, request: &mut Request, snapshot: &Snapshot) -> Vec<Arc<str>> {
+        let mut resolved = Vec::new();
+        for requested in request.subscribe.iter_mut().filter(|name| *name != "*" && Glob::parse(name).is_none()) {
+            if let Some(name) = snapshot.name_of_alias(kind, requested) {
+                let alias = std::mem::replace(requested, name.to_string());
+                self.0.insert((kind, alias.into()), name.clone());
+                resolved.push(name.clone());
+            }
+        }
+        for requested in &mut request.unsubscribe {
+            if let Some(name) = self.0.remove(&(kind, requested.as_str().into())) {
+                *requested = name.to_string();
+            }
+            self.0.retain(|(of, _), name| *of != kind || **name != **requested);
+        }
+        resolved
+    }
+
+    /// Replaces the aliases of the new and `changed` resources in `subscription`, where they are names so far.
+    pub fn replace<'a>(
+        &mut self,
+        subscription: &mut Subscription,
+        snapshot: &Snapshot,
+        changed: impl Iterator<Item = &'a Arc<str>>,
+    ) {
+        let kind = subscription.kind;
+        if !snapshot.has_aliases(kind) {
+            return;
+        }
+        for resource in changed.filter_map(|name| snapshot.get(kind, name)) {
+            for alias in resource.lease().aliases.iter().filter(|alias| *alias != resource.name()) {
+                if subscription.named(alias) {
+                    subscription.replace_name(alias, resource.name());
+                    self.0.insert((kind, alias.clone()), resource.name().clone());
+                }
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Replaces the aliases in `request` by names. Returns the names that the client subscribes to by alias.
+    pub(super) fn resolve_aliases(&mut self, kind: ResourceType, request: &mut Request) -> Vec<Arc<str>> {
+        let possible = self.newest.has_aliases(kind) || !self.aliases.0.is_empty();
+        match self.variant == Variant::Delta && possible {
+            true => self.aliases.resolve(kind, request, &self.newest),
+            false => Vec::new(),
+        }
+    }
+
+    /// Requests the resources `names` even if the client has had them on an earlier stream, because it named an alias.
+    pub(super) fn request_resolved(&mut self, kind: ResourceType, names: &[Arc<str>]) {
+        let Some(subscription) = self.types.get_mut(&kind) else { return };
+        for name in names {
+            if subscription.named(name) {
+                subscription.touch(name, Need::Asked);
+            }
+        }
+    }
+}
