@@ -4,6 +4,7 @@
 
 mod asking;
 mod client;
+mod collections;
 mod held;
 mod isolation;
 mod late;
@@ -16,10 +17,11 @@ use imbl::OrdSet;
 
 use self::client::Level;
 pub(super) use self::client::{ClientState, InFlight, Known, Shared};
+use self::collections::Collections;
 use self::late::Late;
 use super::message::Variant;
 use super::pace::Pace;
-use crate::snapshot::{Body, Glob, Interest, Limit, NamedResources, Resource, ResourceType, Snapshot};
+use crate::snapshot::{Body, Interest, Limit, NamedResources, Resource, ResourceType, Snapshot};
 
 pub(super) use held::{Held, Standing};
 pub(super) use isolation::{Batch, Isolation, IsolationEvent, Verdict, domains_of};
@@ -38,8 +40,6 @@ pub(super) struct Subscription {
     pub answer_owed: bool,
     /// Whether the subscribed names have changed since the last call of [`Subscription::interest`].
     interest_changed: bool,
-    /// Whether the client subscribes to all resources of the type.
-    wildcard: bool,
     /// State of the world: whether a request has ever contained a name. Until then, an empty list is a wildcard.
     ever_named: bool,
     /// Full state: whether the client has unknown resources of an earlier stream. It deletes those that a response leaves
@@ -76,8 +76,7 @@ pub(super) struct Subscription {
     accepted_version: String,
     /// The generation of the last publication that the client has completely answered.
     pub reached: u64,
-    /// The subscribed glob collections.
-    globs: HashSet<Glob>,
+    collections: Collections,
     /// State of the world: names that a stale request has dropped. If the next request contains them, the client has
     /// dropped them and subscribed again.
     dropped: HashSet<Arc<str>>,
@@ -101,14 +100,13 @@ impl Subscription {
         Self {
             kind,
             type_url: type_url.into(),
-            wildcard: false,
             ever_named: false,
             came_back: false,
             names: OrdSet::new(),
             named_resources: None,
             dropped: HashSet::new(),
             dropped_wildcard: false,
-            globs: HashSet::new(),
+            collections: Collections::default(),
             last_names: None,
             interest_changed: true,
             base,
@@ -131,7 +129,7 @@ impl Subscription {
 
     /// Returns whether the client subscribes to `name`: by name, glob, or wildcard.
     pub fn covers(&self, name: &str) -> bool {
-        self.wildcard || self.named(name) || self.globs.iter().any(|glob| glob.covers(name))
+        self.collections.covers(name) || self.named(name)
     }
 
     /// Returns whether the client subscribes to `name` by name, so that its absence must be reported.
@@ -145,12 +143,12 @@ impl Subscription {
     }
 
     pub fn is_wildcard(&self) -> bool {
-        self.wildcard
+        self.collections.all
     }
 
     /// Returns whether the client subscribes by wildcard or glob.
     fn subscribes_to_collections(&self) -> bool {
-        self.wildcard || !self.globs.is_empty()
+        !self.collections.is_empty()
     }
 
     /// Returns whether the client subscribes to every resource of the type, so that clients can share a response.
@@ -158,7 +156,7 @@ impl Subscription {
         if let Some(asked) = &self.named_resources {
             return asked.all;
         }
-        self.wildcard
+        self.is_wildcard()
             || (!self.names.is_empty() && self.names.len() >= self.base.len(self.kind) && {
                 let mut all = self.base.all(self.kind);
                 all.all(|resource| self.names.contains(resource.name()))

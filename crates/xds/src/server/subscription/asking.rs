@@ -6,9 +6,10 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::client::Level;
+use super::collections::{Collections, Selector};
 use super::{ClientState, Known, Need, Subscription};
 use crate::server::message::{Request, Variant};
-use crate::snapshot::{Glob, Resource, Version};
+use crate::snapshot::{Resource, Version};
 
 /// The minimum length of a list of names that streams with the same list look up only once.
 const LONG_LIST: usize = 64;
@@ -62,32 +63,26 @@ impl Subscription {
         self.last_names = Some(hash);
         self.interest_changed = true;
         let base = self.base.clone();
-        let mut all = request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
+        let mut collections = Collections::default();
+        let mut names = HashSet::<&str>::with_capacity(request.subscribe.len());
+        names.extend(request.subscribe.iter().filter(|name| !name.is_empty()).filter_map(|name| collections.add(name)));
+        collections.all |= request.subscribe.is_empty() && self.kind.wildcard_by_default() && !self.ever_named;
+        collections.all &= self.kind.may_be_listed();
         self.ever_named |= !request.subscribe.is_empty();
-        let (mut names, mut globs) = (HashSet::<&str>::with_capacity(request.subscribe.len()), HashSet::new());
-        for name in request.subscribe.iter().filter(|name| !name.is_empty()) {
-            match Selector::parse(name) {
-                Selector::All => all = true,
-                Selector::Glob(glob) => drop(globs.insert(glob)),
-                Selector::Name(name) => drop(names.insert(name)),
-            }
-        }
-        let all = all && self.kind.may_be_listed();
-        let all_anew = std::mem::take(&mut self.dropped_wildcard) || !self.wildcard;
-        let widened = (all && all_anew) || globs.iter().any(|glob| !self.globs.contains(glob));
+        let all_anew = std::mem::take(&mut self.dropped_wildcard) && collections.all;
+        let widened = all_anew || !self.collections.include(&collections);
         let gone: Vec<Arc<str>> = self.names.iter().filter(|name| !names.contains(&***name)).cloned().collect();
-        let narrowed =
-            (self.wildcard && !all) || !gone.is_empty() || self.globs.iter().any(|glob| !globs.contains(glob));
+        let narrowed = !gone.is_empty() || !collections.include(&self.collections);
         let dropped = std::mem::take(&mut self.dropped);
         let new = names.iter().filter(|name| !self.names.contains(**name) || dropped.contains(**name));
         let added: Vec<Arc<str>> = new.map(|name| self.shared_name(name)).collect();
         added.iter().for_each(|name| self.track(name));
         if widened && !matches!(self.level, Level::Nothing) {
-            let covers = |name: &str| all || globs.iter().any(|glob| glob.covers(name));
             let all = base.all(self.kind).map(|resource| resource.name());
-            all.filter(|name| covers(name)).for_each(|name| self.track(name));
+            all.filter(|name| collections.covers(name)).for_each(|name| self.track(name));
         }
-        (self.wildcard, self.globs) = (all, globs);
+        let all = collections.all;
+        self.collections = collections;
         gone.iter().for_each(|name| drop(self.names.remove(name)));
         self.names.extend(added.iter().cloned());
         if first {
@@ -115,7 +110,7 @@ impl Subscription {
             let asks = self.subscribes_to_collections() || !self.names.is_empty();
             self.answer_owed |= asks && (first || widened || narrowed || !added.is_empty());
         } else {
-            self.answer_owed |= first && self.wildcard;
+            self.answer_owed |= first && all;
         }
         if self.has_nothing() {
             return;
@@ -137,12 +132,12 @@ impl Subscription {
         self.ever_named |= !stale.subscribe.is_empty();
         let named: HashSet<&str> = stale.subscribe.iter().map(String::as_str).collect();
         self.dropped.extend(self.names.iter().filter(|name| !named.contains(&***name)).cloned());
-        self.dropped_wildcard |= self.wildcard && self.ever_named && !named.contains("*");
+        self.dropped_wildcard |= self.is_wildcard() && self.ever_named && !named.contains("*");
     }
 
     fn delta_names(&mut self, request: &Request, first: bool) {
-        let base = self.base.clone();
         let comes_back = first && !request.initial_versions.is_empty();
+        let came_with_it = |name: &str| comes_back && request.initial_versions.contains_key(name);
         self.interest_changed |= first || !request.subscribe.is_empty() || !request.unsubscribe.is_empty();
         if comes_back {
             self.record_initial_versions(&request.initial_versions);
@@ -154,26 +149,11 @@ impl Subscription {
             match Selector::parse(name) {
                 Selector::All if self.kind.may_be_listed() => self.subscribe_all(!comes_back),
                 Selector::All => {}
-                Selector::Glob(glob) => {
-                    let all = base.with_prefix(self.kind, glob.prefix().to_owned());
-                    let all = all.map(|resource| resource.name()).filter(|name| glob.covers(name));
-                    let under_way = self.under_way().filter(|name| glob.covers(name));
-                    let names: Vec<Arc<str>> = all.chain(under_way).cloned().collect();
-                    names.iter().for_each(|name| self.track(name));
-                    let came_with_it = |name: &Arc<str>| comes_back && request.initial_versions.contains_key(&**name);
-                    let new = names.iter().filter(|name| !came_with_it(name));
-                    new.for_each(|name| self.touch(name, Need::Asked));
-                    if names.is_empty() {
-                        // The absence is reported by the name of the glob. Envoy would not match an empty response.
-                        self.touch(glob.name(), Need::Asked);
-                    }
-                    self.globs.insert(glob);
-                }
+                Selector::Glob(glob) => self.subscribe_glob(glob, came_with_it),
                 Selector::Name(name) => {
                     let name = self.shared_name(name);
                     self.track(&name);
-                    let came_with_it = comes_back && request.initial_versions.contains_key(&*name);
-                    if !self.has_nothing() && !came_with_it {
+                    if !self.has_nothing() && !came_with_it(&name) {
                         self.touch(&name, Need::Asked);
                     }
                     self.names.insert(name);
@@ -181,15 +161,12 @@ impl Subscription {
             }
         }
         for name in &request.unsubscribe {
-            match Selector::parse(name) {
-                Selector::All => self.wildcard = false,
-                Selector::Glob(glob) => drop(self.globs.remove(&glob)),
-                Selector::Name(name) => {
-                    // The wildcard still covers the name. The client cannot know this, so the resource is sent again.
-                    if self.names.remove(name).is_some() && self.covers(name) {
-                        self.touch(&name.into(), Need::Asked);
-                    }
-                }
+            // A collection may still cover the name. The client cannot know this, so the resource is sent again.
+            if let Some(name) = self.collections.remove(name)
+                && self.names.remove(name).is_some()
+                && self.covers(name)
+            {
+                self.touch(&name.into(), Need::Asked);
             }
         }
         if !request.unsubscribe.is_empty() || comes_back {
@@ -216,7 +193,7 @@ impl Subscription {
                 }
             }
         }
-        self.wildcard = true;
+        self.collections.all = true;
     }
 
     /// Records the resources of a state-of-the-world client from an earlier stream that no longer exist. Their removal
@@ -285,21 +262,4 @@ fn hash(names: &[String]) -> u64 {
         hash.update(name.as_bytes());
     }
     hash.digest()
-}
-
-/// The resources that a name in a request selects.
-enum Selector<'a> {
-    All,
-    Glob(Glob),
-    Name(&'a str),
-}
-
-impl<'a> Selector<'a> {
-    fn parse(name: &'a str) -> Self {
-        match Glob::parse(name) {
-            _ if name == "*" => Selector::All,
-            Some(glob) => Selector::Glob(glob),
-            None => Selector::Name(name),
-        }
-    }
 }

@@ -39,7 +39,7 @@ impl Subscription {
     pub fn stored_names(&self) -> usize {
         let late = self.late.iter().map(|late| &late.response);
         let unanswered: usize = self.in_flight.iter().chain(late).map(|response| response.content.len()).sum();
-        self.names.len() + self.globs.len() + unanswered
+        self.names.len() + self.collections.stored_names() + unanswered
     }
 
     /// Returns the generation of the last publication that the client has answered. `newest` is the snapshot of the
