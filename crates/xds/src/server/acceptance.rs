@@ -65,7 +65,7 @@ impl Stream {
         let reached = self.subscriptions().map(|subscription| subscription.reached(self.newest()));
         // A client without subscriptions has no resources.
         let reached = reached.min()?;
-        if !self.has_routes_of_its_listeners() || !self.has_asked_for_listeners(newest) {
+        if !self.state.has_routes_of_its_listeners() || !self.state.has_asked_for_listeners(newest) {
             return None;
         }
         let is_level = reached >= self.newest().generation() && self.is_unaffected_by(newest);

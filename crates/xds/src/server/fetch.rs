@@ -36,7 +36,7 @@ impl Fetch {
     /// [`Refusal::OtherType`].
     pub fn new(kind: ResourceType, mut request: Request) -> Result<Self, Refusal> {
         request.canonicalise();
-        let url = type_url(&request.type_url, Some(kind))?;
+        let url = type_url(std::mem::take(&mut request.type_url), Some(kind))?;
         let mut subscription = Subscription::new(kind, &url, Arc::default());
         // Only the names matter, so versions are not compared.
         subscription.request(Variant::Sotw, &request, true);

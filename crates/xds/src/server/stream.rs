@@ -1,55 +1,26 @@
-//! The state machine of one stream, without I/O. Requests and snapshots are its input, responses and notices its output.
+//! One stream, without I/O: requests and snapshots are its input, responses and notices its output.
 //!
-//! A stream has two levels. Clusters, endpoints, and secrets come from the newest snapshot. Listeners and routes come from
-//! the last snapshot whose clusters the client has accepted. Each stream has its own gates and timers, and waits for no
-//! other stream.
+//! [`State`] is the state machine. It has one subscription for each type, regardless of the API version of the type URL,
+//! because types of both versions depend on each other. A type that a client requests by a second URL gets a second state,
+//! with its own gates. No known client does this.
 
-mod aliases;
-mod desired;
-mod earlier;
-mod other;
-mod renewals;
-mod sending;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::aliases::Aliases;
-use self::renewals::Renewals;
-use super::gates::Gates;
-use super::locators::Locators;
-use super::message::{Node, Notice, Output, Request, Resources, Response, Variant};
-use super::order::{self, Side, Timing};
-use super::push::Look;
-use super::subscription::{Held, InFlight, IsolationEvent, Need, Subscription};
-use crate::snapshot::{Interest, Resource, ResourceType, Snapshot};
+pub(super) use self::state::State;
+use super::message::{Node, Output, Request, Variant};
+use super::order::Timing;
+use super::subscription::{Held, Subscription};
+use crate::snapshot::{Interest, ResourceType, Snapshot};
 
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Stream {
-    variant: Variant,
-    /// Whether several types share the stream, so that it can keep their order.
-    aggregated: bool,
-    timing: Timing,
-    node: Option<Node>,
-    newest: Arc<Snapshot>,
-    pub(super) types: BTreeMap<ResourceType, Subscription>,
-    gates: Gates,
-    /// Load assignments of clusters that were sent before the client's first request for endpoints.
-    unfollowed: HashSet<Arc<str>>,
-    /// Route configurations that were just sent at the client's request. The client has none of their virtual hosts.
-    asked_routes: BTreeSet<Arc<str>>,
-    nonces: u64,
-    /// The first request for clusters, while it waits for the names of endpoints, with its type URL.
-    waiting: Option<(String, Request)>,
-    /// Subscriptions by locator instead of by name.
-    locators: Locators,
-    aliases: Aliases,
-    renewals: Renewals,
-    outputs: Vec<Output>,
-    /// The state of types that the client requests in a second API version.
-    other: Option<Box<Stream>>,
+    pub(super) state: State,
+    /// The states of types that the client requests by another URL than the one in `state`. Empty for all known clients.
+    others: Vec<State>,
 }
 
 /// A request that ends the stream.
@@ -72,43 +43,26 @@ pub enum Refusal {
 }
 
 /// Returns the type URL of a request with the URL `asked` to a service that serves only the type `implied`.
-pub(super) fn type_url(asked: &str, implied: Option<ResourceType>) -> Result<String, Refusal> {
-    match (asked, implied) {
+pub(super) fn type_url(asked: String, implied: Option<ResourceType>) -> Result<String, Refusal> {
+    match (&*asked, implied) {
         ("", Some(kind)) => Ok(kind.url().to_owned()),
         ("", None) => Err(Refusal::NoType),
         (url, Some(kind)) if ResourceType::of_url(url) != Some(kind) => {
-            Err(Refusal::OtherType { served: kind.url(), asked: url.to_owned() })
+            Err(Refusal::OtherType { served: kind.url(), asked })
         }
-        (url, _) => Ok(url.to_owned()),
+        _ => Ok(asked),
     }
 }
 
 impl Stream {
     /// Returns a stream of `variant` that starts with `snapshot`.
     pub fn new(variant: Variant, aggregated: bool, timing: Timing, snapshot: Arc<Snapshot>) -> Self {
-        Self {
-            variant,
-            aggregated,
-            timing,
-            node: None,
-            gates: Gates::new(snapshot.clone()),
-            newest: snapshot,
-            types: BTreeMap::new(),
-            unfollowed: HashSet::new(),
-            asked_routes: BTreeSet::new(),
-            nonces: 0,
-            waiting: None,
-            locators: Locators::default(),
-            aliases: Aliases::default(),
-            renewals: Renewals::default(),
-            outputs: Vec::new(),
-            other: None,
-        }
+        Self { state: State::new(variant, aggregated, timing, snapshot), others: Vec::new() }
     }
 
     /// Returns the client's node, once the client has identified itself.
     pub fn node(&self) -> Option<&Node> {
-        self.node.as_ref()
+        self.state.node.as_ref()
     }
 
     /// Handles a request. `implied` is the only type of a stream that is not aggregated.
@@ -122,382 +76,57 @@ impl Stream {
         now: Instant,
     ) -> Result<Vec<Output>, Refusal> {
         request.canonicalise();
-        if self.node.is_none() {
-            self.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
+        if self.state.node.is_none() {
+            self.state.node = Some(request.node.clone().ok_or(Refusal::NoNode)?);
         }
-        let url = type_url(&request.type_url, implied)?;
-        match ResourceType::of_url(&url) {
-            Some(kind) if self.is_asked_otherwise(kind, &url) => {
-                self.create_other();
-                return self.with_other(|other| other.on_request(request, implied, now)).unwrap_or(Ok(Vec::new()));
-            }
-            Some(kind) => {
-                let by_name = self.types.contains_key(&kind);
-                if !self.locators.request(kind, &request, by_name, &self.newest, now, &mut self.outputs) {
-                    let resolved = self.resolve_aliases(kind, &mut request);
-                    self.handle_known_type(kind, &url, &request, now);
-                    self.request_resolved(kind, &resolved);
-                    self.handle_waiting(now);
-                }
-            }
-            None => self.handle_unknown_type(&url, &request),
+        request.type_url = type_url(request.type_url, implied)?;
+        let Some(kind) = ResourceType::of_url(&request.type_url) else {
+            return Ok(self.state.on_unknown_type(&request, now));
+        };
+        let fits = |state: &State| state.type_url(kind).is_none_or(|url| *url == request.type_url);
+        if fits(&self.state) {
+            return Ok(self.state.on_request(kind, request, now));
         }
-        Ok(self.advance(now))
+        let at = self.others.iter().position(fits).unwrap_or(self.others.len());
+        if at == self.others.len() {
+            self.others.push(self.state.for_same_client());
+        }
+        let other = self.others.iter_mut().skip(at).take(1);
+        Ok(act(&mut self.state.nonces, other, |state| state.on_request(kind, request.clone(), now)))
     }
 
     /// Handles a newer snapshot.
     pub fn on_snapshot(&mut self, newest: Arc<Snapshot>, now: Instant) -> Vec<Output> {
-        let changes = newest.changes_since(self.newest.serial());
-        for (kind, subscription) in &mut self.types {
-            match &changes {
-                Some(changes) => {
-                    let of_kind = changes.clone().filter(|key| key.0 == *kind).map(|key| &key.1);
-                    advance_to(&newest, of_kind, subscription, &mut self.aliases);
-                }
-                None => {
-                    let of_kind = newest.difference(&self.newest, *kind);
-                    advance_to(&newest, of_kind.iter(), subscription, &mut self.aliases);
-                }
-            }
-        }
-        drop(changes);
-        self.newest = newest.clone();
-        let mut outputs = self.advance(now);
-        outputs.extend(self.outputs_of_other(|other| other.on_snapshot(newest, now)));
+        let mut outputs = self.state.on_snapshot(newest.clone(), now);
+        let others = self.others.iter_mut();
+        outputs.extend(act(&mut self.state.nonces, others, |state| state.on_snapshot(newest.clone(), now)));
         outputs
     }
 
     /// Handles the passing of time: timeouts of gates, and removals that are due.
     pub fn on_time(&mut self, now: Instant) -> Vec<Output> {
-        for subscription in self.types.values_mut() {
-            subscription.pace.on_time(now);
-            subscription.end_pause(now);
-            let deadline = |sent: Instant| sent + self.timing.gate_timeout;
-            while let Some(late) = subscription.in_flight.iter().find(|r| deadline(r.sent_at) <= now) {
-                let nonce = late.nonce.clone();
-                subscription.give_up(&nonce);
-                self.outputs.push(Output::Notice(Notice::Unanswered { kind: subscription.kind, nonce }));
-            }
-        }
-        self.gates.on_time(now);
-        self.handle_waiting(now);
-        let mut outputs = self.advance(now);
-        outputs.extend(self.renew(now));
-        outputs.extend(self.outputs_of_other(|other| other.on_time(now)));
+        let mut outputs = self.state.on_time(now);
+        outputs.extend(act(&mut self.state.nonces, self.others.iter_mut(), |state| state.on_time(now)));
         outputs
     }
 
     /// Returns the time of the next call of [`Stream::on_time`]. Every event can change it.
     pub fn deadline(&self) -> Option<Instant> {
-        let unanswered = self.types.values().flat_map(|s| &s.in_flight).map(|r| r.sent_at + self.timing.gate_timeout);
-        let paced = self.types.values().filter_map(Subscription::paced_until);
-        let trials = self.types.values().filter_map(Subscription::trial_due);
-        let other = self.other.as_ref().and_then(|other| other.deadline());
-        unanswered
-            .chain(self.gates.deadline())
-            .chain(self.renewals.next())
-            .chain(paced)
-            .chain(trials)
-            .chain(other)
-            .min()
+        self.states().filter_map(State::deadline).min()
     }
 
-    fn handle_known_type(&mut self, kind: ResourceType, url: &str, request: &Request, now: Instant) {
-        let first = !self.types.contains_key(&kind);
-        if let Some(node) = self.node.as_ref().filter(|_| first && self.aggregated) {
-            self.gates.on_first_request(node, request, &self.types, now, self.timing);
-        }
-        if kind == ResourceType::CLUSTER && first && self.awaits_endpoint_names(request) {
-            self.waiting = Some((url.to_owned(), request.clone()));
-            return;
-        }
-        if kind == ResourceType::CLUSTER && first {
-            self.gates.on_first_cluster_request(now, self.timing);
-        }
-        let guessed = (kind == ResourceType::CLUSTER && first).then(|| self.clusters_by_version(request)).flatten();
-        let guessed = guessed.map(|held| Request { held: Some(held), ..request.clone() });
-        let request = guessed.as_ref().unwrap_or(request);
-        let subscription = self.types.entry(kind).or_insert_with(|| Subscription::new(kind, url, self.newest.clone()));
-        let stale = self.variant == Variant::Sotw && !first && request.nonce != subscription.last_nonce;
-        let (mut accepted, mut replaced) = (false, Vec::new());
-        if !first {
-            let accepts_despite_error = self.variant == Variant::Sotw && subscription.accepts_despite_error(request);
-            if let Some(message) = request.error.as_ref().filter(|_| accepts_despite_error) {
-                let (nonce, message) = (request.nonce.clone(), message.clone());
-                self.outputs.push(Output::Notice(Notice::OldError { kind, nonce, message }));
-            }
-            match request.error.as_ref().filter(|_| !accepts_despite_error) {
-                None => {
-                    subscription.accept_late(&request.nonce);
-                    for nonce in subscription.answered(&request.nonce) {
-                        let Some(response) = subscription.remove_response(&nonce) else { continue };
-                        let latency = now.saturating_duration_since(response.sent_at);
-                        subscription.pace.answered(&response.paced, response.sent_at, now);
-                        replaced.extend(subscription.accept(response));
-                        accepted = true;
-                        let rejection = subscription.culprits().next().map(|(_, why)| why.clone());
-                        subscription.rejection = rejection;
-                        self.outputs.push(Output::Notice(Notice::Acked { kind, nonce, latency }));
-                    }
-                }
-                Some(message) => {
-                    if let Some(response) = subscription.remove_rejected(&request.nonce) {
-                        subscription.pace.answered(&response.paced, response.sent_at, now);
-                        subscription.reached = subscription.reached.max(response.generation);
-                        let rejection = subscription.reject(response, message, now);
-                        subscription.rejection = Some(rejection.message.clone());
-                        self.outputs.push(Output::Notice(Notice::Rejected(rejection)));
-                    }
-                }
-            }
-        }
-        if stale {
-            // The request answers an outdated response, so its names do not count. The client will also answer the newer one.
-            subscription.record_dropped(request);
-        } else {
-            subscription.request(self.variant, request, first);
-        }
-        if kind == ResourceType::ENDPOINTS && first {
-            for name in std::mem::take(&mut self.unfollowed) {
-                if !subscription.fresh && subscription.covers(&name) {
-                    subscription.touch(&name, Need::Again);
-                }
-            }
-        }
-        if first && kind == ResourceType::VIRTUAL_HOST {
-            let without: Vec<Arc<str>> = self.routes_at_client().filter(|name| !self.has_hosts(name)).collect();
-            self.asked_routes.extend(without);
-        }
-        if accepted && order::place(kind).1 == Side::Before {
-            let listeners = if kind == ResourceType::LISTENER { replaced } else { Vec::new() };
-            self.gates.routes_acked(listeners, &self.types, now, self.timing);
-        }
+    fn states(&self) -> impl Iterator<Item = &State> {
+        std::iter::once(&self.state).chain(&self.others)
     }
 
-    /// Handles the waiting request for clusters, if its wait is over.
-    fn handle_waiting(&mut self, now: Instant) {
-        if self.waiting.as_ref().is_some_and(|(_, request)| !self.awaits_endpoint_names(request))
-            && let Some((url, request)) = self.waiting.take()
-        {
-            self.handle_known_type(ResourceType::CLUSTER, &url, &request, now);
-        }
-    }
-
-    /// Handles a request for an unknown type. A delta client learns that the names do not exist; others get no response.
-    fn handle_unknown_type(&mut self, url: &str, request: &Request) {
-        let removed: Vec<Arc<str>> =
-            request.subscribe.iter().filter(|name| *name != "*").map(|name| Arc::from(&**name)).collect();
-        if self.variant == Variant::Sotw || removed.is_empty() {
-            return;
-        }
-        let nonce = self.next_nonce();
-        self.outputs.push(Output::Send(Response {
-            type_url: url.into(),
-            nonce,
-            version: String::new(),
-            resources: Resources::default(),
-            heartbeats: Vec::new(),
-            leases: false,
-            removed,
-            missing: Vec::new(),
-        }));
-    }
-
-    /// Sends everything that may be sent now, in the order of the push plan.
-    fn advance(&mut self, now: Instant) -> Vec<Output> {
-        if self.aggregated {
-            self.gates.start_grace_periods(&self.types, &self.newest, now, self.timing);
-            // Advanced twice: routes whose clusters were just accepted are sent even if newer clusters follow at once.
-            // Otherwise, continuous changes could delay routes forever.
-            self.gates.advance_existing_routes(&self.types);
-            self.push_clusters(now);
-            self.gates.advance_routes(&self.types);
-        }
-        for kind in order::flush(&self.types) {
-            match kind {
-                ResourceType::LISTENER => self.push_scopes_ahead(now),
-                ResourceType::VIRTUAL_HOST => self.follow_with_virtual_hosts(),
-                _ => {}
-            }
-            match order::place(kind).1 {
-                _ if !self.aggregated => self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name)),
-                Side::Behind if kind == ResourceType::CLUSTER => {}
-                Side::Behind if kind == ResourceType::ENDPOINTS => self.push(kind, now, Self::endpoints),
-                Side::Before => self.push(kind, now, |stream, name| stream.before_the_gate(kind, name)),
-                Side::Behind | Side::Apart => {
-                    self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name));
-                }
-            }
-        }
-        if self.aggregated {
-            self.gates.start_grace_periods(&self.types, &self.newest, now, self.timing);
-        }
-        self.locators.advance(&self.newest, now, &mut self.nonces, &mut self.outputs);
-        let recovered = self.report_isolation();
-        let before = self.types.iter_mut().filter(|(kind, _)| order::place(**kind).1 == Side::Before);
-        let mut again = false;
-        for (_, subscription) in before.filter(|_| !recovered.is_empty()) {
-            again |= recovered.iter().any(|cluster| subscription.retry_references_to(cluster));
-        }
-        let mut outputs = std::mem::take(&mut self.outputs);
-        if again {
-            outputs.extend(self.advance(now));
-        }
-        outputs
-    }
-
-    /// Reports the resources that isolation has found to be invalid, and those that have recovered. Returns the recovered
-    /// clusters.
-    fn report_isolation(&mut self) -> Vec<Arc<str>> {
-        let mut recovered = Vec::new();
-        for subscription in self.types.values_mut() {
-            let kind = subscription.kind;
-            for event in subscription.isolation_events() {
-                self.outputs.push(Output::Notice(match event {
-                    IsolationEvent::Rejected(rejection) => Notice::Rejected(rejection),
-                    IsolationEvent::Recovered { name } => {
-                        recovered.extend((kind == ResourceType::CLUSTER).then(|| name.clone()));
-                        Notice::Recovered { kind, name }
-                    }
-                }));
-            }
-        }
-        recovered
-    }
-
-    /// Sends clusters ahead of all other types, and delays the removal of clusters that routes still use.
-    fn push_clusters(&mut self, now: Instant) {
-        let kind = ResourceType::CLUSTER;
-        if !self.types.contains_key(&kind) {
-            self.gates.clusters_sent(&self.newest);
-            return;
-        }
-        let removed: Vec<Arc<str>> = self.types.get(&kind).map_or_else(Vec::new, |clusters| {
-            clusters.dirty.keys().filter(|name| self.newest.get(kind, name).is_none()).cloned().collect()
-        });
-        self.gates.retain_never_accepted(&removed, &self.types, &self.newest);
-        let was_sent = |name: &Arc<str>| self.types.get(&kind).is_some_and(|types| types.known(name).sent.exists());
-        let gone: Vec<Arc<str>> = removed.into_iter().filter(was_sent).collect();
-        self.gates.retain_used(gone.clone(), &self.types, &self.newest, now, self.timing);
-        if let Some(clusters) = self.types.get_mut(&kind) {
-            gone.iter().filter(|name| self.gates.retains(name)).for_each(|name| clusters.withdraw(name));
-        }
-        let before = self.nonces;
-        self.push(kind, now, |stream, name| match stream.newest.get(kind, name) {
-            Some(resource) => Look::Send(resource.clone()),
-            None if stream.gates.retains(name) => match stream.rejected_while_in_use(name) {
-                Some(old) => Look::ForNow(old),
-                None => Look::Wait,
-            },
-            None => Look::Nothing,
-        });
-        let Some(clusters) = self.types.get(&kind) else { return };
-        if clusters.dirty.keys().all(|name| self.gates.retains(name) || clusters.is_pending(name)) {
-            self.gates.clusters_sent(&self.newest);
-        }
-        if self.nonces != before {
-            self.follow_with_endpoints();
-        }
-    }
-
-    /// Sends scopes with inline routes ahead of the listeners. Otherwise, a listener would answer the first requests for a
-    /// new server name with 404. Removed scopes follow the listeners, which accept connections for their names until then.
-    fn push_scopes_ahead(&mut self, now: Instant) {
-        let kind = ResourceType::SCOPED_ROUTES;
-        let listeners = self.types.get(&ResourceType::LISTENER);
-        let follow = self.aggregated && listeners.is_some_and(|listeners| !listeners.dirty.is_empty());
-        // A first response, or one that is owed, is complete, and keeps its position.
-        if !follow || self.types.get(&kind).is_none_or(|scopes| scopes.fresh || scopes.answer_owed) {
-            return;
-        }
-        self.push(kind, now, |stream, name| match stream.before_the_gate(kind, name) {
-            Look::Send(scope) | Look::ForNow(scope) if !scope.references().routes.is_empty() => Look::Wait,
-            Look::Nothing => Look::Wait,
-            look => look,
-        });
-    }
-
-    /// Returns the client's version of a retained cluster whose newer version was rejected. Sending this version again also
-    /// sends the resources that were rejected with the newer version.
-    fn rejected_while_in_use(&self, name: &Arc<str>) -> Option<Arc<Resource>> {
-        let clusters = self.types.get(&ResourceType::CLUSTER)?;
-        let holds = clusters.state_at_client(name);
-        let holds = holds.resource()?;
-        (clusters.known(name).sent != *holds).then(|| holds.clone())
-    }
-
-    /// Sends the endpoints of every cluster that was just sent, even unchanged ones, because Envoy warms the cluster with
-    /// them.
-    fn follow_with_endpoints(&mut self) {
-        let Some(clusters) = self.types.get(&ResourceType::CLUSTER) else { return };
-        let ahead = clusters.is_wildcard();
-        let resources = clusters.in_flight.last().into_iter().flat_map(InFlight::resources);
-        let names: Vec<Arc<str>> = resources.flat_map(|resource| resource.references().endpoints.to_vec()).collect();
-        let Some(endpoints) = self.types.get_mut(&ResourceType::ENDPOINTS) else {
-            self.unfollowed.extend(names);
-            return;
-        };
-        for name in names {
-            // Envoy accepts endpoints before it subscribes. A client that names its clusters subscribes to each itself.
-            if endpoints.covers(&name) || (ahead && self.newest.get(ResourceType::ENDPOINTS, &name).is_some()) {
-                endpoints.touch(&name, Need::Again);
-            }
-        }
-    }
-
-    /// Sends the virtual hosts, `<name>/<host>`, of every requested route configuration. Envoy drops them with the route
-    /// configuration, and requests them only once on a stream. If there are none, the response reports an absent host:
-    /// after an empty response, the listener would warm for 15 s. Source: Envoy VHDS, and its `RdsRouteConfigProvider`.
-    fn follow_with_virtual_hosts(&mut self) {
-        let asked = std::mem::take(&mut self.asked_routes);
-        if !self.types.contains_key(&ResourceType::VIRTUAL_HOST) {
-            return;
-        }
-        let names: Vec<Arc<str>> = asked
-            .iter()
-            .flat_map(|routes| match self.hosts(routes).next() {
-                Some(_) => self.hosts(routes).map(|host| host.name().clone()).collect(),
-                None => vec![Arc::from(format!("{routes}/none"))],
-            })
-            .collect();
-        let Some(hosts) = self.types.get_mut(&ResourceType::VIRTUAL_HOST) else { return };
-        names.iter().for_each(|name| hosts.touch(name, Need::Asked));
-    }
-
-    /// Returns the virtual hosts of a route configuration.
-    fn hosts(&self, routes: &str) -> impl Iterator<Item = &Arc<Resource>> {
-        let prefix = format!("{routes}/");
-        self.newest.with_prefix(ResourceType::VIRTUAL_HOST, prefix)
-    }
-
-    /// Returns the route configurations of the client. A stream of virtual hosts only does not report them, so all count.
-    fn routes_at_client(&self) -> Box<dyn Iterator<Item = Arc<str>> + '_> {
-        let kind = ResourceType::ROUTES;
-        if !self.aggregated {
-            return Box::new(self.newest.all(kind).map(|routes| routes.name().clone()));
-        }
-        Box::new(self.types.get(&kind).into_iter().flat_map(Subscription::names_sent))
-    }
-
-    fn has_hosts(&self, routes: &str) -> bool {
-        self.hosts(routes).next().is_some()
+    /// Returns the subscriptions of all states.
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = &Subscription> {
+        self.states().flat_map(|state| state.types.values())
     }
 
     /// Returns the newest snapshot that the stream has seen.
     pub(super) fn newest(&self) -> &Snapshot {
-        &self.newest
-    }
-
-    /// Returns whether the client has accepted the routes of its listeners. Until then, the listeners are warming.
-    pub(super) fn has_routes_of_its_listeners(&self) -> bool {
-        !self.aggregated || self.gates.has_routes_of_its_listeners(&self.types)
-    }
-
-    /// Returns whether the client has subscribed to listeners, if there are any. A starting Envoy subscribes to clusters
-    /// first.
-    pub(super) fn has_asked_for_listeners(&self, newest: &Snapshot) -> bool {
-        let kind = ResourceType::LISTENER;
-        !self.aggregated || self.types.contains_key(&kind) || newest.len(kind) == 0
+        self.state.newest()
     }
 
     /// Visits every name whose last sent version the client has not accepted, some names twice.
@@ -507,51 +136,46 @@ impl Stream {
         }
     }
 
-    /// Returns the interests of the stream in the store, for the types whose interest has changed.
+    /// Returns the interests of the stream in the store, for the types whose interest has changed. Types with several URLs
+    /// watch all names.
     pub(super) fn interests(&mut self) -> Vec<(ResourceType, Interest)> {
-        // Types with several kinds of subscriptions watch all names.
-        let other = self.other.iter().flat_map(|other| other.types.keys());
-        let located: Vec<ResourceType> = self.locators.kinds().chain(other.copied()).collect();
-        let by_name = self.types.iter_mut().filter(|(kind, _)| !located.contains(kind));
-        let by_name: Vec<_> = by_name.filter_map(|(kind, types)| Some((*kind, types.interest()?))).collect();
-        by_name.into_iter().chain(located.into_iter().map(|kind| (kind, Interest::All))).collect()
+        let mut interests = self.state.interests();
+        let others = self.others.iter().flat_map(|state| state.types.keys());
+        interests.extend(others.map(|kind| (*kind, Interest::All)));
+        interests
     }
 
     /// Returns the number of names that the stream stores because the client requested or has not answered them.
     pub(super) fn stored_names(&self) -> usize {
-        let by_alias = self.aliases.len() + self.other.as_ref().map_or(0, |other| other.aliases.len());
-        let by_name: usize = self.subscriptions().map(Subscription::stored_names).sum();
-        by_name + by_alias + self.locators.stored_names()
+        self.states().map(State::stored_names).sum()
     }
 
     /// Visits every requested or sent resource, in order.
     pub(super) fn each_resource(&self, visit: &mut dyn FnMut(Held<'_>)) {
-        self.subscriptions().for_each(|subscription| subscription.each(&self.newest, visit));
+        self.subscriptions().for_each(|subscription| subscription.each(self.newest(), visit));
     }
 
     /// Describes the requested, sent, accepted, and rejected resources of each type, for a debug page.
     pub fn describe(&self) -> serde_json::Value {
-        let other = self.other.iter().flat_map(|other| other.types.values());
-        let other = other.map(|subscription| (subscription.type_url.to_string(), subscription.describe()));
-        let types =
-            self.types.iter().map(|(kind, subscription)| (kind.short_name().to_owned(), subscription.describe()));
-        serde_json::Value::Object(types.chain(other).collect())
-    }
-
-    fn next_nonce(&mut self) -> String {
-        self.nonces += 1;
-        self.nonces.to_string()
+        let types = self.state.types.iter();
+        let types = types.map(|(kind, subscription)| (kind.short_name().to_owned(), subscription.describe()));
+        let others = self.others.iter().flat_map(|state| state.types.values());
+        let others = others.map(|subscription| (subscription.type_url.to_string(), subscription.describe()));
+        serde_json::Value::Object(types.chain(others).collect())
     }
 }
 
-/// Advances `subscription` to the snapshot `newest`, in which the names `changed` differ.
-fn advance_to<'a>(
-    newest: &Arc<Snapshot>,
-    changed: impl Iterator<Item = &'a Arc<str>> + Clone,
-    subscription: &mut Subscription,
-    aliases: &mut Aliases,
-) {
-    subscription.advance(newest, changed.clone());
-    aliases.replace(subscription, newest, changed.clone());
-    subscription.mark_changed(changed);
+/// Calls `event` with each of `states`, which share the sequence `nonces`. Returns their outputs.
+fn act<'a>(
+    nonces: &mut u64,
+    states: impl Iterator<Item = &'a mut State>,
+    event: impl Fn(&mut State) -> Vec<Output>,
+) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    for state in states {
+        state.nonces = *nonces;
+        outputs.extend(event(state));
+        *nonces = state.nonces;
+    }
+    outputs
 }

@@ -175,7 +175,10 @@ fn s34_a_rejection_that_comes_late_counts() {
                 assert_eq!(rejected(&bench), [("c".to_owned(), Some(old))], "{variant:?} {kind:?}");
                 for name in NAMES.into_iter().filter(|name| *name != "c") {
                     let newest = bench.newest().get(kind, name).cloned().unwrap();
-                    assert!(bench.stream.types[&kind].known(name).accepted == newest, "{variant:?} {kind:?} {name}");
+                    assert!(
+                        bench.stream.state.types[&kind].known(name).accepted == newest,
+                        "{variant:?} {kind:?} {name}"
+                    );
                 }
             }
         }
@@ -196,7 +199,7 @@ fn s34_what_envoy_remembers_as_rejected_comes_in_other_bytes() {
             let mut rejected: Vec<Resource> = Vec::new();
             let mut again = 0;
             while let Some(response) = queue.pop() {
-                let known = &bench.stream.types[&kind];
+                let known = &bench.stream.state.types[&kind];
                 let is_news = |resource: &&std::sync::Arc<Resource>| {
                     changed.contains(resource) && known.known(resource.name()).accepted != **resource
                 };

@@ -19,6 +19,7 @@ use super::fetch::{bare, world};
 use super::grpc::lab::*;
 use super::harness::*;
 use crate::protobuf;
+use crate::server;
 use crate::snapshot::{ApiVersion, Resource, ResourceType, Update};
 
 const ADS: &str = "envoy.service.discovery.v2.AggregatedDiscoveryService";
@@ -330,6 +331,22 @@ async fn v8_one_version_is_rejected_or_taken_back_and_the_other_goes_on() {
     assert_eq!(one.keys().collect::<Vec<_>>(), [&new]);
     client.send(ack("Delta", &one[&new], "a")).await;
     assert!(client.is_silent().await);
+}
+
+#[test]
+fn every_url_of_a_type_has_a_subscription_of_its_own() {
+    let mut bench = Bench::delta([cluster("a")]);
+    bench.decodes = false; // The resources have the known URL.
+    let urls = [CLUSTER.url(), CLUSTER.url_in(ApiVersion::V2), "example.com/envoy.config.cluster.v3.Cluster"];
+    for url in urls {
+        let request = server::Request { type_url: url.into(), ..delta_request(CLUSTER, &["a"], &[]) };
+        let response = bench.request(request).one().clone();
+        assert_eq!(&*response.type_url, url);
+        let ack = server::Request { type_url: url.into(), nonce: response.nonce, ..server::Request::default() };
+        assert_eq!(bench.request(ack), "");
+    }
+    let changed = bench.set([cluster_at("a", 7)]);
+    assert_eq!(changed.iter().map(|response| &*response.type_url).collect::<Vec<_>>(), urls);
 }
 
 #[tokio::test]

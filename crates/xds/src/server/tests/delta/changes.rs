@@ -53,7 +53,7 @@ fn d7_names_that_come_and_go_leave_nothing_behind() {
                 let gone = bench.remove([(kind, &name)]);
                 bench.ack(gone.one());
             }
-            assert_eq!(bench.stream.types[&kind].tracked().count(), 0, "the stream would grow without end");
+            assert_eq!(bench.stream.state.types[&kind].tracked().count(), 0, "the stream would grow without end");
         }
     }
 }

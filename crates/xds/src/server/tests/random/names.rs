@@ -262,7 +262,8 @@ impl World {
         let full = self.is_full();
         let mut faults = Vec::new();
         // While culprits are known or searched for, names stay behind, or are said again; `rejections` sees to these.
-        let isolates = self.bench.stream.types.get(&self.kind).is_some_and(|subscription| subscription.isolates());
+        let isolates =
+            self.bench.stream.state.types.get(&self.kind).is_some_and(|subscription| subscription.isolates());
         let server = &mut self.server;
         for resource in &response.resources {
             let name = &**resource.name();
@@ -420,7 +421,7 @@ impl World {
         if has != wanted {
             self.fault(&format!("the client has {has:#?} and should have {wanted:#?}"));
         }
-        let Some(subscription) = self.bench.stream.types.get(&self.kind) else { return };
+        let Some(subscription) = self.bench.stream.state.types.get(&self.kind) else { return };
         let apart: Vec<_> = subscription.tracked().map(|(name, _)| name).collect();
         if !apart.is_empty() {
             self.fault(&format!("remembered for nothing: {apart:?}"));

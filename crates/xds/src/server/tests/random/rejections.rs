@@ -155,7 +155,7 @@ impl Client {
         }
         assert_eq!(has, wanted, "{:#?}", self.log);
         let told: BTreeSet<String> =
-            self.bench.stream.types[&self.kind].rejected_names().map(|n| n.to_string()).collect();
+            self.bench.stream.state.types[&self.kind].rejected_names().map(|n| n.to_string()).collect();
         let bad = newest.all(self.kind).filter(|resource| self.bad.contains(&resource.version()));
         assert_eq!(told, bad.map(|resource| resource.name().to_string()).collect(), "{:#?}", self.log);
         assert!(self.bench.wait(ms(600_000)).is_empty(), "{:#?}", self.log);
@@ -247,7 +247,7 @@ fn live(variant: Variant, kind: ResourceType, form: u64, history: &History) {
         let sent = client.bench.catch_up();
         client.run(sent);
         client.assert_has(&store.newest().unwrap(), &BTreeMap::new());
-        let apart: Vec<_> = client.bench.stream.types[&kind].tracked().collect();
+        let apart: Vec<_> = client.bench.stream.state.types[&kind].tracked().collect();
         assert!(apart.is_empty(), "remembered for nothing: {apart:?} in {:#?}", client.log);
         let open = client.bench.notices.iter().fold(0i64, |open, notice| match notice {
             Notice::Rejected(one) if matches!(one.scope, RejectionScope::Resource { .. }) => open + 1,

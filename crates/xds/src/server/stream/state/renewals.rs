@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Stream;
+use super::State;
 use crate::server::message::{Output, Resources, Response};
 use crate::server::subscription::InFlight;
 use crate::snapshot::{Resource, ResourceType};
@@ -51,7 +51,7 @@ impl Renewals {
     }
 }
 
-impl Stream {
+impl State {
     /// Returns heartbeats for the resources whose TTL must be renewed now. Names that the client no longer subscribes to or
     /// no longer has get none.
     pub(super) fn renew(&mut self, now: Instant) -> Vec<Output> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Stream;
+use super::State;
 use crate::server::message::{Request, Variant};
 use crate::server::subscription::{Need, Subscription};
 use crate::snapshot::{Glob, ResourceType, Snapshot};
@@ -60,7 +60,7 @@ impl Aliases {
     }
 }
 
-impl Stream {
+impl State {
     /// Replaces the aliases in `request` by names. Returns the names that the client subscribes to by alias.
     pub(super) fn resolve_aliases(&mut self, kind: ResourceType, request: &mut Request) -> Vec<Arc<str>> {
         let possible = self.newest.has_aliases(kind) || !self.aliases.0.is_empty();

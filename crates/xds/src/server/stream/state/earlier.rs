@@ -13,14 +13,14 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use prost::Message;
 
-use super::Stream;
+use super::State;
 use crate::server::message::{Node, Request, Variant};
 use crate::snapshot::{Resource, ResourceType, Version};
 
 /// The maximum number of missing clusters, and of served clusters whose settings are tried.
 const GUESSES: usize = 64;
 
-impl Stream {
+impl State {
     /// Returns whether a first request for clusters has to wait for the names in the request for endpoints.
     pub(super) fn awaits_endpoint_names(&self, request: &Request) -> bool {
         let is_old = || request.version != self.newest.version(ResourceType::CLUSTER).to_string();

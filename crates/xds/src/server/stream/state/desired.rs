@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Stream;
+use super::State;
 use crate::server::message::Variant;
 use crate::server::push::Look;
 use crate::snapshot::ResourceType;
 
-impl Stream {
+impl State {
     /// Returns the desired endpoints of a cluster. They never overtake a change of the cluster: until the change is sent,
     /// the client needs the endpoints of the old version.
     pub(super) fn endpoints(&self, name: &Arc<str>) -> Look {

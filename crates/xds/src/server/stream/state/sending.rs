@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Stream;
+use super::State;
 use crate::server::message::{Output, Resources, Response, Variant};
 use crate::server::order::{self, Side};
 use crate::server::pace::Pace;
@@ -21,7 +21,7 @@ struct Pushed {
     more: bool,
 }
 
-impl Stream {
+impl State {
     /// Answers the first request for a type with a shared response, if no resource has to wait. The stream then stores no
     /// state for each name. Returns whether it has answered.
     fn push_shared(&mut self, kind: ResourceType, now: Instant) -> bool {
