@@ -92,13 +92,15 @@ impl Export {
     /// The files, but for hidden ones: inode and time of the last change, by name. A file that was written is another.
     ///
     /// # Panics
-    /// If one cannot be looked at.
+    /// If the metadata of a file that exists cannot be read.
     pub fn files(&self) -> BTreeMap<String, (u64, i64, i64)> {
-        let look = |name: String| {
-            let data = std::fs::metadata(self.file(&name)).expect("a file of the export");
-            (name, (data.ino(), data.mtime(), data.mtime_nsec()))
+        let look = |name: String| match std::fs::metadata(self.file(&name)) {
+            Ok(data) => Some((name, (data.ino(), data.mtime(), data.mtime_nsec()))),
+            // The export removed it after the names were listed.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => panic!("{name}: {error}"),
         };
-        names(self.files.path()).into_iter().map(look).collect()
+        names(self.files.path()).into_iter().filter_map(look).collect()
     }
 
     /// Makes `content` that of a file, by renaming or in place.
