@@ -15,6 +15,10 @@ use super::order::Timing;
 use super::subscription::{Held, Subscription};
 use crate::snapshot::{Interest, ResourceType, Snapshot};
 
+/// The maximum number of further states of a stream. A client may write any prefix before the type of a URL, so it could
+/// create any number of states otherwise. A type by one more URL is handled like an unknown type.
+const MOST_OTHERS: usize = 8;
+
 /// The state of one stream.
 #[derive(Debug)]
 pub struct Stream {
@@ -88,6 +92,9 @@ impl Stream {
             return Ok(self.state.on_request(kind, request, now));
         }
         let at = self.others.iter().position(fits).unwrap_or(self.others.len());
+        if at == MOST_OTHERS {
+            return Ok(self.state.on_unknown_type(&request, now));
+        }
         if at == self.others.len() {
             self.others.push(self.state.for_same_client());
         }

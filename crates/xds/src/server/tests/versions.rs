@@ -349,6 +349,18 @@ fn every_url_of_a_type_has_a_subscription_of_its_own() {
     assert_eq!(changed.iter().map(|response| &*response.type_url).collect::<Vec<_>>(), urls);
 }
 
+#[test]
+fn a_client_creates_few_states_by_urls_of_one_type() {
+    let mut bench = Bench::delta([cluster("a")]);
+    bench.decodes = false; // The resources have the known URL.
+    let answered = (0..50).filter(|number| {
+        let type_url = format!("{number}.example.com/envoy.config.cluster.v3.Cluster");
+        let response = bench.request(server::Request { type_url, ..delta_request(CLUSTER, &["a"], &[]) });
+        !response.one().resources.is_empty()
+    });
+    assert_eq!(answered.count(), 9);
+}
+
 #[tokio::test]
 async fn v2_over_rest() {
     let server = server().await;
