@@ -38,7 +38,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// Nothing else to wait for.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A writer of status, of whatever kind.
+/// The parts that the status writers of all kinds share.
 #[derive(Clone)]
 pub(super) struct StatusWriter<E> {
     pub client: kube::Client,

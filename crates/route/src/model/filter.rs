@@ -32,7 +32,7 @@ impl<T> Deref for Filters<T> {
     }
 }
 
-/// A filter of any route, whatever its action.
+/// A filter that every action can have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteFilter {
     /// Changes the headers of responses.

@@ -1,4 +1,4 @@
-//! Listeners: where clients connect, and what is served there.
+//! Listeners: addresses, and the traffic that each address accepts.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,12 +27,12 @@ impl ListenerId {
         Self(name.into())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name, shared.
+    /// Returns the name, shared.
     pub fn name(&self) -> &Arc<str> {
         &self.0
     }
@@ -53,9 +53,9 @@ impl fmt::Display for ListenerId {
 /// A listener: an address, and the traffic that is accepted there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listener {
-    /// Where it listens.
+    /// The address.
     pub bind: Bind,
-    /// What it accepts, and where that goes.
+    /// The accepted traffic and its destinations.
     pub traffic: Traffic,
 }
 
@@ -68,7 +68,7 @@ pub struct Bind {
     pub port: u16,
 }
 
-/// What a listener accepts, and where that goes.
+/// The traffic that a listener accepts, and its destinations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
     /// HTTP in plain text.
@@ -117,7 +117,7 @@ pub struct TlsHosts {
     pub http3: Option<ListenerId>,
 }
 
-/// Where connections are forwarded to.
+/// The destination of connections.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Connections {
     /// At least one cluster, chosen by weight for each connection.
@@ -126,7 +126,7 @@ pub struct Connections {
     pub origin: ObjectRef,
 }
 
-/// Where datagrams are forwarded to.
+/// The destination of datagrams.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Datagrams {
     /// By name in [`Model::clusters`](super::Model::clusters).

@@ -1,4 +1,4 @@
-//! Routes: the requests that they match, and what happens to those.
+//! Routes: matches, filters, and actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,9 +64,9 @@ impl CommonEnds {
 pub struct Route {
     /// The requests that it matches.
     pub matches: Match,
-    /// What it does to requests and responses, whatever its action.
+    /// The changes of requests and responses that apply to every action.
     pub filters: Filters<RouteFilter>,
-    /// What happens to a request.
+    /// The action on a matched request.
     pub action: Action,
     /// The object and the field that asked for it.
     pub origin: ObjectRef,
@@ -79,7 +79,7 @@ impl Route {
     }
 }
 
-/// What happens to a request that a route matched.
+/// The action of a route on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sent to a cluster, chosen by weight.
@@ -134,7 +134,7 @@ pub struct Forward {
     pub retry: Option<Box<Retry>>,
     /// Whether `Upgrade: websocket` is passed on.
     pub websocket: bool,
-    /// What is done to requests.
+    /// The filters of requests.
     pub filters: Filters<ForwardFilter>,
 }
 
@@ -145,7 +145,7 @@ pub struct WeightedCluster {
     pub cluster: ClusterId,
     /// Share relative to the other weights; all 0 is never built.
     pub weight: u32,
-    /// What is done to the requests of this cluster and their responses.
+    /// The filters of requests to this cluster, and of their responses.
     pub filters: Filters<ClusterFilter>,
 }
 

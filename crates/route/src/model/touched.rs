@@ -1,4 +1,4 @@
-//! The changed parts of a model, so that only what is made from them is made again.
+//! The changed parts of a model. The builder rebuilds only the resources of these parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ impl Touched {
         touched
     }
 
-    /// Whether nothing is touched.
+    /// Returns whether nothing is touched.
     pub fn is_empty(&self) -> bool {
         let Self { listeners, hosts, clusters, endpoints, secrets, stats_tls } = self;
         let listeners = listeners.is_empty() && hosts.values().all(BTreeSet::is_empty);
@@ -72,18 +72,18 @@ impl Touched {
         }
     }
 
-    /// The hosts of a listener.
+    /// Returns the hosts of a listener.
     pub fn hosts_of(&self, listener: &str) -> &BTreeSet<Host> {
         static NONE: BTreeSet<Host> = BTreeSet::new();
         self.hosts.get(listener).unwrap_or(&NONE)
     }
 
-    /// Whether a host or a listener is touched, so that routes may lead elsewhere.
+    /// Returns whether a host or a listener is touched, so that routes may lead elsewhere.
     pub fn has_routes(&self) -> bool {
         !self.listeners.is_empty() || self.hosts.values().any(|hosts| !hosts.is_empty())
     }
 
-    /// Whether a listener for plain HTTP in `model`, or one that is gone, is touched.
+    /// Returns whether a listener for plain HTTP in `model`, or one that is gone, is touched.
     pub fn has_plain_routes(&self, model: &Model) -> bool {
         let hosts = self.hosts.iter().filter(|(_, hosts)| !hosts.is_empty()).map(|(id, _)| id);
         let is_plain = |id: &ListenerId| {

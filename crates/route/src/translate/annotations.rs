@@ -14,6 +14,7 @@ use crate::settings::{RETRY_CONDITIONS, Retries, Settings, is_label};
 use super::few::set_of;
 use super::foreign;
 use super::problem::{Problem, Reason};
+use super::source::PlainText;
 
 /// Prefixes for which Lockgate knows all keys: an unknown key is a mistake.
 const PREFIXES: [&str; 2] = ["projectcontour.io/", "lockgate.dev/"];
@@ -58,19 +59,6 @@ const RETRY_ON: &str = "projectcontour.io/retry-on";
 const TLS_CERT_NAMESPACE: &str = "projectcontour.io/tls-cert-namespace";
 const TLS_MAXIMUM: &str = "projectcontour.io/tls-maximum-protocol-version";
 const TLS_MINIMUM: &str = "projectcontour.io/tls-minimum-protocol-version";
-
-/// The handling of an Ingress's requests on the plain-text port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlainText {
-    /// Served by the same routes as behind TLS.
-    Serve,
-    /// Redirected to `https` with this status.
-    Redirect(RedirectStatus),
-    /// Redirected with this status for hosts that are served behind TLS; served for others.
-    RedirectBehindTls(RedirectStatus),
-    /// Not served.
-    Closed,
-}
 
 /// The annotations of an Ingress, with defaults.
 #[derive(Debug, Clone, PartialEq)]

@@ -42,7 +42,7 @@ impl fmt::Debug for Dialect {
 /// The body of a 403 if access to a cluster is denied, or why the cluster cannot be built.
 pub type Judgment = Result<Option<Arc<str>>, Fault>;
 
-/// Access to everything that a source is made from beside itself. It records what it was asked for.
+/// The inputs of a source beside its own object. It records every input that a dialect reads.
 pub struct Reading<'a> {
     /// The objects and settings.
     pub context: Context<'a>,
@@ -54,7 +54,7 @@ pub struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Nothing is read yet. `judge` decides what becomes of requests to a cluster.
+    /// Creates a reading without recorded inputs. `judge` builds a cluster, and returns whether access to it is denied.
     pub fn new(
         context: Context<'a>,
         default_secret: Option<&'a SecretId>,

@@ -29,17 +29,17 @@ impl Input {
         Self { kind, key }
     }
 
-    /// The input that an object belongs to; `None` if that is unknown, because the object does not exist.
+    /// Returns the input that an object belongs to; `None` if that is unknown, because the object does not exist.
     pub fn of_object(objects: &Objects, kind: Kind, key: &ObjectKey) -> Option<Self> {
         Some(Self { kind, key: objects.group_of(kind, key)? })
     }
 
-    /// The kind of its objects.
+    /// Returns the kind of its objects.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The key of the object or of the group.
+    /// Returns the key of the object or of the group.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
@@ -56,7 +56,7 @@ pub struct ChangedInputs {
 }
 
 impl ChangedInputs {
-    /// All inputs: nothing was translated before, or the settings are others.
+    /// Returns all inputs: nothing was translated before, or the settings are others.
     pub fn everything() -> Self {
         Self { everything: true, ..Self::default() }
     }
@@ -84,28 +84,28 @@ impl ChangedInputs {
         self.encodings.extend(encodings);
     }
 
-    /// Whether nothing has changed.
+    /// Returns whether nothing has changed.
     pub fn is_empty(&self) -> bool {
         !self.everything && self.inputs.is_empty() && self.encodings.is_empty()
     }
 
-    /// Whether everything is translated again.
+    /// Returns whether everything is translated again.
     pub fn is_everything(&self) -> bool {
         self.everything
     }
 
-    /// The changed inputs, sorted.
+    /// Returns the changed inputs, sorted.
     pub fn inputs(&self) -> impl Iterator<Item = &Input> {
         self.inputs.iter()
     }
 
-    /// The keys of the changed inputs of `kind`, sorted.
+    /// Returns the keys of the changed inputs of `kind`, sorted.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &ObjectKey> {
         let first = Input { kind, key: ObjectKey::new("", "") };
         self.inputs.range(first..).take_while(move |input| input.kind == kind).map(Input::key)
     }
 
-    /// The objects whose undecodable parts changed.
+    /// Returns the objects whose undecodable parts changed.
     pub fn encodings(&self) -> impl Iterator<Item = &ObjectId> {
         self.encodings.iter()
     }
@@ -133,12 +133,12 @@ impl Graph {
         }
     }
 
-    /// The sources that read an input, sorted.
+    /// Returns the sources that read an input, sorted.
     pub fn readers(&self, input: &Input) -> impl Iterator<Item = &ObjectId> {
         self.readers.get(input).into_iter().flat_map(Few::iter)
     }
 
-    /// Whether a source reads an input.
+    /// Returns whether a source reads an input.
     pub fn is_read(&self, input: &Input) -> bool {
         self.readers.contains_key(input)
     }

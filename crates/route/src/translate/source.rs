@@ -1,7 +1,7 @@
 //! A source by itself: the hosts, routes, and TLS entries that one object declares, before they meet those of other objects.
 //!
-//! Every dialect makes these from its objects. Conflicts, ownership, and certificates are decided on them, whatever the
-//! dialect.
+//! Every dialect parses its objects into sources. Conflicts, ownership, and certificates are decided on sources, so they
+//! are the same for all dialects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterId, Host, Match, PathMatch, Route, TlsVersion};
+use crate::model::{Action, ClusterId, Host, Match, PathMatch, RedirectStatus, Route, TlsVersion};
 use crate::objects::{Precedence, Revision};
 use crate::re2::Cost;
 
-pub use super::annotations::PlainText;
 pub use super::backend::WantedPort;
 use super::graph::Input;
 use super::problem::Problem;
@@ -83,30 +82,30 @@ impl Source {
         }
     }
 
-    /// Its hosts, sorted.
+    /// Returns its hosts, sorted.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter().map(|(host, _)| host)
     }
 
-    /// The rules for `host`.
+    /// Returns the rules for `host`.
     pub fn rules_for(&self, host: &Host) -> impl Iterator<Item = &Rule> {
         let places = self.places(host).into_iter().flat_map(|places| &places.rules);
         places.filter_map(|at| self.rules.get(*at as usize))
     }
 
-    /// Whether a rule names `host`.
+    /// Returns whether a rule names `host`.
     pub fn rules_on(&self, host: &Host) -> bool {
         self.places(host).is_some_and(|places| !places.rules.is_empty())
     }
 
-    /// Where `host` occurs, if it does.
+    /// Returns the places of `host`, if it occurs.
     pub fn places(&self, host: &Host) -> Option<&Places> {
         let at = self.hosts.binary_search_by(|(other, _)| other.cmp(host)).ok()?;
         self.hosts.get(at).map(|(_, places)| places)
     }
 }
 
-/// Where a host occurs in a source.
+/// The places of a host in a source.
 #[derive(Debug, Default, PartialEq)]
 pub struct Places {
     /// In [`Source::rules`].
@@ -176,11 +175,11 @@ pub struct Rule {
 pub struct PathRule {
     /// The field of the route.
     pub field: Field,
-    /// What comparing a request with it costs, if it has a regular expression.
+    /// The cost of its regular expression; zero without one.
     pub cost: Cost,
     /// Its route behind TLS, which all hosts and revisions of the model share.
     pub route: Arc<Route>,
-    /// What happens to its requests in plain text.
+    /// The treatment of its requests in plain text.
     pub plain_text: PlainText,
 }
 
@@ -201,7 +200,7 @@ impl PathRule {
         &self.route.matches.path
     }
 
-    /// Whether both do the same to the same requests.
+    /// Returns whether both do the same to the same requests.
     pub fn is_same(&self, other: &Self) -> bool {
         self.route == other.route && self.plain_text == other.plain_text
     }
@@ -210,10 +209,23 @@ impl PathRule {
 /// The target of requests, on both ports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
-    /// What happens to a request behind TLS.
+    /// The action on requests behind TLS.
     pub action: Action,
-    /// What happens to it in plain text.
+    /// The treatment of requests in plain text.
     pub plain_text: PlainText,
     /// The object that asked for it.
     pub origin: ObjectRef,
+}
+
+/// The treatment of requests on the plain-text port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlainText {
+    /// Served by the same routes as behind TLS.
+    Serve,
+    /// Redirected to `https` with this status.
+    Redirect(RedirectStatus),
+    /// Redirected with this status for hosts that are served behind TLS; served for others.
+    RedirectBehindTls(RedirectStatus),
+    /// Not served.
+    Closed,
 }

@@ -269,10 +269,8 @@ impl Translator {
             sources.extend(namespaces.flat_map(|namespace| self.outranked(dialect, namespace, objects)).cloned());
         }
         let services_read = services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
-        for input in services_read {
-            sources.extend(self.graph.readers(&input).cloned());
-        }
-        sources.extend(changed.inputs().flat_map(|input| self.graph.readers(input)).cloned());
+        let read: BTreeSet<Input> = changed.inputs().cloned().chain(services_read).collect();
+        sources.extend(read.iter().flat_map(|input| self.graph.readers(input)).cloned());
 
         let mut update = Update::default();
         let mut hosts = BTreeSet::new();

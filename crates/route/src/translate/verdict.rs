@@ -48,7 +48,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The status as the API writes it.
+    /// Returns the status as the API writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Status::False => "False",

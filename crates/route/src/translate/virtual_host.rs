@@ -8,9 +8,9 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::{Action, Host, PathMatch, Redirect, RedirectStatus, Route, VirtualHost};
 use crate::settings::Regexes;
 
-use super::annotations::PlainText;
 use super::merge::Merged;
 use super::problem::{Problem, Reason};
+use super::source::PlainText;
 use super::source::{PathRule, Source, Target};
 use super::{path, regexes};
 
