@@ -258,12 +258,21 @@ impl Subscription {
         known.sent == *newest && known.accepted != *newest && answered()
     }
 
-    /// Replaces the subscription to `old` by one to `new`. The client learns nothing about `old`.
+    /// Replaces the subscription to `old`, which does not exist, by one to `new`. The client learns nothing about
+    /// `old`, unless it has a resource of that name.
     pub fn replace_name(&mut self, old: &Arc<str>, new: &Arc<str>) {
+        let is_held = self.known(old).sent.exists();
         self.names.remove(old);
-        self.apart.remove(old);
-        self.dirty.remove(old);
+        if !is_held {
+            self.apart.remove(old);
+            self.dirty.remove(old);
+        }
         self.forget_isolated();
+        self.add_name(new);
+    }
+
+    /// Subscribes to `new` by name.
+    pub fn add_name(&mut self, new: &Arc<str>) {
         self.interest_changed = true;
         self.track(new);
         self.names.insert(new.clone());

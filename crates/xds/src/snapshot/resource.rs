@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{encode_varint, encoded_len_varint};
 
-use super::{Key, Part, References, canonical, split_variant, variant_name};
+use super::{Key, References, canonical, split_variant, variant_name};
 use crate::protobuf;
 use crate::provenance::ObjectRef;
 
@@ -198,16 +198,9 @@ pub struct Resource {
     /// The bytes in API version 2, once a client has requested them.
     v2: OnceLock<Box<Frame>>,
     references: References,
-    /// Rare properties. Resources without them use one word.
-    extras: Option<Box<Extras>>,
+    /// Absent if it is empty, as nearly always.
+    lease: Option<Box<Lease>>,
     origins: Arc<[ObjectRef]>,
-}
-
-/// Properties that most resources do not have.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Extras {
-    lease: Lease,
-    parts: Arc<[Part]>,
 }
 
 /// The bytes of a resource in one API version.
@@ -318,17 +311,9 @@ impl Resource {
             frame,
             v2: OnceLock::new(),
             references,
-            extras: (lease != Lease::default()).then(|| Box::new(Extras { lease, parts: Arc::default() })),
+            lease: (lease != Lease::default()).then(|| Box::new(lease)),
             origins: origins.into(),
         }
-    }
-
-    /// Records which object produced which part of the resource, in order.
-    pub fn with_parts(mut self, parts: Vec<Part>) -> Self {
-        if !parts.is_empty() || self.extras.is_some() {
-            self.extras.get_or_insert_default().parts = parts.into();
-        }
-        self
     }
 
     /// Returns the same resource and version with the alternative encoding `message`.
@@ -416,17 +401,12 @@ impl Resource {
     /// Returns the TTL, aliases, and constraints.
     pub fn lease(&self) -> &Lease {
         static NONE: Lease = Lease { ttl: None, aliases: Vec::new(), constraints: None };
-        self.extras.as_ref().map_or(&NONE, |extras| &extras.lease)
+        self.lease.as_deref().unwrap_or(&NONE)
     }
 
     /// Returns the names of the resources that this one references.
     pub fn references(&self) -> &References {
         &self.references
-    }
-
-    /// Returns the recorded parts. Empty if the author of the resource recorded none.
-    pub fn parts(&self) -> &[Part] {
-        self.extras.as_ref().map_or(&[], |extras| &extras.parts)
     }
 
     /// Returns the objects that the resource was built from, sorted.

@@ -398,11 +398,8 @@ impl Store {
             let resource: Arc<Resource> = resource.into();
             let typed = next.types.entry(resource.kind()).or_default();
             let old = typed.resources.get(&**resource.name());
-            let is_same = |old: &Arc<Resource>| {
-                old.version() == resource.version()
-                    && old.origins() == resource.origins()
-                    && old.parts() == resource.parts()
-            };
+            let is_same =
+                |old: &Arc<Resource>| old.version() == resource.version() && old.origins() == resource.origins();
             if old.is_some_and(is_same) {
                 continue;
             }

@@ -11,7 +11,6 @@ use proptest::sample::{select, subsequence};
 use prost::Message;
 
 use super::*;
-use crate::provenance::ObjectRef;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const ASSIGNMENTS: [&str; 2] = ["x", "y"];
@@ -145,23 +144,4 @@ fn who_leads_to_a_cluster_is_found_whatever_has_changed() {
     assert_eq!((leading("x"), leading("xx")), (vec!["r/b".into()], vec![]));
     store.replace(Vec::<Resource>::new());
     assert!(leading("x").is_empty() && leading("y").is_empty());
-}
-
-#[test]
-fn parts_are_kept_without_a_new_version() {
-    let part = |revision| Part { name: "x".into(), origin: ObjectRef::new("Service", "shop", "cart"), revision };
-    let plain = cluster("a", "x", &[]);
-    assert_eq!((plain.parts(), plain.clone().with_parts(Vec::new()).parts()), (&[][..], &[][..]));
-    let store = Store::default();
-    store.replace(vec![plain.clone()]);
-    for (revision, resource) in [(1, plain.clone()), (2, cluster("a", "x", &["p"]))] {
-        store.replace(vec![resource.clone()]);
-        let version = store.newest().unwrap().version(ResourceType::CLUSTER);
-        let changes = store.replace(vec![resource.clone().with_parts(vec![part(revision)])]);
-        assert!(changes.is_empty(), "{changes:?}");
-        let newest = store.newest().unwrap();
-        let kept = newest.get(ResourceType::CLUSTER, "a").unwrap();
-        assert_eq!((kept.parts(), kept.lease()), (&[part(revision)][..], resource.lease()));
-        assert_eq!(newest.version(ResourceType::CLUSTER), version);
-    }
 }

@@ -152,3 +152,43 @@ fn d26_either_name_unsubscribes() {
         assert_eq!(bench.publish([leased("a", None, &["x", "z"])]), "", "{name}");
     }
 }
+
+#[test]
+fn d26_an_alias_does_not_hide_a_resource_of_that_name() {
+    for names in [&["*", "b"][..], &["b"]] {
+        let mut bench = Bench::delta([leased("b", None, &[])]);
+        bench.settled_list(ResourceType::ENDPOINTS, names);
+        let changed = bench.publish([leased("a", None, &["b"]), leased("b", Some(TTL), &[])]);
+        assert_eq!(changed, if names.len() > 1 { "EDS{a,b}" } else { "EDS{b}" }, "{names:?}");
+        bench.ack(changed.one());
+        // A new subscription to the name is for the resource of that name too.
+        assert_eq!(bench.subscribe(ResourceType::ENDPOINTS, ["b"]), "EDS{b}", "{names:?}");
+    }
+}
+
+#[test]
+fn d26_a_name_that_becomes_an_alias_is_removed() {
+    for names in [&["*", "b"][..], &["b"]] {
+        let mut bench = Bench::delta([leased("b", None, &[])]);
+        bench.settled_list(ResourceType::ENDPOINTS, names);
+        let changed = bench.publish([leased("a", None, &["b"])]);
+        assert_eq!(changed, "EDS{a}-{b}", "{names:?}");
+        bench.ack(changed.one());
+        assert_eq!(bench.publish([leased("a", Some(TTL), &["b"])]), "EDS{a}", "{names:?}");
+    }
+}
+
+#[test]
+fn d26_an_alias_that_moves_gets_the_other_resource() {
+    let mut bench = Bench::delta([leased("a", None, &["x"]), leased("c", None, &["x"])]);
+    bench.settled(ResourceType::ENDPOINTS, ["x"]);
+    // The first resource loses the alias, or is removed.
+    let changed = bench.publish([leased("a", None, &[]), leased("c", None, &["x"])]);
+    assert_eq!(changed, "EDS{a,c}");
+    bench.ack(changed.one());
+    let changed = bench.publish([leased("a", None, &[]), leased("d", None, &["x"])]);
+    assert_eq!(changed, "EDS{d}-{c}");
+    bench.ack(changed.one());
+    assert_eq!(bench.unsubscribe(ResourceType::ENDPOINTS, ["x"]), "");
+    assert_eq!(bench.publish([leased("a", None, &[]), leased("d", Some(TTL), &["x"])]), "");
+}

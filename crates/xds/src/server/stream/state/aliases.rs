@@ -1,5 +1,5 @@
 //! Aliases of resources. A subscription contains only resource names: an alias in a request is replaced by the name of its
-//! resource, or, as long as no resource has the alias, treated as a name.
+//! resource, or, as long as no resource has the alias, treated as a name. The name of a resource is never an alias.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::State;
 use crate::server::message::{Request, Variant};
 use crate::server::subscription::{Need, Subscription};
-use crate::snapshot::{Glob, ResourceType, Snapshot};
+use crate::snapshot::{Glob, Resource, ResourceType, Snapshot};
 
 /// The subscribed aliases, and the resource name of each. Empty if the client subscribes to none.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Aliases {
     fn resolve(&mut self, kind: ResourceType, request: &mut Request, snapshot: &Snapshot) -> Vec<Arc<str>> {
         let mut resolved = Vec::new();
         for requested in request.subscribe.iter_mut().filter(|name| *name != "*" && Glob::parse(name).is_none()) {
-            if let Some(name) = snapshot.name_of_alias(kind, requested) {
+            if let Some(name) = name_of_alias(snapshot, kind, requested) {
                 let alias = std::mem::replace(requested, name.to_string());
                 self.0.insert((kind, alias.into()), name.clone());
                 resolved.push(name.clone());
@@ -38,7 +38,8 @@ impl Aliases {
         resolved
     }
 
-    /// Replaces the aliases of the new and `changed` resources in `subscription`, where they are names so far.
+    /// Replaces the aliases of the new and `changed` resources in `subscription`, where they are names so far, and adds
+    /// the resources to which aliases have moved.
     pub fn replace<'a>(
         &mut self,
         subscription: &mut Subscription,
@@ -51,13 +52,27 @@ impl Aliases {
         }
         for resource in changed.filter_map(|name| snapshot.get(kind, name)) {
             for alias in resource.lease().aliases.iter().filter(|alias| *alias != resource.name()) {
-                if subscription.named(alias) {
+                if subscription.named(alias) && snapshot.get(kind, alias).is_none() {
                     subscription.replace_name(alias, resource.name());
                     self.0.insert((kind, alias.clone()), resource.name().clone());
                 }
             }
         }
+        for ((_, alias), name) in self.0.iter_mut().filter(|((of, _), _)| *of == kind) {
+            let has_alias = |resource: &Arc<Resource>| resource.lease().aliases.contains(alias);
+            let stays = snapshot.get(kind, name).is_some_and(has_alias);
+            if let Some(now) = name_of_alias(snapshot, kind, alias).filter(|_| !stays) {
+                // The subscription to the earlier resource stays: the client may have named this resource too.
+                subscription.add_name(now);
+                *name = now.clone();
+            }
+        }
     }
+}
+
+/// Returns the name of the resource with this alias, unless it is the name of another resource.
+fn name_of_alias<'a>(snapshot: &'a Snapshot, kind: ResourceType, alias: &str) -> Option<&'a Arc<str>> {
+    snapshot.name_of_alias(kind, alias).filter(|_| snapshot.get(kind, alias).is_none())
 }
 
 impl State {
