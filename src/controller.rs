@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use imbl::OrdMap;
 use lockgate_route::envoy::Change;
 use lockgate_route::model::Touched;
-use lockgate_route::objects::{Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
+use lockgate_route::objects::{Ingress, Kind, Object, ObjectId, ObjectKey, Objects, Service};
 use lockgate_route::settings::Settings;
 use lockgate_route::translate::problem::{Problems, shorten};
 use lockgate_route::translate::{ChangedInputs, Input, Translator};
@@ -66,7 +66,7 @@ pub struct Controller {
 struct Pass {
     /// The changed objects, for the log.
     changed: Vec<Changed>,
-    /// Whether the status of Ingresses may have changed. This requires no translation.
+    /// Whether a status may have changed that a status writer reads. This requires no translation.
     status: bool,
     /// Whether a client requests a view that does not exist yet, or that may be updated again.
     wanted: bool,
@@ -226,7 +226,7 @@ impl Controller {
             Event::Listed(kind, objects) => {
                 let before = self.objects.clone();
                 let changed = self.objects.replace(kind, objects);
-                pass.status |= kind == Kind::INGRESS;
+                pass.status |= kind.info().has_status || kind == Kind::SERVICE;
                 self.note_evicted();
                 let first = self.unlisted.contains(&kind);
                 for object in changed {
@@ -254,7 +254,7 @@ impl Controller {
                 let key = object.meta().key.clone();
                 let before = Input::of_object(&self.objects, kind, &key);
                 let misencoded = self.objects.misencoded(kind, &key).cloned();
-                pass.status |= kind == Kind::INGRESS;
+                pass.status |= kind.info().has_status || is_of_gateway(&object);
                 if self.objects.apply(object) {
                     let after = Input::of_object(&self.objects, kind, &key);
                     self.record(kind, reference, before.into_iter().chain(after), pass);
@@ -378,6 +378,7 @@ impl Controller {
             objects: self.objects.clone(),
             problems: self.problems.clone(),
             verdicts: self.translator.verdicts().clone(),
+            gateways: self.translator.gateways().clone(),
             sources: self.sources.clone(),
             kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
             complete: true,
@@ -438,6 +439,11 @@ impl Controller {
             }
         }
     }
+}
+
+/// Returns whether an object is the Service of a Gateway, which has the addresses of the Gateway in its status.
+fn is_of_gateway(object: &Object) -> bool {
+    object.get::<Service>().is_some_and(|service| service.gateway.is_some())
 }
 
 /// Returns the group of objects in which a deletion may belong to a creation.

@@ -2,7 +2,8 @@
 //!
 //! `settings.yaml` is a settings file with those that are not the defaults; a line `# show: clusters, endpoints` in it
 //! names what else is shown: `clusters`, `endpoints`, `listeners`, `runtime`, `secrets`. Without it the case shows route
-//! configurations and problems in full, TLS chains cut down to what varies, and of clusters and secrets the names.
+//! configurations, problems, and conditions in full, TLS chains cut down to what varies, and of clusters and secrets the
+//! names.
 //! Each case runs again with its objects shuffled, and must give the same bytes.
 //!
 //! `BLESS=1 cargo test golden` rewrites every `out.yaml`, and deletes those without a case.
@@ -13,15 +14,17 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_route::envoy;
-use lockgate_route::objects::{Object, Objects};
+use lockgate_route::objects::{Object, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::testing::envoy::{config_sources, standalone, validate};
-use lockgate_route::translate::translate;
+use lockgate_route::translate::gateway::{ListenerReport, Report};
+use lockgate_route::translate::{ChangedInputs, Translator, Verdict};
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{ApiVersion, Resource, ResourceType};
 use prost::Message;
@@ -42,6 +45,12 @@ struct Out {
     /// What is wrong, as the log writes it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
+    /// The conditions of objects: those that the translation decides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<String>,
+    /// Gateways, as their status and their Services see them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateways: Vec<String>,
     /// Route configurations.
     routes: Vec<Value>,
     /// Scopes, each with its route configuration.
@@ -67,15 +76,48 @@ struct Out {
     runtime: Vec<Value>,
 }
 
-/// The problems and the resources of `objects`, applied in their order.
-fn run(objects: &[Object], settings: &Settings) -> (Vec<String>, Vec<Resource>) {
+/// What is told of the objects beside the resources.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    problems: Vec<String>,
+    conditions: Vec<String>,
+    gateways: Vec<String>,
+}
+
+/// Returns a condition as a line: `HTTPRoute shop/cart parent 0: Accepted=False NoMatchingParent: the Gateway has …`.
+fn line(verdict: &Verdict) -> String {
+    let parent = verdict.parent.map(|parent| format!(" parent {parent}"));
+    let listener = verdict.listener.as_ref().map(|listener| format!(" listener {listener}"));
+    let place = parent.or(listener).unwrap_or_default();
+    let message = if verdict.message.is_empty() { String::new() } else { format!(": {}", verdict.message) };
+    let Verdict { object, condition, status, reason, .. } = verdict;
+    format!("{object}{place}: {condition}={} {reason}{message}", status.as_str())
+}
+
+/// What is told of `objects`, applied in their order, and their resources.
+fn run(objects: &[Object], settings: &Settings) -> (Told, Vec<Resource>) {
     let mut state = Objects::default();
     for object in objects {
         state.apply(object.clone());
     }
-    let translation = translate(&state, settings);
-    let problems = translation.problems.iter().map(ToString::to_string).collect();
-    (problems, envoy::build(&translation.model, settings))
+    let mut translator = Translator::default();
+    translator.update(&state, settings, &ChangedInputs::everything());
+    let gateway = |(key, report): (&ObjectKey, &Arc<Report>)| {
+        let ports: Vec<String> = report.ports.iter().map(|(transport, port)| format!("{transport:?} {port}")).collect();
+        let listeners = report.listeners.iter().map(|listener| {
+            let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
+            let ListenerReport { name, attached_routes, serves, .. } = listener;
+            format!("{name}: {} {attached_routes} routes, served: {serves}", kinds.join("+"))
+        });
+        let listeners: Vec<String> = listeners.collect();
+        format!("{key}: ports {}; {}", ports.join(", "), listeners.join("; "))
+    };
+    let told = Told {
+        problems: translator.problems().iter().map(ToString::to_string).collect(),
+        conditions: translator.verdicts().values().flat_map(|verdicts| verdicts.iter()).map(line).collect(),
+        gateways: translator.gateways().iter().map(gateway).collect(),
+    };
+    (told, envoy::build(translator.model(), settings))
 }
 
 /// What two runs must have in common: every byte.
@@ -91,8 +133,9 @@ fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8
     resources.iter().map(one).collect()
 }
 
-fn out(problems: Vec<String>, resources: &[Resource], show: &[String]) -> Out {
-    let mut out = Out { problems, ..Out::default() };
+fn out(told: Told, resources: &[Resource], show: &[String]) -> Out {
+    let Told { problems, conditions, gateways } = told;
+    let mut out = Out { problems, conditions, gateways, ..Out::default() };
     let shown = |what: &str| show.iter().any(|shown| shown == what);
     for resource in resources {
         let message = || protobuf::to_json_redacted(resource.kind().full_name(), &resource.message());

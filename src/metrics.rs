@@ -423,7 +423,7 @@ impl Inner {
             self.certificate_faults.clone(),
         );
         registry.register("status_writes", "Writes to the API server, by kind and outcome", self.status_writes.clone());
-        registry.register("status_pending", "Ingresses and Events still to be written", self.status_pending.clone());
+        registry.register("status_pending", "Objects and Events still to be written", self.status_pending.clone());
         registry.register("events_dropped", "Events left out, for there were too many", self.events_dropped.clone());
     }
 }

@@ -35,8 +35,8 @@ pub enum Source {
         kubeconfig: Option<PathBuf>,
         /// The context of the kubeconfig; `None` is its current one.
         context: Option<String>,
-        /// The namespaces to watch; empty is all.
-        namespaces: Vec<String>,
+        /// What is watched.
+        watch: Watch,
     },
     /// A directory of Kubernetes YAML.
     Manifests(PathBuf),

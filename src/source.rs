@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod decode;
 pub mod directory;
 pub mod file;
+pub mod gateway;
 pub mod kept;
 pub mod kinds;
 mod names;

@@ -1,4 +1,5 @@
-//! What the leader tells the users of Kubernetes: the status of objects, and Events on objects that are at fault. Beside the Lease and the certificates, nothing else is written to the API server.
+//! What the leader tells the users of Kubernetes: the status of objects, and Events on objects that are at fault. It also
+//! writes the Services of Gateways. Beside the Lease and the certificates, nothing else is written to the API server.
 //!
 //! Both parts compare what is with what should be, again and again, rather than follow changes: after a restart, or when
 //! another replica takes over, nothing is written that is already right.
@@ -8,17 +9,21 @@ mod bucket;
 mod desk;
 mod envoys;
 mod events;
+mod gateway;
+mod infrastructure;
 mod ingress;
 mod kind;
 mod waiting;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use lockgate_route::objects::{Ingress, Kind};
+use lockgate_route::objects::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -26,9 +31,10 @@ use tokio::time::Instant;
 use crate::inspection::Inspection;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
-use crate::settings::{Settings, Status};
+use crate::settings::{Listeners, Settings, Status};
 use crate::source::cluster::reason;
 
+use infrastructure::{Faults, Infrastructure};
 use writer::StatusWriter;
 
 pub use envoys::AllEnvoys;
@@ -45,7 +51,16 @@ const PROGRAMMED: usize = 1000;
 type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, Run); 1] = [(Kind::INGRESS, |writer| writer.run::<Ingress>().boxed())];
+const WRITERS: [(Kind, Run); 8] = [
+    (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
+    (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
+    (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
+    (Kind::HTTP_ROUTE, |writer| writer.run::<HttpRoute>().boxed()),
+    (Kind::GRPC_ROUTE, |writer| writer.run::<GrpcRoute>().boxed()),
+    (Kind::TCP_ROUTE, |writer| writer.run::<TcpRoute>().boxed()),
+    (Kind::UDP_ROUTE, |writer| writer.run::<UdpRoute>().boxed()),
+    (Kind::TLS_ROUTE, |writer| writer.run::<TlsRoute>().boxed()),
+];
 
 /// All that is needed to write.
 pub struct Writer {
@@ -78,12 +93,31 @@ pub struct Chosen {
     status: Status,
     /// Who tells Events.
     controller: String,
+    /// The name of the controller in GatewayClasses.
+    gateway_controller: Arc<str>,
+    /// Ports that Envoy does not use for Gateways.
+    reserved: BTreeSet<u16>,
 }
+
+/// Ports of the controller, which may share the network of a node with Envoy.
+const CONTROLLER_PORTS: [u16; 3] = [18_000, 18_001, 18_002];
 
 impl Chosen {
     /// What `settings` choose.
     pub fn of(settings: &Settings) -> Self {
-        Self { status: settings.status.clone(), controller: settings.route.ingress.controller.clone() }
+        let Listeners { http, https, stats, stats_tls, overload_probe, admin, .. } = &settings.route.listeners;
+        let listeners = [http, https, stats, &stats_tls.at, overload_probe, admin].map(|bind| bind.port);
+        Self {
+            status: settings.status.clone(),
+            controller: settings.route.ingress.controller.clone(),
+            gateway_controller: settings.route.gateway.controller.as_str().into(),
+            reserved: listeners.into_iter().chain(CONTROLLER_PORTS).collect(),
+        }
+    }
+
+    /// Returns the Service in front of the Envoys, if it is known.
+    fn envoy_service(&self) -> Option<ObjectKey> {
+        self.status.envoy_service.as_ref().map(|(namespace, name)| ObjectKey::new(namespace, name))
     }
 }
 
@@ -92,12 +126,24 @@ impl Writer {
     pub async fn run(self) {
         let (addresses, our_addresses) = watch::channel(Arc::default());
         let (programmed, told) = mpsc::channel(PROGRAMMED);
+        let (faults, known_faults) = watch::channel(Faults::default());
+        let infrastructure = Infrastructure {
+            client: self.client.clone(),
+            manager: self.manager.clone(),
+            leader: self.leader.clone(),
+            inspected: self.inspected.clone(),
+            settings: self.settings.clone(),
+            faults,
+            metrics: self.metrics.clone(),
+        };
         let status = StatusWriter {
             client: self.client.clone(),
             manager: self.manager,
             leader: self.leader.clone(),
             inspected: self.inspected.clone(),
             addresses: our_addresses,
+            settings: self.settings.clone(),
+            faults: known_faults,
             envoys: self.envoys,
             programmed,
             metrics: self.metrics.clone(),
@@ -114,7 +160,8 @@ impl Writer {
             metrics: self.metrics,
         };
         let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
-        tokio::join!(addresses::follow(self.client, self.settings, addresses), writers, events.run());
+        let addresses = addresses::follow(self.client, self.settings, addresses);
+        tokio::join!(addresses, writers, infrastructure.run(), events.run());
     }
 }
 

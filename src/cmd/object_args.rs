@@ -22,7 +22,7 @@ pub struct ObjectArgs {
     #[arg(long, value_name = "NAME", requires = "kubeconfig", help_heading = "Source (exactly one)")]
     context: Option<String>,
 
-    /// Take a directory of Kubernetes YAML: Ingress, IngressClass, Service, EndpointSlice, Secret …
+    /// Take a directory of Kubernetes YAML: Ingress, Gateway, HTTPRoute, GRPCRoute, Service, EndpointSlice, Secret …
     #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)")]
     #[arg(conflicts_with_all = ["resources", "watch_namespaces"])]
     manifests: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl ObjectArgs {
             _ => Source::Cluster {
                 kubeconfig: self.kubeconfig.map(|path| readable("--kubeconfig", path)).transpose()?,
                 context: self.context,
-                namespaces: settings.resolved.settings.process.watch.namespaces.clone(),
+                watch: settings.resolved.settings.process.watch.clone(),
             },
         };
         Ok((source, settings))

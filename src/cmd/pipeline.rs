@@ -15,7 +15,7 @@ use crate::admin::{Readiness, Snapshots};
 use crate::controller::{Class, Controller, FleetId, Fleets, Stores, View};
 use crate::inspection::Inspection;
 use crate::metrics::Metrics;
-use crate::settings::Source;
+use crate::settings::{Source, Watch};
 use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;
 use crate::telemetry::LogControl;
@@ -177,10 +177,11 @@ async fn watch_source(source: Source, metrics: Metrics, events: mpsc::Sender<Eve
     match source {
         Source::Manifests(directory) => source::directory::watch_manifests(directory, events).await,
         Source::Resources(directory) => source::directory::watch_resources(directory, events).await,
-        Source::Cluster { kubeconfig, context, namespaces } => {
+        Source::Cluster { kubeconfig, context, watch: Watch { namespaces, gateway_api } } => {
             let client = source::cluster::client(kubeconfig, context).await?;
             let namespaces = (!namespaces.is_empty()).then_some(namespaces);
-            source::cluster::watch(client, source::cluster::WatchOptions { namespaces }, metrics, events).await
+            let options = source::cluster::WatchOptions { namespaces, gateway_api };
+            source::cluster::watch(client, options, metrics, events).await
         }
     }
 }

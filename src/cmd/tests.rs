@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::CommandFactory;
@@ -7,7 +8,8 @@ use lockgate_xds::identity::Pattern;
 
 use super::*;
 use crate::settings::{
-    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Writes, XdsTls,
+    self, AccessLogFormat, Endpoint, Ingress, Log, Process, ServerOptions, Settings, Source, Status, Watch, Writes,
+    XdsTls,
 };
 use crate::telemetry;
 
@@ -41,7 +43,7 @@ fn the_definition_is_sound() {
 #[test]
 fn without_flags_the_pods_own_cluster_is_served_with_the_defaults() {
     let (source, settings, options) = resolve("").unwrap();
-    assert_eq!(source, Source::Cluster { kubeconfig: None, context: None, namespaces: vec![] });
+    assert_eq!(source, Source::Cluster { kubeconfig: None, context: None, watch: Watch::default() });
     assert_eq!(settings, Settings::default());
     assert_eq!(options.process, Process::default());
     assert!(!options.identifier.is_empty());
@@ -68,9 +70,9 @@ fn every_flag_arrives() {
         dir.display()
     ))
     .unwrap();
-    let namespaces = vec!["shop".to_owned(), "payments".to_owned()];
+    let watch = Watch { namespaces: vec!["shop".to_owned(), "payments".to_owned()], ..Watch::default() };
     let context = Some("staging".into());
-    assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context, namespaces: namespaces.clone() });
+    assert_eq!(source, Source::Cluster { kubeconfig: Some(kubeconfig), context, watch: watch.clone() });
     let ingress = Ingress { class_names: vec!["a".into(), "b".into()], classless: true, ..Ingress::default() };
     let mut expected = Settings::default();
     expected.route.ingress = ingress;
@@ -86,7 +88,7 @@ fn every_flag_arrives() {
     expected.route.access_log.format = AccessLogFormat::Json;
     expected.status.addresses = vec!["192.0.2.1".into(), "lb.example.com".into()];
     let process = &mut expected.process;
-    process.watch.namespaces = namespaces;
+    process.watch = watch;
     process.xds.address = "[::1]:1".parse().unwrap();
     process.xds.tls = Some(XdsTls::Directory(dir.into()));
     process.xds.gate_timeout = Duration::from_secs(5);
@@ -410,10 +412,13 @@ fn the_cluster_role_grants_what_is_watched_and_no_more() {
     granted.sort();
     watched.sort();
     assert_eq!(granted, watched);
-    let written: Vec<_> = written.iter().map(|(resources, verbs)| (resources.join(" "), verbs.join(" "))).collect();
+    let written =
+        written.iter().flat_map(|(resources, verbs)| resources.iter().map(|of| (of.clone(), verbs.join(" "))));
     let kinds = lockgate_route::objects::Kind::ALL.into_iter().map(|kind| kind.info());
     let status =
         kinds.filter(|kind| kind.has_status).map(|kind| (format!("{}/status", kind.plural), "patch".to_owned()));
-    let expected: Vec<_> = status.chain([("events".to_owned(), "create patch".to_owned())]).collect();
-    assert_eq!(written, expected);
+    // The Services of Gateways.
+    let infrastructure = ["services", "endpointslices"].map(|of| (of.to_owned(), "create patch delete".to_owned()));
+    let expected = status.chain(infrastructure).chain([("events".to_owned(), "create patch".to_owned())]);
+    assert_eq!(written.collect::<BTreeSet<_>>(), expected.collect());
 }

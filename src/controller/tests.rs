@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lockgate_route::objects::{AddressType, EndpointSlice, Meta, Namespace, Object, SECRET_DELETED, Secret, Service};
 use lockgate_route::settings::ExternalNames;
+use lockgate_route::testing::gateway::{gateway, gateway_class, gateway_service};
 use lockgate_route::testing::model::Shared as _;
 use lockgate_route::testing::objects::{class, ingress, objects, secret, service, slice};
 use lockgate_route::translate::problem::Reason;
@@ -115,7 +116,7 @@ fn any_object() -> impl Strategy<Value = Object> {
     let namespace = select(vec!["shop", "other"]).prop_map(|name| {
         let (key, annotations) = (ObjectKey::new("", name), BTreeMap::new());
         let meta = Meta { key, uid: "".into(), generation: 0, created: 0, terminating: false, annotations };
-        Object::new(Namespace { meta })
+        Object::new(Namespace { meta, labels: Default::default() })
     });
     let object = prop_oneof![
         3 => any_ingress(),
@@ -298,6 +299,31 @@ fn an_edit_of_an_annotation_is_a_new_publication_of_its_ingress() {
     assert_eq!(published(&controller), after);
     apply(&mut controller, shop().into());
     assert_eq!(published(&controller).revision, before.revision);
+}
+
+/// The status writer copies the addresses into the status of the Gateway.
+#[test]
+fn gateways_are_inspected_and_so_are_the_addresses_of_their_services() {
+    let mut controller = serving();
+    let mut apply = |object: Object| {
+        let mut pass = Pass::default();
+        controller.receive(Event::Applied(object), Instant::now(), &mut pass);
+        controller.pass(pass);
+        controller.inspection.borrow().clone()
+    };
+    let service = gateway_service("public", &[(80, 10_000)]);
+    let with_address = service.clone().with::<Service>(|service| {
+        service.gateway.as_mut().unwrap().addresses.push(Default::default());
+    });
+    apply(gateway_class("lockgate").into());
+    apply(service);
+    let inspection = apply(gateway("public").listener("http", 80, "HTTP").into());
+    let key = ObjectKey::new("shop", "public");
+    assert!(inspection.gateways[&key].listeners[0].serves);
+    assert!(inspection.published(Kind::GATEWAY, &key).is_some());
+    let inspection = apply(with_address);
+    let service: &Service = inspection.objects.get(&ObjectKey::new("shop", "public-lockgate")).unwrap();
+    assert_eq!(service.gateway.as_ref().unwrap().addresses.len(), 1, "the translation does not read it");
 }
 
 #[test]

@@ -31,6 +31,7 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("envoy.health", "listeners.stats"),
     ("envoy.metrics", "listeners.stats, and listeners.stats.tls by TLS"),
     ("extensionservice", "an endpoint, as HOST:PORT"),
+    ("gateway.controllername", "gateway.controller"),
     ("globalcircuitbreakerdefaults", "upstream.circuitBreakers"),
     ("globalextauth", "externalAuthorization"),
     ("globalextauth.responsetimeout", "externalAuthorization.timeout"),
@@ -78,7 +79,7 @@ const OF_CONTOUR: &[(&str, &str)] = &[
 ];
 
 /// Keys, by their first part, of what needs objects that are not read yet.
-const NOT_YET: &[(&str, &str)] = &[("gateway", "the Gateway API"), ("httpproxy", "the resource HTTPProxy")];
+const NOT_YET: &[(&str, &str)] = &[("httpproxy", "the resource HTTPProxy")];
 
 /// What only flags say: where everything else comes from, and what is another thing for each replica.
 const FLAGS: &[(&str, &str)] = &[

@@ -115,6 +115,11 @@ use upstream::UPSTREAM;
 pub static GROUPS: &[(&str, &str)] = &[
     ("ingress", "Selection of the served Ingresses."),
     (
+        "gateway",
+        "Gateways of Gateway API. Each Gateway gets a Service of type LoadBalancer with an address of its own, which \
+         leads to the Envoys behind `status.envoyService`.",
+    ),
+    (
         "namespaceOwnership",
         "Namespaces that may define routes for a host. [security.md](security.md#host-ownership) describes the rules.",
     ),

@@ -114,10 +114,18 @@ pub struct LeaderElection {
 }
 
 /// What is watched of a Kubernetes cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
     /// The namespaces; empty is all.
     pub namespaces: Vec<String>,
+    /// Whether the kinds of Gateway API are watched.
+    pub gateway_api: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { namespaces: Vec::new(), gateway_api: true }
+    }
 }
 
 impl Default for Xds {

@@ -69,6 +69,7 @@ fn every_field_has_a_key() {
     let route::Settings {
         ingress:
             Ingress { controller: _, class_names: _, classless: _, restricting_annotations: _, ignored_annotations: _ },
+        gateway: Gateway { controller: _ },
         namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
@@ -205,7 +206,7 @@ fn every_field_has_a_key() {
                 log: Log { format: _, level: _ },
                 leader_election:
                     LeaderElection { enabled: _, lease: _, lease_duration: _, renew_deadline: _, retry_period: _ },
-                watch: Watch { namespaces: _ },
+                watch: Watch { namespaces: _, gateway_api: _ },
             },
     } = Settings::default();
     let fields = 3
@@ -228,11 +229,13 @@ fn every_field_has_a_key() {
         + 2
         + 1
         + 1
-        + (15 + 1 + 2 + 2 + 5 + 1)
+        + (15 + 1 + 2 + 2 + 5 + 2)
         // namespaceOwnership
         + 1
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
-        + 2;
+        + 2
+        // gateway.controller
+        + 1;
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -20,7 +20,7 @@ use futures::stream::SelectAll;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
-use lockgate_route::objects::Kind;
+use lockgate_route::objects::{Kind, gateway};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -38,11 +38,19 @@ const AWAY: Duration = Duration::from_secs(4);
 /// The maximum retry delay while the API server denies access.
 const REFUSED: Duration = Duration::from_secs(30);
 /// The watched part of a cluster.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct WatchOptions {
     /// The watched namespaces. `None` watches all of them. IngressClasses and Namespaces have no namespace and are
     /// always watched.
     pub namespaces: Option<Vec<String>>,
+    /// Whether the kinds of Gateway API are watched.
+    pub gateway_api: bool,
+}
+
+impl Default for WatchOptions {
+    fn default() -> Self {
+        Self { namespaces: None, gateway_api: true }
+    }
 }
 
 /// Creates a client for the API server of `kubeconfig` and its context `context`. Without both, it uses the pod of this
@@ -82,7 +90,7 @@ pub async fn watch(
     metrics: Metrics,
     events: Sender<Event>,
 ) -> Result<(), SourceError> {
-    let scope = Scope { client, namespaces: options.namespaces };
+    let scope = Scope { client, options };
     let mut tasks = JoinSet::new();
     for row in ROWS {
         let (watches, events, metrics) = (scope.watches(row), events.clone(), metrics.clone());
@@ -100,13 +108,14 @@ pub async fn watch(
 
 struct Scope {
     client: kube::Client,
-    namespaces: Option<Vec<String>>,
+    options: WatchOptions,
 }
 
 impl Scope {
-    /// Creates the watches of a kind: one for each namespace, or one for all.
+    /// Creates the watches of a kind: one for each namespace, one for all, or none.
     fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
-        let paths = match &self.namespaces {
+        let paths = match &self.options.namespaces {
+            _ if kind.info().group == gateway::GROUP && !self.options.gateway_api => Vec::new(),
             Some(namespaces) if kind.info().namespaced => {
                 let namespaces: BTreeSet<_> = namespaces.iter().collect();
                 namespaces.into_iter().map(|namespace| kind.path(Some(namespace))).collect()
@@ -150,7 +159,7 @@ async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Send
             }
         }
     }
-    // Without namespaces, an empty list is sent once.
+    // Without watches, an empty list is sent once.
     if nothing && events.send(Event::Listed(kind, Vec::new())).await.is_err() {
         return;
     }
@@ -228,9 +237,10 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
         watcher::Error::NoResourceVersion => ("watch", "the API server gave no resource version".into()),
     };
     let hint = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => {
-            "; grant list and watch in a ClusterRole"
-        }
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => match kind.info().group {
+            gateway::GROUP => "; grant list and watch in a ClusterRole, or set watch.gatewayApi to false",
+            _ => "; grant list and watch in a ClusterRole",
+        },
         _ => "",
     };
     format!("cannot {verb} {plural}: {why}{hint}; retrying in {:.1} s", wait.as_secs_f64())

@@ -13,11 +13,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
     AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object, ObjectKey, Secret,
-    Service, ServicePort, SliceEndpoint,
+    Service, ServicePort, SliceEndpoint, Transport,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::gateway::service;
 use super::kinds::Row;
 use super::names::shared;
 use super::secret::{Unusable, authorities, key_pair};
@@ -163,6 +164,7 @@ impl Decode for core::Service {
 
     fn decode(self) -> Option<Object> {
         let spec = self.spec.unwrap_or_default();
+        let gateway = service(&self.metadata, &spec, self.status);
         let external = spec.type_.as_deref() == Some("ExternalName");
         let port = |port: core::ServicePort| {
             Some(ServicePort {
@@ -177,6 +179,7 @@ impl Decode for core::Service {
             external_name: external.then(|| spec.external_name.unwrap_or_default()),
             ports: exact(spec.ports.unwrap_or_default().into_iter().filter_map(port)),
             ipv6_families: exact(spec.ip_families.unwrap_or_default().iter().map(|family| family == "IPv6")),
+            gateway,
         }))
     }
 }
@@ -202,7 +205,8 @@ impl Decode for discovery::EndpointSlice {
         let service = self.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME));
         let service = shared(service.map(String::as_str).unwrap_or_default());
         let ports = self.ports.unwrap_or_default().into_iter();
-        let ports = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+        let is_served = |protocol: &str| [Transport::Tcp, Transport::Udp].iter().any(|one| one.as_str() == protocol);
+        let ports = ports.filter(|port| port.protocol.as_deref().is_none_or(is_served));
         let namespace = self.metadata.namespace.clone().unwrap_or_default();
         let endpoint = |endpoint: discovery::Endpoint| {
             let conditions = endpoint.conditions.unwrap_or_default();
@@ -311,12 +315,19 @@ impl Decode for core::Namespace {
     }
 
     fn decode(self) -> Option<Object> {
-        Some(Object::new(Namespace { meta: meta(self.metadata, Self::KIND) }))
+        Some(namespace(self.metadata))
     }
 }
 
+/// Returns the Namespace with this metadata, which is all that is read of it.
+pub fn namespace(mut metadata: ObjectMeta) -> Object {
+    let labels = metadata.labels.take().unwrap_or_default();
+    let labels = labels.iter().map(|(name, value)| (shared(name), shared(value))).collect();
+    Object::new(Namespace { labels, meta: meta(metadata, Kind::NAMESPACE) })
+}
+
 /// Collects a long-lived list in memory of exactly its length.
-fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut list: Vec<T> = items.collect();
     list.shrink_to_fit();
     list
@@ -421,7 +432,7 @@ pub fn from_value(value: Value, rows: &[Row]) -> Result<Option<Object>, DecodeFa
     {
         return fault("apiVersion", &format!("\"{api_version}\" is no longer served; write \"networking.k8s.io/v1\""));
     }
-    let row = rows.iter().find(|row| row.kind.as_str() == kind && row.kind.api_version() == api_version);
+    let row = rows.iter().find(|row| row.kind.is(api_version, kind));
     row.map_or(Ok(None), |row| (row.from_value)(value))
 }
 
@@ -454,7 +465,7 @@ pub fn typed<K: Decode + DeserializeOwned>(value: Value) -> Result<Option<Object
 }
 
 /// Returns the list at `field`; empty if the field is absent or no list.
-fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
+pub fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
     value.and_then(|value| value.get(field)).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 

@@ -2,12 +2,17 @@
 //! the properties of the kind itself. A new kind needs a row here and a module with its type.
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
+use lockgate_route::objects::gateway::{
+    GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec, HttpRouteSpec, ReferenceGrantSpec,
+    RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
+};
 use lockgate_route::objects::{Kind, Object};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::cluster::form::{Form, Wire};
 use super::decode::{self, Decode, DecodeFault};
+use super::gateway::Custom;
 
 /// Types of Secrets that never contain a key pair for a server, and may be large (Helm's releases). They are excluded
 /// from a single watch. Two watches, one for each wanted type, could reorder the deletion of a Secret and its creation
@@ -54,6 +59,14 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::whole::<discovery::EndpointSlice>(),
     Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
     Row::metadata::<core::Namespace>(Form::namespaces),
+    Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
+    Row::custom::<Custom<GatewaySpec, GatewayStatus>>(),
+    Row::custom::<Custom<HttpRouteSpec, RouteStatus>>(),
+    Row::custom::<Custom<GrpcRouteSpec, RouteStatus>>(),
+    Row::custom::<Custom<TcpRouteSpec, RouteStatus>>(),
+    Row::custom::<Custom<UdpRouteSpec, RouteStatus>>(),
+    Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
+    Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
 ];
 
 #[cfg(test)]

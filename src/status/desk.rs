@@ -8,8 +8,8 @@ use std::time::Duration;
 use lockgate_route::objects::{Object, ObjectKey, Revision};
 use tokio::time::Instant;
 
-use crate::inspection::{Inspection, Published, changed, changed_sources};
-use crate::status::kind::{Address, Facts, Goal, HasStatus};
+use crate::inspection::{Inspection, Published, changed};
+use crate::status::kind::{Facts, Goal, HasStatus, Known, Outside};
 use crate::status::waiting::Waiting;
 
 /// Writes to one object that are further apart than this are independent.
@@ -18,6 +18,8 @@ const FIGHT: Duration = Duration::from_secs(120);
 const ECHO: Duration = Duration::from_secs(30);
 /// First and longest wait after a write that failed.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// First and longest wait between writes to one object for different facts.
+const NEWS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// First and longest wait after a conflict: the watch brings what the other has written in no time.
 const CONFLICT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -37,6 +39,8 @@ pub(super) struct Write<S> {
     /// The publication that all Envoys have accepted, and their number. `None` if the goal does not depend on Envoys, as
     /// when addresses are withdrawn.
     pub programmed: Option<(Published, usize)>,
+    /// The hash of the facts behind the goal.
+    pub cause: u64,
 }
 
 /// How a write ended.
@@ -57,8 +61,7 @@ pub(super) enum Outcome {
 pub(super) struct Desk<T: HasStatus> {
     /// The field manager of this installation.
     manager: String,
-    inspection: Arc<Inspection>,
-    addresses: Arc<[Address]>,
+    known: Known,
     /// The objects that were ours, until their status is withdrawn.
     left: BTreeSet<ObjectKey>,
     /// Recent writes of each object: another writer may overwrite the same fields.
@@ -78,8 +81,11 @@ pub(super) struct Desk<T: HasStatus> {
 #[derive(Debug)]
 struct Streak {
     writes: u32,
+    /// The last writes that had the same cause.
+    repeated: u32,
     last: Instant,
     revision: Option<Revision>,
+    cause: u64,
 }
 
 #[derive(Debug)]
@@ -106,8 +112,7 @@ impl<T: HasStatus> Desk<T> {
     pub fn new(manager: String) -> Self {
         Self {
             manager,
-            inspection: Arc::default(),
-            addresses: Arc::default(),
+            known: Known::default(),
             left: BTreeSet::new(),
             written: BTreeMap::new(),
             aging: VecDeque::new(),
@@ -118,19 +123,19 @@ impl<T: HasStatus> Desk<T> {
         }
     }
 
-    /// Takes in what is known now: the objects, and our addresses. Without any address nothing is written anew, and
-    /// what is written stays.
-    pub fn look(&mut self, inspection: Arc<Inspection>, addresses: Arc<[Address]>, now: Instant) {
+    /// Takes in what is known now. Without any address of the Envoys, no address is written anew, and what is written
+    /// stays.
+    pub fn look(&mut self, inspection: Arc<Inspection>, outside: impl Into<Outside>, now: Instant) {
         if inspection.complete {
-            let all = *addresses != *self.addresses;
-            self.take_in(inspection, addresses, all, now);
+            let (outside, before): (Outside, _) = (outside.into(), &self.known.outside);
+            let all = *outside.addresses != *before.addresses || outside.controller != before.controller;
+            self.take_in(inspection, outside, all, now);
         }
     }
 
     /// Looks at the objects of which something has changed, or at all.
-    fn take_in(&mut self, inspection: Arc<Inspection>, addresses: Arc<[Address]>, all: bool, now: Instant) {
-        let before = std::mem::replace(&mut self.inspection, inspection.clone());
-        self.addresses = addresses;
+    fn take_in(&mut self, inspection: Arc<Inspection>, outside: Outside, all: bool, now: Instant) {
+        let before = std::mem::replace(&mut self.known, Known { inspection: inspection.clone(), outside });
         while self.aging.front().is_some_and(|(at, _)| now >= *at + FIGHT) {
             if let Some((at, key)) = self.aging.pop_front()
                 && self.written.get(&key).is_some_and(|streak| streak.last == at)
@@ -139,17 +144,17 @@ impl<T: HasStatus> Desk<T> {
             }
         }
         let objects = inspection.objects.of_kind(T::KIND);
-        let mut keys: BTreeSet<&ObjectKey> = changed(before.objects.of_kind(T::KIND), objects).collect();
-        keys.extend(changed_sources(T::KIND, &before, &inspection));
+        let mut keys = T::changed(&before, &self.known);
+        keys.extend(changed(before.inspection.objects.of_kind(T::KIND), objects).cloned());
         if all {
-            keys.extend(objects.keys());
+            keys.extend(objects.keys().cloned());
         }
-        for key in keys {
+        for key in &keys {
             match objects.get(key) {
                 Some(object) => {
                     if inspection.published(T::KIND, key).is_some() {
                         self.left.remove(key);
-                    } else if before.published(T::KIND, key).is_some() {
+                    } else if before.inspection.published(T::KIND, key).is_some() {
                         self.left.insert(key.clone());
                     }
                     self.look_at(object, &inspection, now);
@@ -168,10 +173,13 @@ impl<T: HasStatus> Desk<T> {
         let key = &object.meta().key;
         let facts = Facts {
             manager: &self.manager,
-            addresses: &self.addresses,
+            addresses: &self.known.outside.addresses,
             published: inspection.published(T::KIND, key),
             left: self.left.contains(key),
             verdicts: inspection.verdicts.get(&T::KIND.id(key.clone())).map_or(&[], |verdicts| verdicts),
+            inspection,
+            controller: &self.known.outside.controller,
+            fault: self.known.outside.faults.get(key),
         };
         match content.goal(&facts) {
             Some(goal) => self.open(key, goal, content.version(), now),
@@ -191,7 +199,7 @@ impl<T: HasStatus> Desk<T> {
     }
 
     fn open(&mut self, key: &ObjectKey, goal: Goal<T::Status>, version: &Arc<str>, now: Instant) {
-        let writes = self.writes(key, now);
+        let pause = self.pause(key, goal.cause, now);
         let task = match self.open.entry(key.clone()) {
             std::collections::btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(Task { goal: goal.clone(), state: State::Waiting, failures: 0 })
@@ -213,24 +221,27 @@ impl<T: HasStatus> Desk<T> {
         match goal.needs {
             Some(_) => self.arrivals += 1,
             None => {
-                let again = if self.left.contains(key) { 0 } else { writes };
-                let at = now + wait(task.failures.max(again), BACKOFF);
+                let pause = if self.left.contains(key) { Duration::ZERO } else { pause };
+                let at = now + wait(task.failures, BACKOFF).max(pause);
                 task.state = State::Due(at, 0);
                 self.agenda.insert((at, key.clone()));
             }
         }
     }
 
-    /// Returns how often in a row an object was written in its current revision, and recently.
-    fn writes(&self, key: &ObjectKey, now: Instant) -> u32 {
+    /// Returns the wait before the next write to an object that was written recently in its current revision.
+    fn pause(&self, key: &ObjectKey, cause: u64, now: Instant) -> Duration {
         let revision = self.revision(key);
         let streak = self.written.get(key).filter(|streak| now < streak.last + FIGHT && streak.revision == revision);
-        streak.map_or(0, |streak| streak.writes)
+        streak.map_or(Duration::ZERO, |streak| {
+            let repeated = if streak.cause == cause { streak.repeated } else { 0 };
+            wait(repeated, BACKOFF).max(wait(streak.writes, NEWS))
+        })
     }
 
     /// Returns the revision of an object that is ours.
     fn revision(&self, key: &ObjectKey) -> Option<Revision> {
-        self.inspection.published(T::KIND, key).map(|published| published.revision)
+        self.known.inspection.published(T::KIND, key).map(|published| published.revision)
     }
 
     /// The number of objects whose status is not as it should be.
@@ -250,10 +261,11 @@ impl<T: HasStatus> Desk<T> {
 
     /// Records that all Envoys, which are so many, have accepted an object as it was published then.
     pub fn accepted(&mut self, key: &ObjectKey, what: &Published, envoys: usize, now: Instant) {
-        let writes = self.writes(key, now);
+        let Some(cause) = self.open.get(key).map(|task| task.goal.cause) else { return };
+        let pause = self.pause(key, cause, now);
         let Some(task) = self.open.get_mut(key) else { return };
         if task.state == State::Waiting && task.goal.needs.as_ref() == Some(what) {
-            let at = now + wait(task.failures.max(writes), BACKOFF);
+            let at = now + wait(task.failures, BACKOFF).max(pause);
             task.state = State::Due(at, envoys);
             self.agenda.insert((at, key.clone()));
             self.file(key);
@@ -270,7 +282,7 @@ impl<T: HasStatus> Desk<T> {
         while let Some((at, key)) = self.agenda.first().filter(|(at, _)| *at <= now).cloned() {
             self.agenda.remove(&(at, key.clone()));
             let revision = self.revision(&key);
-            let object = self.inspection.objects.of_kind(T::KIND).get(&key);
+            let object = self.known.inspection.objects.of_kind(T::KIND).get(&key);
             let content = object.and_then(Object::get::<T>);
             let (Some(task), Some(object), Some(content)) = (self.open.get_mut(&key), object, content) else {
                 continue;
@@ -289,8 +301,8 @@ impl<T: HasStatus> Desk<T> {
             };
             task.state = State::Busy(version.clone());
             let programmed = task.goal.needs.clone().map(|published| (published, envoys));
-            let status = task.goal.status.clone();
-            return Some(Write { key, object, version, revision, status, programmed });
+            let (status, cause) = (task.goal.status.clone(), task.goal.cause);
+            return Some(Write { key, object, version, revision, status, programmed, cause });
         }
         None
     }
@@ -314,8 +326,15 @@ impl<T: HasStatus> Desk<T> {
                 let withdrawn_once = write.programmed.is_none() && self.left.remove(&write.key);
                 if !withdrawn_once {
                     let recent = |streak: &&Streak| now < streak.last + FIGHT && streak.revision == write.revision;
-                    let before = self.written.get(&write.key).filter(recent).map_or(0, |streak| streak.writes);
-                    let streak = Streak { writes: before + 1, last: now, revision: write.revision };
+                    let before = self.written.get(&write.key).filter(recent);
+                    let repeated = before.filter(|streak| streak.cause == write.cause);
+                    let streak = Streak {
+                        writes: before.map_or(0, |streak| streak.writes) + 1,
+                        repeated: repeated.map_or(0, |streak| streak.repeated) + 1,
+                        last: now,
+                        revision: write.revision,
+                        cause: write.cause,
+                    };
                     self.written.insert(write.key.clone(), streak);
                     self.aging.push_back((now, write.key.clone()));
                 }
@@ -343,7 +362,7 @@ impl<T: HasStatus> Desk<T> {
         };
         self.agenda.insert((at, write.key.clone()));
         // The watch may have been quicker than the answer, and what was withdrawn is withdrawn once.
-        let inspection = self.inspection.clone();
+        let inspection = self.known.inspection.clone();
         if let Some(object) = inspection.objects.of_kind(T::KIND).get(&write.key) {
             self.look_at(object, &inspection, now);
         }

@@ -26,17 +26,17 @@ impl HasStatus for Ingress {
         let goal = match facts.published {
             // No request reaches it: our addresses would send clients to the backends of others.
             Some(published) if !published.served => {
-                Goal { status: if by_us() { Vec::new() } else { others() }, needs: None }
+                Goal { status: if by_us() { Vec::new() } else { others() }, needs: None, cause: 0 }
             }
             Some(_) if ours.is_empty() || **is == *ours => return None,
-            Some(published) => Goal { status: ours.to_vec(), needs: Some(published.clone()) },
+            Some(published) => Goal { status: ours.to_vec(), needs: Some(published.clone()), cause: 0 },
             // Another controller may have written the same address. Only addresses that we wrote are withdrawn.
-            None => Goal { status: if by_us() || facts.left { others() } else { is.clone() }, needs: None },
+            None => Goal { status: if by_us() || facts.left { others() } else { is.clone() }, needs: None, cause: 0 },
         };
         (goal.status != *is).then_some(goal)
     }
 
-    fn patch(&self, addresses: &Self::Status, _now: Timestamp) -> Value {
+    fn patch(&self, addresses: &Self::Status, _envoys: usize, _now: Timestamp) -> Value {
         let addresses = (!addresses.is_empty()).then_some(addresses);
         json!({ "loadBalancer": { "ingress": addresses } })
     }

@@ -1,14 +1,16 @@
 //! The status of one kind of objects: which status an object should have, and how it is written.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::networking::v1::IngressLoadBalancerIngress;
 use k8s_openapi::jiff::Timestamp;
-use lockgate_route::objects::Typed;
+use lockgate_route::objects::{ObjectKey, Typed};
 use lockgate_route::translate::Verdict;
 use serde_json::Value;
 
-use crate::inspection::Published;
+use super::infrastructure::{Fault, Faults};
+use crate::inspection::{Inspection, Published, changed_sources};
 
 /// An address of the Envoys, as the status of an Ingress has it.
 pub(crate) type Address = IngressLoadBalancerIngress;
@@ -23,17 +25,50 @@ pub(super) trait HasStatus: Typed {
     /// The `metadata.resourceVersion` of the object.
     fn version(&self) -> &Arc<str>;
 
-    /// Returns the next status of the object. `None`: nothing is to be written, because the status is right or not ours.
+    /// Returns the next status of the object. `None`: nothing is to be written, because the status is right or not
+    /// ours.
     ///
-    /// A kind whose status tells progress has several goals, one after the other: the next goal is requested when the watch
-    /// brings back the last one.
+    /// A kind whose status tells progress has several goals, one after the other: the next goal is requested when the
+    /// watch brings back the last one.
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>>;
 
-    /// Returns the merge patch of the field `status`.
-    fn patch(&self, status: &Self::Status, now: Timestamp) -> Value;
+    /// Returns the merge patch of the field `status`. `envoys` is the number of Envoys that have accepted the object,
+    /// if the goal needs them.
+    fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value;
 
     /// Returns the text on a status in the log line and in the Event `Programmed`: `reachable at 192.0.2.1`.
     fn summary(status: &Self::Status) -> String;
+
+    /// Returns the objects whose facts differ, although they themselves may be the same.
+    fn changed(before: &Known, now: &Known) -> BTreeSet<ObjectKey> {
+        changed_sources(Self::KIND, &before.inspection, &now.inspection).cloned().collect()
+    }
+}
+
+/// Everything that statuses are made of.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The state of the controller's loop.
+    pub inspection: Arc<Inspection>,
+    /// The facts from elsewhere.
+    pub outside: Outside,
+}
+
+/// The facts that do not come from the controller's loop.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outside {
+    /// The addresses of the Envoys; empty while they are unknown.
+    pub addresses: Arc<[Address]>,
+    /// The name of the controller in GatewayClasses and in the status of routes.
+    pub controller: Arc<str>,
+    /// The Gateways that cannot have a Service, each with the reason.
+    pub faults: Faults,
+}
+
+impl From<Arc<[Address]>> for Outside {
+    fn from(addresses: Arc<[Address]>) -> Self {
+        Self { addresses, ..Self::default() }
+    }
 }
 
 /// The facts that a status is made of, beside the object itself.
@@ -48,8 +83,13 @@ pub(super) struct Facts<'a> {
     /// Whether the object was ours, and its status is not withdrawn yet.
     pub left: bool,
     /// The verdicts on the object.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the status of an Ingress has no conditions"))]
     pub verdicts: &'a [Verdict],
+    /// The state of the controller's loop.
+    pub inspection: &'a Inspection,
+    /// The name of the controller in GatewayClasses and in the status of routes.
+    pub controller: &'a str,
+    /// The reason why the object, a Gateway, cannot have a Service.
+    pub fault: Option<&'a Fault>,
 }
 
 /// The status that an object should have next.
@@ -59,4 +99,7 @@ pub(super) struct Goal<S> {
     pub status: S,
     /// The publication that all Envoys must have accepted first, if the status depends on it.
     pub needs: Option<Published>,
+    /// A hash of the facts behind the goal, beside the revision. Repeated writes for the same facts are a fight with
+    /// another writer, and slow down. Writes for new facts are news.
+    pub cause: u64,
 }

@@ -18,11 +18,13 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::Chosen;
 use super::bucket::Bucket;
 use super::desk::{Desk, Outcome, Write};
 use super::envoys::{Accepted, Envoys};
 use super::events::Programmed;
-use super::kind::{Address, HasStatus};
+use super::infrastructure::Faults;
+use super::kind::{Address, HasStatus, Outside};
 use super::{Failure, PATIENCE, Trouble};
 use crate::inspection::Inspection;
 use crate::leader::Leader;
@@ -47,6 +49,9 @@ pub(super) struct StatusWriter<E> {
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub addresses: watch::Receiver<Arc<[Address]>>,
+    pub settings: watch::Receiver<Chosen>,
+    /// The Gateways that cannot have a Service.
+    pub faults: watch::Receiver<Faults>,
     pub envoys: E,
     /// Receives the objects that all Envoys serve, for Events on them.
     pub programmed: mpsc::Sender<Programmed>,
@@ -77,8 +82,12 @@ impl<E: Envoys> StatusWriter<E> {
             let now = Instant::now();
             if new && look_at <= now {
                 let inspection = self.inspected.borrow_and_update().clone();
-                let addresses = self.addresses.borrow_and_update().clone();
-                desk.look(inspection, addresses, now);
+                let outside = Outside {
+                    addresses: self.addresses.borrow_and_update().clone(),
+                    controller: self.settings.borrow_and_update().gateway_controller.clone(),
+                    faults: self.faults.borrow_and_update().clone(),
+                };
+                desk.look(inspection, outside, now);
                 (new, look_at) = (false, now + TOGETHER);
             }
             // Objects that begin to wait are asked for at once, not after those that have waited long.
@@ -113,6 +122,8 @@ impl<E: Envoys> StatusWriter<E> {
                 }
                 () = super::changed(&mut self.inspected) => new = true,
                 () = super::changed(&mut self.addresses) => new = true,
+                () = super::changed(&mut self.settings) => new = true,
+                () = super::changed(&mut self.faults) => new = true,
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => {}
             }
@@ -187,7 +198,8 @@ fn request<T: HasStatus>(
     manager: &str,
     now: Timestamp,
 ) -> kube::Result<http::Request<Vec<u8>>> {
-    let status = write.object.get::<T>().map(|content| content.patch(&write.status, now));
+    let envoys = write.programmed.as_ref().map_or(0, |(_, envoys)| *envoys);
+    let status = write.object.get::<T>().map(|content| content.patch(&write.status, envoys, now));
     // An empty object changes nothing; `null` would remove the status.
     let status = status.unwrap_or_else(|| json!({}));
     let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": &*write.version }, "status": status }));
@@ -217,7 +229,7 @@ mod tests {
     fn patched(addresses: Vec<Address>) -> http::Request<Vec<u8>> {
         let object: Object = ingress("cart").into();
         let (key, version) = (object.meta().key.clone(), "7".into());
-        let write = Write { key, object, version, revision: None, status: addresses, programmed: None };
+        let write = Write { key, object, version, revision: None, status: addresses, programmed: None, cause: 0 };
         request::<Ingress>(&write, "lockgate/ingress/lockgate", Timestamp::UNIX_EPOCH).unwrap()
     }
 

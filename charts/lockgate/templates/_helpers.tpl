@@ -261,6 +261,7 @@ dnsPolicy: {{ . }}
 {{- $settings := .Values.settings -}}
 {{- $elsewhere := list
   (list "watch" "namespaces" "the roles of the controller depend on it; use the value watchNamespaces")
+  (list "watch" "gatewayApi" "the roles of the controller depend on it; use the value gatewayAPI.enabled")
   (list "xds" "address" "the Services of the chart lead to port 18000 of the controller")
   (list "xds" "tls" "the pods of Envoy depend on it; use the value xdsTls.mode")
   (list "xds" "envoyNames" "use the value xdsTls.names.envoys")
@@ -290,6 +291,9 @@ dnsPolicy: {{ . }}
 {{- $settings := dict -}}
 {{- range $group, $settings_of := pick .Values.settings "xds" "admin" "log" "leaderElection" "watch" -}}
 {{- $_ := set $settings $group (omit ($settings_of | default dict) (ternary "level" "" (eq $group "log"))) -}}
+{{- end -}}
+{{- if not .Values.gatewayAPI.enabled -}}
+{{- $_ := set $settings "watch" (dict "gatewayApi" false) -}}
 {{- end -}}
 {{- range $group, $settings_of := $settings -}}
 {{- if $settings_of -}}

@@ -1,11 +1,12 @@
-//! Measures the cost of a change of a host that a thousand Ingresses share, and of a cold start:
+//! Measures the cost of a change of a host that a thousand Ingresses share, of the search for its object, and of a cold
+//! start:
 //! `cargo bench -p lockgate-route --features testing`.
 
 use std::time::{Duration, Instant};
 
 use lockgate_xds::snapshot::Resource;
 
-use lockgate_route::envoy::route;
+use lockgate_route::envoy::{changed_objects, route};
 use lockgate_route::testing::objects::*;
 use lockgate_route::testing::shared_host::{Loop, host, shared, sharing};
 
@@ -19,13 +20,18 @@ fn apply(shared: &mut Loop, ingress: IngressBuilder) -> Duration {
     start.elapsed()
 }
 
-/// Returns how long it takes to encode the virtual host of the shared host from the model alone.
-fn encode(shared: &Loop) -> Duration {
+/// Builds the virtual host of the shared host from the model alone.
+fn resource(shared: &Loop) -> Resource {
     let content = shared.virtual_host();
-    let start = Instant::now();
     let message = route::virtual_host(&host(), content, &shared.settings);
     let origins = content.routes.iter().map(|route| route.origin.clone()).collect();
-    std::hint::black_box(Resource::new("http/shop.example.com", &message, origins));
+    Resource::new("http/shop.example.com", &message, origins)
+}
+
+/// Returns how long it takes to encode the virtual host of the shared host from the model alone.
+fn encode(shared: &Loop) -> Duration {
+    let start = Instant::now();
+    std::hint::black_box(resource(shared));
     start.elapsed()
 }
 
@@ -46,6 +52,21 @@ fn measure_added_path() {
     assert!(ratio <= 2.0, "the ratio is above 2");
 }
 
+/// Measures the search for the objects behind the difference of two versions of the virtual host.
+fn measure_changed_objects() {
+    let mut shared = shared(SHARING);
+    let before = resource(&shared);
+    shared.apply(sharing(SHARING / 2, 2));
+    let now = resource(&shared);
+    let mut best = Duration::MAX;
+    for _ in 0..50 {
+        let start = Instant::now();
+        assert_eq!(changed_objects(&now, Some(&before)).len(), 1);
+        best = best.min(start.elapsed());
+    }
+    println!("the changed object of {SHARING}: {best:?}");
+}
+
 /// Measures the first translation of many hosts.
 fn measure_cold_start() {
     let one = |number: usize| {
@@ -64,5 +85,6 @@ fn measure_cold_start() {
 
 fn main() {
     measure_added_path();
+    measure_changed_objects();
     measure_cold_start();
 }

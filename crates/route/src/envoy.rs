@@ -9,6 +9,7 @@ pub mod authorization;
 mod body_limit;
 mod builder;
 pub mod chains;
+mod changed_objects;
 pub mod cluster;
 pub mod compression;
 mod cors;
@@ -38,6 +39,7 @@ use crate::model::{Model, Touched};
 use crate::settings::Settings;
 
 pub use builder::{Builder, Built, Change, Forms};
+pub use changed_objects::changed_objects;
 
 /// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their
 /// hosts, listeners, and the layer of runtime flags.

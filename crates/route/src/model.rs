@@ -11,6 +11,7 @@ mod listener;
 mod matches;
 mod route;
 mod subset;
+mod tls;
 mod touched;
 
 use std::collections::BTreeMap;
@@ -26,11 +27,14 @@ pub use filter::{
 };
 pub use header::{HeaderChange, HeaderName, HeaderValue};
 pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, ServicePortId};
-pub use listener::{Bind, Connections, Datagrams, Listener, ListenerId, PlainHosts, RouteDiscovery, TlsHosts, Traffic};
+pub use listener::{
+    Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
+};
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };
+pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};
 pub use touched::Touched;
 
 /// The complete configuration that is served at one time.
@@ -43,7 +47,8 @@ pub struct Model {
     /// The endpoints of every Service port that a cluster with [`Discovery::Eds`] reaches, even if there are none. The
     /// clusters of a port share them.
     pub endpoints: BTreeMap<ServicePortId, Endpoints>,
-    /// Key pairs and authorities, each referenced by at least one [`TlsHost`] or [`Cluster`], or by `stats_tls`.
+    /// Key pairs and authorities, each referenced by at least one [`TlsHost`], [`Termination`], or [`Cluster`], or by
+    /// `stats_tls`.
     pub secrets: BTreeMap<SecretId, Secret>,
     /// The TLS configuration of the listener for statistics.
     pub stats_tls: Option<StatsTls>,
@@ -88,7 +93,8 @@ impl Model {
 pub enum Host {
     /// One name in lower case: `shop.example.com`.
     Exact(Arc<str>),
-    /// Exactly one label before this suffix: `example.com` for `*.example.com`.
+    /// At least one label before this suffix: `example.com` for `*.example.com`. The routes of an Ingress are for
+    /// exactly one label (see [`VirtualHost::one_label`]).
     Wildcard(Arc<str>),
     /// Every host.
     Any,
@@ -103,30 +109,6 @@ impl fmt::Display for Host {
             Host::Any => f.write_str("*"),
         }
     }
-}
-
-/// A server name behind TLS, with its key pair, TLS settings, and routes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TlsHost {
-    /// The presented key pair, by its identity in [`Model::secrets`].
-    pub secret: SecretId,
-    /// Lowest TLS version accepted.
-    pub minimum: TlsVersion,
-    /// Highest TLS version accepted.
-    pub maximum: TlsVersion,
-    /// The routes of this host. Requests for another host on the connection are answered 421.
-    pub virtual_host: VirtualHost,
-    /// The objects that request TLS for this host.
-    pub origins: Vec<ObjectRef>,
-}
-
-/// A TLS protocol version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// TLS 1.2, the lowest offered.
-    V1_2,
-    /// TLS 1.3.
-    V1_3,
 }
 
 /// The endpoints of one Service port, grouped by zone.

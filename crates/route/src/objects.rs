@@ -6,6 +6,7 @@
 mod content;
 mod deleted;
 pub mod foreign;
+pub mod gateway;
 mod kept;
 mod kind;
 mod misencoded;
@@ -130,6 +131,43 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`: `true` is IPv6; empty if unset.
     pub ipv6_families: Vec<bool>,
+    /// The Gateway that the Service was created for, if it is one of ours.
+    pub gateway: Option<Box<GatewayService>>,
+}
+
+/// The properties of a Service that Lockgate created in front of a Gateway.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GatewayService {
+    /// The name of the Gateway, which is in the same namespace.
+    pub name: Arc<str>,
+    /// The ports: transport, port of the Gateway, and port of Envoy (`targetPort`), sorted.
+    pub ports: Vec<(Transport, u16, u16)>,
+    /// `status.loadBalancer.ingress`. The translation does not read it.
+    pub addresses: Vec<IngressLoadBalancerIngress>,
+    /// `metadata.resourceVersion`. The translation does not read it.
+    pub version: Arc<str>,
+}
+
+/// The addresses have no floats, so `Eq` is sound.
+impl Eq for GatewayService {}
+
+/// A transport protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Transport {
+    /// Returns the name of the protocol in Services and EndpointSlices.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
 }
 
 /// A port of a Service.
@@ -155,7 +193,7 @@ pub struct EndpointSlice {
     /// The type of the addresses.
     pub address_type: AddressType,
     /// The ports: name (empty if nil), and number (`None` means all ports, and is skipped). Only ports with protocol
-    /// TCP or nil are kept.
+    /// TCP, UDP, or nil are kept. The names of a Service's ports are unique, so the protocol is left out.
     pub ports: Vec<(Arc<str>, Option<u16>)>,
     /// The endpoints.
     pub endpoints: Vec<SliceEndpoint>,
@@ -225,11 +263,13 @@ pub struct EarlyPair {
     pub pair: Arc<KeyPair>,
 }
 
-/// A Namespace. The translation reads only its existence and whether it is being deleted.
+/// A Namespace. The translation reads its existence, its labels, and whether it is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     /// The metadata.
     pub meta: Meta,
+    /// The labels.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
 /// All objects, by kind and key. A clone is cheap.
@@ -376,6 +416,7 @@ impl Objects {
         match kind.info().grouping {
             Grouping::Alone => Some(key.clone()),
             Grouping::ByService => self.of_kind(kind).get(key)?.group(),
+            Grouping::ByNamespace => Some(ObjectKey { namespace: "".into(), name: key.namespace.clone() }),
         }
     }
 

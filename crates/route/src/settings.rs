@@ -2,6 +2,7 @@
 
 mod access_log;
 mod downstream;
+mod gateway;
 mod names;
 mod regexes;
 mod retries;
@@ -18,6 +19,7 @@ pub use downstream::{
     Http3, HttpVersion, Listeners, ProxyProtocol, ServerHeader, SocketOptions, StatsTls, Timeouts, Tls, TlsParameters,
     Underscores,
 };
+pub use gateway::Gateway;
 pub use names::{is_label, is_subdomain};
 pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
@@ -34,6 +36,8 @@ pub use upstream::{DnsLookupFamily, Upstream};
 pub struct Settings {
     /// Which Ingresses are served.
     pub ingress: Ingress,
+    /// Which Gateways are served.
+    pub gateway: Gateway,
     /// Whether several namespaces may share a host.
     pub namespace_ownership: NamespaceOwnership,
     /// Services of type ExternalName.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 pub mod envoy;
+pub mod gateway;
 pub mod model;
 pub mod objects;
 pub mod shared_host;

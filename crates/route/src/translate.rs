@@ -10,6 +10,7 @@ mod endpoints;
 mod external_name;
 mod few;
 mod foreign;
+pub mod gateway;
 mod graph;
 pub mod host;
 mod ingress;

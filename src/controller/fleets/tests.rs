@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
-use lockgate_route::model::{Bind, Connections, Host, Listener, ListenerId, Touched, Traffic, WeightedCluster};
+use lockgate_route::model::{Bind, Destination, Host, Listener, ListenerId, Touched, Traffic, WeightedCluster};
 use lockgate_route::settings::{Discovery, Routes, Settings};
 use lockgate_route::testing::model::{Shared as _, cluster_id, model, model_with};
 use lockgate_xds::provenance::ObjectRef;
@@ -330,7 +330,7 @@ fn resources_that_outdated_routes_kept_are_removed_when_the_settings_change_the_
 /// The model with a listener for TCP connections to a cluster.
 fn with_tcp(cluster: &str) -> Model {
     let clusters = vec![WeightedCluster::new(cluster_id(cluster), 1)];
-    let traffic = Traffic::Tcp(Connections { clusters, origin: ObjectRef::new("TCPRoute", "shop", "db") });
+    let traffic = Traffic::Tcp(Destination { clusters, refused: 0, origin: ObjectRef::new("TCPRoute", "shop", "db") });
     let mut model = Model { stats_tls: None, ..model() };
     model.listeners.insert(ListenerId::new("tcp"), Listener { bind: Bind { address: None, port: 5432 }, traffic });
     model

@@ -42,6 +42,13 @@ pub const CLIENTS: &[Key] = &[
          hosts."
     ),
     key!(
+        "gateway.controller",
+        ControllerName,
+        route.gateway.controller,
+        "The value of `spec.controllerName` in the GatewayClasses that this installation serves. Use another name for \
+         each installation in one Kubernetes cluster."
+    ),
+    key!(
         "namespaceOwnership",
         Word<NamespaceOwnership>,
         route.namespace_ownership,
@@ -67,7 +74,8 @@ pub const CLIENTS: &[Key] = &[
         "status.envoyService",
         Maybe<ObjectName>,
         status.envoy_service,
-        "The Service whose `status.loadBalancer` is copied into the status of Ingresses."
+        "The Service in front of the Envoys. Its `status.loadBalancer` is copied into the status of Ingresses. Its \
+         endpoints become the endpoints of the Services of Gateways, which are created only if this key is set."
     ),
     key!(
         "listeners.http.address",

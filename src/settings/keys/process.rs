@@ -12,6 +12,14 @@ pub const PROCESS: &[Key] = &[
         "The watched namespaces. All namespaces if the list is empty.",
         Controller
     ),
+    key!(
+        "watch.gatewayApi",
+        Bool,
+        process.watch.gateway_api,
+        "Watches the kinds of Gateway API. Nothing waits for them while their CustomResourceDefinitions are not \
+         installed.",
+        Controller
+    ),
     key!("xds.address", Socket, process.xds.address, "The address of the xDS server.", Controller),
     key!(
         "xds.tls",

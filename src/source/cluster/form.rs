@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use lockgate_route::objects::{Kind, Misencoded, Namespace, Object, ObjectKey};
+use lockgate_route::objects::{Kind, Misencoded, Object, ObjectKey};
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::proto::{self, Proto};
 use super::read::LARGEST;
-use crate::source::decode::{Decode, meta};
+use crate::source::decode::{self, Decode, meta};
 
 /// An object, reduced to the fields that are read.
 #[derive(Debug, PartialEq)]
@@ -120,7 +120,7 @@ fn whole<K: Decode>(object: K) -> Read {
 }
 
 fn namespace(metadata: ObjectMeta) -> Read {
-    (head(&metadata), Some(Object::new(Namespace { meta: meta(metadata, Kind::NAMESPACE) })))
+    (head(&metadata), Some(decode::namespace(metadata)))
 }
 
 /// Returns the identity and the version of an object.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use lockgate_route::objects::{Kind, Object, ObjectKey};
+use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
 
 use super::watch::Arrival;
 use super::{Told, describe, is_expired, origin, status_code};
@@ -15,6 +15,8 @@ pub struct Merge {
     watches: Vec<State>,
     listed: bool,
     faulty: BTreeSet<usize>,
+    /// For an optional kind: whether the API server knows it, as logged last.
+    known: Option<bool>,
 }
 
 /// The state of one watch: its current list, and the keys of its objects.
@@ -37,7 +39,7 @@ const ABSENT_FOR: Duration = Duration::from_secs(30);
 impl Merge {
     pub fn new(kind: Kind, watches: usize) -> Self {
         let watches = (0..watches).map(|_| State::default()).collect();
-        Self { kind, watches, listed: false, faulty: BTreeSet::new() }
+        Self { kind, watches, listed: false, faulty: BTreeSet::new(), known: None }
     }
 
     /// Returns the events for a result of watch `i`.
@@ -51,7 +53,10 @@ impl Merge {
                     return Vec::new();
                 }
                 if kind.info().optional && status_code(&error) == Some(404) {
-                    return self.absent(i, Instant::now());
+                    // That is an answer: an earlier fault is over.
+                    let mut events: Vec<Event> = self.healed(i).into_iter().collect();
+                    events.extend(self.absent(i, Instant::now()));
+                    return events;
                 }
                 if let Some(watch) = self.watches.get_mut(i) {
                     watch.absent_since = None;
@@ -67,8 +72,8 @@ impl Merge {
         };
         let mut events = Vec::new();
         // A list starts before its first request, so the start proves nothing.
-        if !matches!(arrival, Arrival::ListStarted) && self.faulty.remove(&i) && self.faulty.is_empty() {
-            events.push(Event::Healed(origin(kind)));
+        if !matches!(arrival, Arrival::ListStarted) {
+            events.extend(self.healed(i));
         }
         let single = self.watches.len() == 1;
         let Some(watch) = self.watches.get_mut(i) else { return events };
@@ -84,14 +89,8 @@ impl Merge {
                 // Of two objects with the same key, the last one wins.
                 let list: BTreeMap<_, _> = watch.list.take().unwrap_or_default().into_iter().collect();
                 watch.absent_since = None;
-                if std::mem::take(&mut watch.is_absent) {
-                    let (resource, version) = (kind.resource(), kind.info().version);
-                    tracing::info!(
-                        kind = kind.as_str(),
-                        version,
-                        "{resource} are installed: they are served from now on"
-                    );
-                }
+                watch.is_absent = false;
+                self.log_known(true);
                 events.extend(self.list_ended(i, list));
             }
             Arrival::Applied(key, Some(object)) => {
@@ -111,6 +110,11 @@ impl Merge {
             }
         }
         events
+    }
+
+    /// Returns the event for the end of the last fault of all watches, if watch `i` had it.
+    fn healed(&mut self, i: usize) -> Option<Event> {
+        (self.faulty.remove(&i) && self.faulty.is_empty()).then(|| Event::Healed(origin(self.kind)))
     }
 
     /// Returns the events for the complete list of watch `i`.
@@ -138,18 +142,31 @@ impl Merge {
     /// CustomResourceDefinition. A starting API server briefly does not know it either, so served objects stay for
     /// [`ABSENT_FOR`].
     pub(super) fn absent(&mut self, i: usize, now: Instant) -> Vec<Event> {
-        let resource = self.kind.resource();
         let Some(watch) = self.watches.get_mut(i) else { return Vec::new() };
         let since = *watch.absent_since.get_or_insert(now);
         if watch.is_absent || (watch.listed && now.saturating_duration_since(since) < ABSENT_FOR) {
             return Vec::new();
         }
         watch.is_absent = true;
-        tracing::info!(
-            kind = self.kind.as_str(),
-            "{resource} are not installed in this cluster: nothing waits for them"
-        );
+        self.log_known(false);
         self.list_ended(i, BTreeMap::new())
+    }
+
+    /// Logs whether the API server knows an optional kind, once for all watches.
+    fn log_known(&mut self, known: bool) {
+        if !self.kind.info().optional || self.known.replace(known) == Some(known) {
+            return;
+        }
+        let KindInfo { name: kind, group, version, .. } = self.kind.info();
+        let api = if *group == gateway::GROUP { "Gateway API: " } else { "" };
+        let resource = self.kind.resource();
+        match known {
+            true => tracing::info!(kind, version, "{api}watching {resource}"),
+            false => tracing::info!(
+                kind,
+                "{api}{resource} are not installed in this cluster; Lockgate watches them once they are"
+            ),
+        }
     }
 
     /// Returns whether watch `i` has found the kind to be absent.

@@ -186,6 +186,14 @@ impl Proto<meta::ObjectMeta> for ObjectMeta {
     }
 }
 
+impl ObjectMeta {
+    /// Converts the message with the labels whose name passes `filter`.
+    fn read_with_labels(mut self, texts: &mut Texts, filter: impl Fn(&str) -> bool) -> meta::ObjectMeta {
+        let labels = entries(std::mem::take(&mut self.labels), texts, "metadata.labels", filter);
+        meta::ObjectMeta { labels: Some(labels), ..self.read(texts) }
+    }
+}
+
 /// An object of any kind, of which only the metadata is read.
 #[derive(Clone, PartialEq, Message)]
 pub struct Partial {
@@ -195,7 +203,7 @@ pub struct Partial {
 
 impl Proto<meta::ObjectMeta> for Partial {
     fn read(self, texts: &mut Texts) -> meta::ObjectMeta {
-        self.metadata.unwrap_or_default().read(texts)
+        self.metadata.unwrap_or_default().read_with_labels(texts, |_| true)
     }
 }
 

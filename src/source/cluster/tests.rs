@@ -24,7 +24,7 @@ fn object(arrival: fn(ObjectKey, Option<Object>) -> Arrival, name: &str) -> Arri
         terminating: false,
         annotations: BTreeMap::new(),
     };
-    arrival(key, Some(Object::new(Namespace { meta })))
+    arrival(key, Some(Object::new(Namespace { meta, labels: Default::default() })))
 }
 
 fn item(name: &str) -> Arrival {
@@ -139,6 +139,27 @@ async fn a_refused_list_is_told_and_tried_again() {
 }
 
 #[tokio::test]
+async fn without_gateway_api_its_kinds_are_empty_and_not_requested() {
+    let service = service_fn(move |request: Request<Body>| {
+        assert!(!request.uri().path().contains(gateway::GROUP), "{}", request.uri());
+        async move { Ok::<_, std::io::Error>(answer(request, Arc::new(AtomicUsize::new(1))).await) }
+    });
+    let (sender, mut events) = mpsc::channel(64);
+    let options = WatchOptions { gateway_api: false, ..WatchOptions::default() };
+    let watching = tokio::spawn(watch(kube::Client::new(service, "default"), options, Metrics::default(), sender));
+    let mut listed = BTreeSet::new();
+    while listed.len() < Kind::ALL.len() {
+        let event = tokio::time::timeout(Duration::from_secs(20), events.recv()).await;
+        match event.expect("no event").expect("ended") {
+            Event::Listed(kind, _) => listed.insert(kind),
+            other => panic!("{other:?}"),
+        };
+    }
+    drop(events);
+    watching.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_an_error_that_says_so() {
     let error = client(Some("/none/kubeconfig".into()), None).await.err().unwrap().to_string();
     assert!(error.contains("kubeconfig \"/none/kubeconfig\""), "{error}");
@@ -154,6 +175,15 @@ fn an_api_server_that_was_away_is_asked_again_soon() {
     let forbidden = kube::core::Status::failure("no", "Forbidden").with_code(403).boxed();
     let forbidden = watcher::Error::WatchStartFailed(kube::Error::Api(forbidden));
     assert_eq!(bounded(&forbidden, Duration::from_secs(25)), Duration::from_secs(25));
+}
+
+#[test]
+fn a_forbidden_list_is_told_with_what_to_do() {
+    let (error, wait) = failed(403).unwrap_err();
+    let told = |kind| describe(kind, &error, wait).split_once("; ").unwrap().1.to_owned();
+    assert_eq!(told(Kind::INGRESS), "grant list and watch in a ClusterRole; retrying in 1.0 s");
+    let expected = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false; retrying in 1.0 s";
+    assert_eq!(told(Kind::GATEWAY), expected);
 }
 
 /// An optional kind.
@@ -178,6 +208,15 @@ fn nothing_waits_for_a_kind_that_is_not_installed() {
     assert_eq!(tell(&mut merge, 0, [applied("b")]), ["applied b"]);
     let mut required = Merge::new(Kind::INGRESS, 1);
     assert!(names(&required.take(0, failed(404)))[0].starts_with("Ingress *: cannot list"));
+}
+
+#[test]
+fn a_kind_that_is_not_installed_is_no_fault() {
+    let mut merge = Merge::new(WIDGET, 1);
+    // The API server asks for the permission before it looks for the kind.
+    assert_eq!(names(&merge.take(0, failed(403))).len(), 2);
+    assert_eq!(names(&merge.take(0, failed(404))), ["Widget *: healed"]);
+    assert!(merge.take(0, failed(404)).is_empty());
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
     let slice = decoded(json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "cart-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "cart"}},
-        "ports": [{"name": "http", "port": 8080}, {"port": 53, "protocol": "UDP"}, {"name": "all"}],
+        "ports": [{"name": "http", "port": 8080}, {"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "all"},
+            {"name": "sctp", "port": 9, "protocol": "SCTP"}],
         "endpoints": [
             {"addresses": ["10.0.0.1", "10.0.0.9"], "targetRef": {"kind": "Pod", "name": "a"}, "zone": "z"},
             {"addresses": ["10.0.0.2"], "conditions": {"ready": false}},
@@ -61,7 +62,7 @@ fn an_endpoint_slice_has_the_defaults_of_its_conditions() {
     }));
     let slice: &EndpointSlice = slice.get().unwrap();
     assert_eq!(&*slice.service, "cart");
-    assert_eq!(slice.ports, [("http".into(), Some(8080)), ("all".into(), None)]);
+    assert_eq!(slice.ports, [("http".into(), Some(8080)), ("dns".into(), Some(53)), ("all".into(), None)]);
     let states: Vec<_> = slice.endpoints.iter().map(|e| (&*e.address, e.ready, e.serving, e.terminating)).collect();
     let expected =
         [("10.0.0.1", true, true, false), ("10.0.0.2", false, false, false), ("10.0.0.3", false, true, true)];

@@ -4,6 +4,7 @@ use k8s_openapi::api::networking::v1::IngressSpec;
 use lockgate_route::objects::{Ingress, IngressStatus, Kind, Meta, Revision};
 
 use super::*;
+use crate::status::kind::{Address, Outside};
 
 const US: &str = "lockgate/ingress/lockgate";
 
@@ -116,7 +117,7 @@ fn what_is_right_is_not_written() {
 #[test]
 fn nothing_is_written_while_the_own_address_is_unknown_or_lists_are_missing() {
     let (mut desk, now) = (desk(), Instant::now());
-    desk.look(inspection(&[given("cart")]), [].into(), now);
+    desk.look(inspection(&[given("cart")]), Outside::default(), now);
     assert_eq!(desk.len(), 0);
     let mut incomplete = inspection(&[given("cart")]);
     Arc::make_mut(&mut incomplete).complete = false;
@@ -307,7 +308,7 @@ fn a_new_address_is_written_to_all() {
     let inspection = inspection(std::slice::from_ref(&cart));
     desk.look(inspection.clone(), ours(), now);
     assert_eq!(desk.len(), 0);
-    desk.look(inspection, [ip("192.0.2.2")].into(), now);
+    desk.look(inspection, Arc::from([ip("192.0.2.2")]), now);
     assert_eq!(accepted_and_started(&mut desk, &cart, now).status, [ip("192.0.2.2")]);
 }
 

@@ -12,7 +12,7 @@ use crate::admin::Readiness;
 use crate::controller::{Class, Controller, Fleets, View};
 use crate::source::Event;
 use crate::status::desk::Desk;
-use crate::status::kind::{Facts, Goal, HasStatus};
+use crate::status::kind::{Facts, Goal, HasStatus, Outside};
 
 static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
 static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse }];
@@ -58,10 +58,10 @@ impl HasStatus for Page {
 
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<bool>> {
         let status = facts.verdicts.iter().all(|verdict| verdict.status == Status::True);
-        facts.published.map(|_| Goal { status, needs: None })
+        facts.published.map(|_| Goal { status, needs: None, cause: 0 })
     }
 
-    fn patch(&self, accepted: &bool, _: k8s_openapi::jiff::Timestamp) -> serde_json::Value {
+    fn patch(&self, accepted: &bool, _: usize, _: k8s_openapi::jiff::Timestamp) -> serde_json::Value {
         serde_json::json!({ "accepted": accepted })
     }
 
@@ -85,7 +85,7 @@ fn an_imaginary_kind_is_translated_triggered_and_given_a_status() {
         let (mut desk, deadline) = (Desk::<Page>::new("us".into()), Instant::now() + Duration::from_secs(30));
         let is_seen = |seen: &Inspection| seen.complete && seen.objects.count(Kind::SERVICE) == services;
         while !is_seen(&seen.borrow()) && Instant::now() < deadline {}
-        desk.look(seen.borrow().clone(), [].into(), Instant::now());
+        desk.look(seen.borrow().clone(), Outside::default(), Instant::now());
         desk.start(Instant::now()).map(|write| write.status)
     };
     assert_eq!(status(0), Some(false), "there is no Service");

@@ -106,7 +106,7 @@ pub fn resources(model: &Model, previous: &Snapshot) -> Vec<Arc<Resource>> {
             _ => None,
         });
         let tls = listeners.iter().filter_map(|(id, traffic)| match traffic {
-            Traffic::Https(tls) => Some((*id, 443, &tls.hosts.get(&key)?.virtual_host)),
+            Traffic::Https(tls) => Some((*id, 443, tls.virtual_host(&key)?)),
             _ => None,
         });
         // Plain listeners come first, so that TLS gets the name without a port if the host has both.
@@ -198,8 +198,10 @@ fn impersonates(host: &str, content: &VirtualHost, model: &Model) -> bool {
 fn hosts(listener: &Listener) -> Box<dyn Iterator<Item = &Host> + '_> {
     match &listener.traffic {
         Traffic::Http(plain) => Box::new(plain.hosts.keys()),
-        Traffic::Https(tls) => Box::new(tls.hosts.keys()),
-        Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Box::new(std::iter::empty()),
+        Traffic::Https(tls) => {
+            Box::new(tls.hosts.iter().flat_map(|(name, tls)| tls.virtual_hosts.keys().chain([name])))
+        }
+        Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Box::new(std::iter::empty()),
     }
 }
 

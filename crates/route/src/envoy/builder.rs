@@ -80,12 +80,14 @@ impl Needs {
     fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
         let before = self.filters();
         for host in touched {
-            let virtual_host = match traffic {
-                Traffic::Http(plain) => plain.hosts.get(host),
-                Traffic::Https(tls) => tls.hosts.get(host).map(|tls| &tls.virtual_host),
-                Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => None,
+            let is_used = match traffic {
+                Traffic::Http(plain) => plain.hosts.get(host).is_some_and(cors::is_used),
+                Traffic::Https(tls) => {
+                    tls.hosts.get(host).is_some_and(|tls| tls.virtual_hosts.values().any(cors::is_used))
+                }
+                Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
             };
-            match virtual_host.is_some_and(cors::is_used) {
+            match is_used {
                 true => drop(self.cors.insert(host.clone())),
                 false => drop(self.cors.remove(host)),
             }
@@ -204,7 +206,7 @@ impl State {
             }
             Traffic::Http(_) => Self::Hosts(Hosts::new(id)),
             Traffic::Https(_) => Self::Tls(Chains::default()),
-            Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Self::Streams,
+            Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => Self::Streams,
         }
     }
 
@@ -216,7 +218,7 @@ impl State {
                 buckets == matches!(self, Self::Buckets(_))
             }
             (Self::Tls(_), Traffic::Https(_)) => true,
-            (Self::Streams, Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_)) => true,
+            (Self::Streams, Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_)) => true,
             _ => false,
         }
     }

@@ -1,14 +1,18 @@
 //! Filter chains that TLS hosts share, and the separate routes of each host.
 //!
-//! A filter chain determines what clients are presented: a key pair and TLS versions ([`Presented`](super::tls_listener::Presented)). All exact hosts
-//! with the same values share one chain. A matcher outside of the chains selects the chain by server name (SNI). A new
-//! host therefore adds a line to the matcher and leaves all chains unchanged, so no connection drains.
+//! A filter chain determines what clients are presented: key pairs and TLS versions
+//! ([`Presented`](super::tls_listener::Presented)). All exact hosts with the same values share one chain. A matcher
+//! outside of the chains selects the chain by server name (SNI). A new host therefore adds a line to the matcher and
+//! leaves all chains unchanged, so no connection drains.
 //!
 //! Routes are selected by server name too, not by chain. Each host is a scope (SRDS), whose key is the server name of
 //! the connection. This has three advantages: A change of the routes costs a few hundred bytes and a millisecond,
 //! however many hosts share the chain. A connection for one host cannot reach the routes of another host. A host that
 //! moves to another chain is still served on its existing connections. Scope keys are complete names, so each wildcard
 //! host, and [`Host::Any`], has a chain and a route configuration of its own.
+//!
+//! A server name can have several virtual hosts ([`TlsHost::virtual_hosts`]). They are in the same scope or route
+//! configuration, so a change of one of them is a change of that resource alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +23,7 @@ use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use super::hcm::RouteFilters;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
-use crate::model::{Action, Host, ListenerId, TlsHost, Touched};
+use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHost};
 use crate::settings::Settings;
 
 /// A listener for HTTP over TLS and the routes of its hosts, updated with the model.
@@ -136,17 +140,18 @@ const REFUSED: u64 = 0;
 /// Returns a hash of the properties of a host that its listener contains.
 fn shape(host: &Host, listener: &TlsListener) -> Option<u64> {
     let Some(tls) = listener.tls.hosts.get(host) else { return listener.tls.refused.contains(host).then_some(REFUSED) };
-    let TlsHost { secret, minimum, maximum, virtual_host: _, origins } = tls;
+    let TlsHost { secrets, minimum, maximum, virtual_hosts: _, others: _, misdirected: _, origins } = tls;
+    let secrets = secrets.iter().map(|secret| format!("{secret} "));
     let objects = origins.iter().map(|origin| format!(" {origin}"));
-    let text = format!("{secret} {minimum:?} {maximum:?}{}", objects.collect::<String>());
+    let text = format!("{}{minimum:?} {maximum:?}{}", secrets.collect::<String>(), objects.collect::<String>());
     Some(xxhash_rust::xxh3::xxh3_64(text.as_bytes()).max(REFUSED + 1))
 }
 
 /// Returns whether clients without a known server name are served any response other than 404.
 fn serves_unnamed(listener: &TlsListener) -> bool {
     let nothing = Action::respond(404);
-    let routes = listener.tls.hosts.get(&Host::Any).map(|tls| &tls.virtual_host.routes);
-    routes.is_some_and(|routes| routes.iter().any(|route| route.action != nothing))
+    let mut hosts = listener.tls.hosts.get(&Host::Any).into_iter().flat_map(|tls| tls.virtual_hosts.values());
+    hosts.any(|host| host.routes.iter().any(|route| route.action != nothing))
 }
 
 /// Returns the status with which [`Host::Any`] answers requests for a host that a rule or a TLS entry names.
@@ -181,9 +186,8 @@ fn is_scope(host: &Host) -> bool {
 /// Builds the routes of one host: a scope, or a route configuration.
 pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Settings) -> Resource {
     let name = names::tls_routes(listener.id, host);
-    let virtual_host = &tls.virtual_host;
-    let origins = route::origins(virtual_host).chain(tls.origins.iter().cloned()).collect();
-    let mut routes = route_configuration(listener.id, host, tls, &answered(host, listener), settings);
+    let origins = tls.virtual_hosts.values().flat_map(route::origins).chain(tls.origins.iter().cloned()).collect();
+    let mut routes = route_configuration(listener.id, host, tls, answered(host, tls, listener), settings);
     match host {
         Host::Exact(server_name) => {
             // The header with the key is not for backends.
@@ -195,36 +199,39 @@ pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Set
     }
 }
 
-/// Builds the routes of a TLS host, with a response of 421 to requests for other hosts.
+/// Builds the routes of a TLS host, with a response of 421 or 404 to requests for hosts that it does not serve.
 ///
 /// A browser reuses a connection for every name that the certificate covers; 421 makes it open another connection. A
 /// wildcard host therefore refuses the names below it that have chains of their own. The default backend must not
 /// receive requests for a host that a rule or a TLS entry names. `answered` contains these names with their status.
 /// Source: RFC 9110 section 15.5.20.
 ///
+/// Each domain is in one virtual host. Envoy rejects repetitions.
+///
 /// If HTTP/3 is enabled, and the host supports TLS 1.3, responses announce it.
 fn route_configuration(
     listener: &ListenerId,
     host: &Host,
     tls: &TlsHost,
-    answered: &BTreeMap<u16, BTreeSet<&Host>>,
+    mut answered: BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
 ) -> route_v3::RouteConfiguration {
-    let mut virtual_hosts = vec![match tls.virtual_host.routes.is_empty() && *host == Host::Any {
-        true => route::answering_all(404, settings),
-        false => route::virtual_host(host, &tls.virtual_host, settings),
-    }];
-    if *host != Host::Any {
-        let mut others = route::answering_all(421, settings);
-        others.domains.extend(answered.values().flatten().map(ToString::to_string));
-        virtual_hosts.push(others);
-    } else {
-        virtual_hosts.extend(answered.iter().map(|(status, hosts)| route_v3::VirtualHost {
-            name: status.to_string(),
-            domains: hosts.iter().map(ToString::to_string).collect(),
-            ..route::answering_all(*status, settings)
-        }));
+    let served = tls.virtual_hosts.iter().filter(|(served, _)| !answered.values().any(|hosts| hosts.contains(served)));
+    let mut virtual_hosts: Vec<_> = served.map(|(served, content)| virtual_host(served, content, settings)).collect();
+    if tls.virtual_hosts.get(host).is_none() {
+        virtual_hosts.push(route::answering_host(host, 404, settings));
     }
+    if *host != Host::Any && tls.virtual_hosts.get(&Host::Any).is_none() {
+        let status = tls.others.status();
+        let mut others = route::answering_all(status, settings);
+        others.domains.extend(answered.remove(&status).into_iter().flatten().map(ToString::to_string));
+        virtual_hosts.push(others);
+    }
+    virtual_hosts.extend(answered.into_iter().map(|(status, hosts)| route_v3::VirtualHost {
+        name: status.to_string(),
+        domains: hosts.into_iter().map(ToString::to_string).collect(),
+        ..route::answering_all(status, settings)
+    }));
     let routes = route::route_configuration(&names::tls_routes(listener, host), virtual_hosts);
     let mut routes = route::with_settings(routes, settings);
     if *host != Host::Any {
@@ -234,6 +241,14 @@ fn route_configuration(
     match http3.enabled && downstream_tls::is_over_quic(tls) {
         true => headers::with_alternative_service(routes, http3.advertised_port),
         false => routes,
+    }
+}
+
+/// Builds the virtual host of `host`. Without routes, it answers 404 and does not ask for authorization.
+fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> route_v3::VirtualHost {
+    match content.routes.is_empty() {
+        true => route::answering_host(host, 404, settings),
+        false => route::virtual_host(host, content, settings),
     }
 }
 
@@ -256,18 +271,18 @@ fn wildcard_above(host: &Host, listener: &TlsListener) -> Option<Host> {
     suffixes.into_iter().find(|above| listener.tls.hosts.contains_key(above))
 }
 
-/// Returns the names that the domain of a TLS host matches but must not serve, grouped by their response status.
-fn answered<'a>(host: &Host, listener: &TlsListener<'a>) -> BTreeMap<u16, BTreeSet<&'a Host>> {
+/// Returns the names that the TLS host `host` must not serve, grouped by their response status.
+fn answered<'a>(host: &Host, tls: &'a TlsHost, listener: &TlsListener<'a>) -> BTreeMap<u16, BTreeSet<&'a Host>> {
     let mut answered = BTreeMap::<u16, BTreeSet<&Host>>::new();
-    if *host == Host::Any {
-        for (host, status) in excluded(listener).filter(|_| serves_unnamed(listener)) {
-            answered.entry(status).or_default().insert(host);
-        }
-    } else {
-        let elsewhere = elsewhere(host, listener);
-        if !elsewhere.is_empty() {
-            answered.insert(421, elsewhere.into_iter().collect());
-        }
+    // The server name itself, and all hosts, have virtual hosts.
+    let misdirected: BTreeSet<&Host> =
+        tls.misdirected.iter().filter(|other| *other != host && **other != Host::Any).collect();
+    let below = elsewhere(host, listener).into_iter().map(|name| (name, 421));
+    let unnamed = *host == Host::Any && serves_unnamed(listener);
+    let excluded = unnamed.then(|| excluded(listener)).into_iter().flatten();
+    let excluded = excluded.filter(|(other, _)| !misdirected.contains(other));
+    for (name, status) in below.chain(excluded).chain(misdirected.iter().map(|name| (*name, 421))) {
+        answered.entry(status).or_default().insert(name);
     }
     answered
 }

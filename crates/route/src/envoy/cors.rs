@@ -59,6 +59,8 @@ fn policy(cors: &Cors) -> cors_v3::CorsPolicy {
         expose_headers: expose_headers.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
         max_age: max_age.map(|age| age.as_secs().to_string()).unwrap_or_default(),
         allow_credentials: Some(wire::boolean(*allow_credentials)),
+        // Otherwise the backend would answer the preflight requests of other origins, perhaps with its own permission.
+        forward_not_matching_preflights: Some(wire::boolean(false)),
         ..Default::default()
     }
 }

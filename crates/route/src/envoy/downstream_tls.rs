@@ -27,7 +27,8 @@ pub fn inspector(settings: &Settings) -> listener_v3::ListenerFilter {
 /// required certificate.
 pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSocket {
     let parameters = &settings.tls.parameters;
-    let presented = Presented { secret: &tls.secret, minimum: parameters.minimum, maximum: parameters.maximum };
+    let secrets = std::slice::from_ref(&tls.secret);
+    let presented = Presented { secrets, minimum: parameters.minimum, maximum: parameters.maximum };
     // Downstream HTTP settings do not apply to scrapers.
     let alpn = alpn(&Settings::default());
     let mut context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
@@ -42,9 +43,16 @@ pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSo
     wire::transport_socket("envoy.transport_sockets.tls", &context)
 }
 
-/// Builds the transport socket of a chain over TCP: the key pair by SDS, the HTTP versions by ALPN.
+/// Builds the transport socket of a chain over TCP: the key pairs by SDS, the HTTP versions by ALPN.
 pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, tls.minimum, tls.maximum, alpn(settings), &settings.tls.parameters);
+    wire::transport_socket("envoy.transport_sockets.tls", &context)
+}
+
+/// Builds the transport socket of a chain that forwards decrypted connections. ALPN is off: only the backend knows the
+/// protocol.
+pub fn for_connections(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
+    let context = context(tls, tls.minimum, tls.maximum, vec![], &settings.tls.parameters);
     wire::transport_socket("envoy.transport_sockets.tls", &context)
 }
 
@@ -83,7 +91,7 @@ fn context(
     tls_v3::DownstreamTlsContext {
         common_tls_context: Some(tls_v3::CommonTlsContext {
             tls_params: Some(tls_parameters(minimum, maximum, parameters)),
-            tls_certificate_sds_secret_configs: vec![wire::secret(tls.secret)],
+            tls_certificate_sds_secret_configs: tls.secrets.iter().map(wire::secret).collect(),
             alpn_protocols,
             ..Default::default()
         }),

@@ -81,20 +81,23 @@ pub fn bucket(listener: &ListenerId, number: impl std::fmt::Display) -> String {
     format!("{listener}/{number}")
 }
 
-/// Returns the name of the filter chain that hosts with the same TLS properties share. It is `"https/shop/cert"`, or
-/// `"https/shop/cert/1.3"` with a single TLS version. The name of a host has no slash.
+/// Returns the name of the filter chain that hosts with the same TLS properties share. It is `"https/shop/cert"`,
+/// `"https/shop/cert,shop/rsa"` with several key pairs, or `"https/shop/cert/1.3"` with a single TLS version. The name
+/// of a host has no slash.
 pub fn shared_chain(listener: &ListenerId, presented: &Presented) -> String {
-    let Presented { secret, minimum, maximum } = presented;
+    let Presented { secrets, minimum, maximum } = presented;
+    let secrets = secrets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let versions = match (minimum, maximum) {
         (TlsVersion::V1_3, _) => "/1.3",
         (TlsVersion::V1_2, TlsVersion::V1_2) => "/1.2",
         (TlsVersion::V1_2, TlsVersion::V1_3) => "",
     };
-    format!("{listener}/{secret}{versions}")
+    format!("{listener}/{secrets}{versions}")
 }
 
-/// Returns the name of the filter chain of a host with TLS passthrough: `"passthrough/shop.example.com"`.
-pub fn passthrough_chain(listener: &ListenerId, host: &Host) -> String {
+/// Returns the name of the filter chain that forwards the TLS connections for a server name:
+/// `"gateway/shop/public/443/shop.example.com"`.
+pub fn connection_chain(listener: &ListenerId, host: &Host) -> String {
     format!("{listener}/{host}")
 }
 
@@ -118,7 +121,7 @@ pub fn service_targets(service: &ObjectKey, port: u16) -> [String; 3] {
     ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{name}.{namespace}{suffix}:{port}"))
 }
 
-/// The name of a filter chain that does not exist. A connection for which it is selected is closed.
+/// The name of a filter chain and of a cluster that do not exist. A connection for which one of them is selected is closed.
 pub const REFUSED: &str = "refused";
 
 /// Returns the name of a cluster in Envoy's statistics: `"shop_cart_http"` for the cluster `"shop/cart/http"`.
@@ -146,12 +149,14 @@ mod tests {
         assert_eq!([&https, &other].map(scope_key_prefix), ["", "other/"]);
         assert_eq!(virtual_host(&http, &Host::Exact("shop.example.com".into())), "http/shop.example.com");
         assert_eq!(bucket(&http, 13), "http/13");
-        let secret = SecretId::new(ObjectKey::new("shop", "cert"), SecretPart::KeyPair);
-        let chain = |minimum, maximum| shared_chain(&https, &Presented { secret: &secret, minimum, maximum });
+        let secrets = ["cert", "rsa"].map(|name| SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair));
+        let presented = |secrets, minimum, maximum| shared_chain(&https, &Presented { secrets, minimum, maximum });
+        let chain = |minimum, maximum| presented(&secrets[..1], minimum, maximum);
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert");
         assert_eq!(chain(TlsVersion::V1_2, TlsVersion::V1_2), "https/shop/cert/1.2");
         assert_eq!(chain(TlsVersion::V1_3, TlsVersion::V1_3), "https/shop/cert/1.3");
-        assert_eq!(passthrough_chain(&other, &Host::Exact("shop.example.com".into())), "other/shop.example.com");
+        assert_eq!(presented(&secrets, TlsVersion::V1_2, TlsVersion::V1_3), "https/shop/cert,shop/rsa");
+        assert_eq!(connection_chain(&other, &Host::Exact("shop.example.com".into())), "other/shop.example.com");
         assert_eq!(api_routes_of_host(&https, "shop.example.com"), "api/https/shop.example.com");
         let cluster = cluster_id("shop/cart/http");
         assert_eq!(api_routes_of_port(&cluster.port), "api/service/shop/cart/http");

@@ -107,9 +107,14 @@ pub fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> 
 
 /// Builds the virtual host that answers all requests for unknown hosts with `status`.
 pub(super) fn answering_all(status: u16, settings: &Settings) -> route_v3::VirtualHost {
+    answering_host(&Host::Any, status, settings)
+}
+
+/// Builds the virtual host that answers all requests for `host` with `status`.
+pub(super) fn answering_host(host: &Host, status: u16, settings: &Settings) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
-        name: "*".to_owned(),
-        domains: vec!["*".to_owned()],
+        name: host.to_string(),
+        domains: vec![host.to_string()],
         routes: vec![answering(status, &Marks::of(settings))],
         ..Default::default()
     }

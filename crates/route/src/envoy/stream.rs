@@ -1,4 +1,4 @@
-//! Listeners that forward connections and datagrams: TLS passthrough, TCP, UDP.
+//! Listeners that forward connections and datagrams: TLS, TCP, UDP.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,29 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3 as tcp_proxy_v3;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3 as udp_proxy_v3;
+use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3 as network_v3;
+use envoy_types::pb::envoy::extensions::matching::input_matchers::consistent_hashing::v3 as hashing_v3;
 use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::Resource;
+use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
+use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
 
 use super::listener::{listener as of_clients, over_tcp, proxy_protocol};
 use super::server_names::Choice;
+use super::tls_listener::Presented;
 use super::{downstream_tls, names, wire};
-use crate::model::{Bind, Connections, Datagrams, Host, ListenerId, Traffic};
+use crate::model::{Bind, Destination, Host, ListenerId, TlsConnections, Traffic};
 use crate::settings::Settings;
 
 /// The Envoy listener; `None` for HTTP, which other modules build.
 pub fn listener(id: &ListenerId, bind: &Bind, traffic: &Traffic, settings: &Settings) -> Option<Resource> {
     let (message, origins) = match traffic {
         Traffic::Http(_) | Traffic::Https(_) => return None,
-        Traffic::TlsPassthrough(hosts) => {
-            let origins: Vec<ObjectRef> = hosts.values().map(|to| to.origin.clone()).collect();
-            (passthrough(id, bind, hosts, settings), origins)
+        Traffic::Tls(hosts) => {
+            let origins: Vec<ObjectRef> = hosts.values().map(|host| host.to.origin.clone()).collect();
+            (tls(id, bind, hosts, settings), origins)
         }
         Traffic::Tcp(to) => (tcp(id, bind, to, settings), vec![to.origin.clone()]),
         Traffic::Udp(to) => (udp(id, bind, to, settings), vec![to.origin.clone()]),
@@ -34,59 +39,81 @@ pub fn listener(id: &ListenerId, bind: &Bind, traffic: &Traffic, settings: &Sett
 }
 
 /// Forwards TLS connections by server name (SNI). A connection for an unknown name is closed, unless [`Host::Any`] takes it.
-fn passthrough(
+fn tls(
     id: &ListenerId,
     bind: &Bind,
-    hosts: &BTreeMap<Host, Connections>,
+    hosts: &BTreeMap<Host, TlsConnections>,
     settings: &Settings,
 ) -> listener_v3::Listener {
     let mut choice = Choice::default();
     let filters = proxy_protocol(settings).into_iter().chain([downstream_tls::inspector(settings)]);
     let mut listener = listener_v3::Listener { listener_filters: filters.collect(), ..over_tcp(id, bind, settings) };
-    for (host, to) in hosts {
-        let chain = listener_v3::FilterChain {
-            name: names::passthrough_chain(id, host),
+    for (host, TlsConnections { terminated, to }) in hosts {
+        let tls = terminated.as_ref().map(|tls| downstream_tls::for_connections(&Presented::from(tls), settings));
+        // The destination of Envoys that close all connections for a name needs no chain.
+        let chain = (!to.clusters.is_empty()).then(|| listener_v3::FilterChain {
+            name: names::connection_chain(id, host),
             filters: vec![tcp_proxy(id, to)],
+            transport_socket: tls,
             ..Default::default()
-        };
+        });
+        let name = chain.as_ref().map_or(names::REFUSED, |chain| &chain.name);
         match host {
-            Host::Exact(server_name) => choice.exact(server_name, &chain.name),
-            Host::Wildcard(suffix) => choice.below(suffix, &chain.name),
+            Host::Exact(server_name) => choice.exact(server_name, name),
+            Host::Wildcard(suffix) => choice.below(suffix, name),
             Host::Any => {
-                listener.default_filter_chain = Some(chain);
+                listener.default_filter_chain = chain;
                 continue;
             }
         }
-        listener.filter_chains.push(chain);
+        listener.filter_chains.extend(chain);
     }
     listener.filter_chain_matcher = choice.matcher();
+    if listener.filter_chains.is_empty() && listener.default_filter_chain.is_none() {
+        // Envoy rejects a listener without filter chains.
+        listener.default_filter_chain = Some(chain_of(refusing(id)));
+    }
     listener
 }
 
 /// Forwards TCP connections.
-fn tcp(id: &ListenerId, bind: &Bind, to: &Connections, settings: &Settings) -> listener_v3::Listener {
+fn tcp(id: &ListenerId, bind: &Bind, to: &Destination, settings: &Settings) -> listener_v3::Listener {
     listener_v3::Listener {
         listener_filters: proxy_protocol(settings).into_iter().collect(),
-        filter_chains: vec![listener_v3::FilterChain { filters: vec![tcp_proxy(id, to)], ..Default::default() }],
+        filter_chains: vec![chain_of(tcp_proxy(id, to))],
         ..over_tcp(id, bind, settings)
     }
 }
 
-/// The network filter that forwards a connection.
-fn tcp_proxy(id: &ListenerId, to: &Connections) -> listener_v3::Filter {
+fn chain_of(filter: listener_v3::Filter) -> listener_v3::FilterChain {
+    listener_v3::FilterChain { filters: vec![filter], ..Default::default() }
+}
+
+/// Builds the network filter that forwards a connection. Envoy closes a connection whose cluster does not exist.
+fn tcp_proxy(id: &ListenerId, to: &Destination) -> listener_v3::Filter {
     use tcp_proxy_v3::tcp_proxy::weighted_cluster::ClusterWeight;
     use tcp_proxy_v3::tcp_proxy::{ClusterSpecifier, WeightedCluster};
-    let cluster = match to.clusters.as_slice() {
-        [only] => ClusterSpecifier::Cluster(only.cluster.to_string()),
-        several => ClusterSpecifier::WeightedClusters(WeightedCluster {
-            // Envoy rejects a weight of 0: no connection goes there, as asked.
-            clusters: several
-                .iter()
-                .filter(|one| one.weight > 0)
-                .map(|one| ClusterWeight { name: one.cluster.to_string(), weight: one.weight, ..Default::default() })
-                .collect(),
-        }),
-    };
+    match shares(to).as_slice() {
+        [] => refusing(id),
+        [(only, _)] => proxy(id, ClusterSpecifier::Cluster(only.clone())),
+        several => {
+            let share = |(name, weight): &(String, u32)| ClusterWeight {
+                name: name.clone(),
+                weight: *weight,
+                ..Default::default()
+            };
+            let clusters = several.iter().map(share).collect();
+            proxy(id, ClusterSpecifier::WeightedClusters(WeightedCluster { clusters }))
+        }
+    }
+}
+
+/// Builds the network filter that closes connections.
+fn refusing(id: &ListenerId) -> listener_v3::Filter {
+    proxy(id, tcp_proxy_v3::tcp_proxy::ClusterSpecifier::Cluster(names::REFUSED.to_owned()))
+}
+
+fn proxy(id: &ListenerId, cluster: tcp_proxy_v3::tcp_proxy::ClusterSpecifier) -> listener_v3::Filter {
     let proxy = tcp_proxy_v3::TcpProxy {
         stat_prefix: names::stat_prefix(id),
         cluster_specifier: Some(cluster),
@@ -98,18 +125,33 @@ fn tcp_proxy(id: &ListenerId, to: &Connections) -> listener_v3::Filter {
     }
 }
 
+/// Returns the clusters of a destination by name with their weights, and a cluster that does not exist for the refused
+/// share. Envoy rejects a weight of 0, which means no connections.
+fn shares(to: &Destination) -> Vec<(String, u32)> {
+    let clusters = to.clusters.iter().map(|one| (one.cluster.to_string(), one.weight));
+    let refused = (names::REFUSED.to_owned(), to.refused);
+    clusters.chain([refused]).filter(|(_, weight)| *weight > 0).collect()
+}
+
 /// Forwards UDP datagrams. Those of one client go to one endpoint.
-fn udp(id: &ListenerId, bind: &Bind, to: &Datagrams, settings: &Settings) -> listener_v3::Listener {
-    use matcher_v3::matcher::{OnMatch, on_match};
+///
+/// Envoy has no weighted clusters for UDP, so the hash of the client's port selects the cluster: with `n` as the sum of
+/// the weights, each cluster gets the hashes modulo `n` of a range that is as long as its weight. Envoy drops datagrams
+/// for a cluster that does not exist.
+fn udp(id: &ListenerId, bind: &Bind, to: &Destination, settings: &Settings) -> listener_v3::Listener {
     use udp_proxy_v3::udp_proxy_config::RouteSpecifier;
-    let route = udp_proxy_v3::Route { cluster: to.cluster.to_string() };
-    let action = xds_core_v3::TypedExtensionConfig { name: "route".to_owned(), typed_config: Some(wire::any(&route)) };
+    let mut shares = shares(to);
+    let modulo = shares.iter().fold(0, |sum: u32, (_, weight)| sum.saturating_add(*weight));
+    let last = shares.pop().map_or_else(|| names::REFUSED.to_owned(), |(name, _)| name);
+    let mut below = modulo;
+    let matchers = shares.iter().map(|(cluster, weight)| {
+        below = below.saturating_sub(*weight);
+        by_hash(below, modulo, cluster)
+    });
+    let list = MatcherList { matchers: matchers.collect() };
     let matcher = matcher_v3::Matcher {
-        on_no_match: Some(Box::new(OnMatch {
-            on_match: Some(on_match::OnMatch::Action(action)),
-            ..Default::default()
-        })),
-        matcher_type: None,
+        on_no_match: Some(Box::new(route(&last))),
+        matcher_type: (!list.matchers.is_empty()).then_some(MatcherType::MatcherList(list)),
     };
     let proxy = udp_proxy_v3::UdpProxyConfig {
         stat_prefix: names::stat_prefix(id),
@@ -122,47 +164,104 @@ fn udp(id: &ListenerId, bind: &Bind, to: &Datagrams, settings: &Settings) -> lis
     }
 }
 
+/// Leads datagrams to `cluster` if the hash of the client's port modulo `modulo` is at least `threshold`.
+fn by_hash(threshold: u32, modulo: u32, cluster: &str) -> FieldMatcher {
+    let config =
+        |name: &str, message| xds_core_v3::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(message) };
+    let input = config("envoy.matching.inputs.source_port", wire::any(&network_v3::SourcePortInput {}));
+    let hashing = hashing_v3::ConsistentHashing { threshold, modulo, seed: 0 };
+    let matcher = config("envoy.matching.matchers.consistent_hashing", wire::any(&hashing));
+    let single = predicate::SinglePredicate {
+        input: Some(input),
+        matcher: Some(predicate::single_predicate::Matcher::CustomMatch(matcher)),
+    };
+    let predicate = Predicate { match_type: Some(predicate::MatchType::SinglePredicate(single)) };
+    FieldMatcher { predicate: Some(predicate), on_match: Some(route(cluster)) }
+}
+
+fn route(cluster: &str) -> OnMatch {
+    let route = udp_proxy_v3::Route { cluster: cluster.to_owned() };
+    let action = xds_core_v3::TypedExtensionConfig { name: "route".to_owned(), typed_config: Some(wire::any(&route)) };
+    OnMatch { on_match: Some(on_match::OnMatch::Action(action)), ..Default::default() }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::envoy::build;
-    use crate::model::{Listener, WeightedCluster};
+    use crate::model::{Listener, Model, Termination, TlsVersion, WeightedCluster};
     use crate::testing::envoy::{standalone, validate};
     use crate::testing::model;
 
-    fn to(weights: &[u32]) -> Connections {
+    fn to(weights: &[u32], refused: u32) -> Destination {
         let clusters = ["shop/cart/http", "shop/tls/443", "shop/ip/h2c"].iter().zip(weights);
         let weighted = |(name, weight): (&&str, &u32)| WeightedCluster::new(model::cluster_id(name), *weight);
-        Connections { clusters: clusters.map(weighted).collect(), origin: ObjectRef::new("TCPRoute", "shop", "cart") }
+        let origin = ObjectRef::new("TCPRoute", "shop", "cart");
+        Destination { clusters: clusters.map(weighted).collect(), refused, origin }
     }
 
-    #[test]
-    fn an_envoy_takes_listeners_of_every_kind() {
+    fn passthrough(to: Destination) -> TlsConnections {
+        TlsConnections { terminated: None, to }
+    }
+
+    fn terminated(to: Destination) -> TlsConnections {
+        let (minimum, maximum) = (TlsVersion::V1_2, TlsVersion::V1_3);
+        TlsConnections { terminated: Some(Termination { secrets: vec![model::pair_id("cert")], minimum, maximum }), to }
+    }
+
+    /// Returns the model with these listeners: `other-10000`, `other-10001`, and so on.
+    fn with(traffic: impl IntoIterator<Item = Traffic>) -> Model {
         let mut model = model::model();
-        let hosts = BTreeMap::from([
-            (Host::Exact("a.test".into()), to(&[1])),
-            (Host::Wildcard("test".into()), to(&[1, 0, 2])),
-            (Host::Any, to(&[1])),
-        ]);
-        let cluster = model::cluster_id("shop/cart/http");
-        let udp = Datagrams { cluster, origin: ObjectRef::new("UDPRoute", "shop", "cart") };
-        let traffic = [Traffic::TlsPassthrough(hosts), Traffic::Tcp(to(&[1, 1])), Traffic::Udp(udp)];
         for (port, traffic) in (10_000..).zip(traffic) {
             let bind = Bind { address: None, port };
             model.listeners.insert(ListenerId::new(&format!("other-{port}")), Listener { bind, traffic });
         }
+        model
+    }
+
+    #[test]
+    fn an_envoy_accepts_listeners_of_every_kind_for_connections() {
+        let hosts = BTreeMap::from([
+            (Host::Exact("a.test".into()), passthrough(to(&[1], 0))),
+            (Host::Exact("b.test".into()), terminated(to(&[1], 2))),
+            (Host::Exact("c.test".into()), terminated(to(&[], 2))),
+            (Host::Wildcard("test".into()), passthrough(to(&[1, 0, 2], 0))),
+            (Host::Any, terminated(to(&[1], 0))),
+        ]);
+        let refusing = BTreeMap::from([(Host::Exact("a.test".into()), passthrough(to(&[], 0)))]);
+        let traffic = [
+            Traffic::Tls(hosts),
+            Traffic::Tls(refusing),
+            Traffic::Tls(BTreeMap::new()),
+            Traffic::Tcp(to(&[1, 1], 0)),
+            Traffic::Tcp(to(&[1], 1)),
+            Traffic::Tcp(to(&[], 1)),
+        ];
         let settings = Settings::default();
-        let resources = build(&model, &settings);
-        let of_name = |name: &str| resources.iter().find(|one| &**one.name() == name).unwrap();
-        let references = of_name("other-10000").references().clusters.clone();
-        assert_eq!(references.iter().map(|name| &**name).collect::<Vec<_>>(), ["shop/cart/http", "shop/ip/h2c"]);
-        assert_eq!(of_name("other-10002").references().clusters.len(), 1);
-        let (udp, others): (Vec<_>, Vec<_>) = resources.into_iter().partition(|one| &**one.name() == "other-10002");
-        validate(&standalone(&others, &settings)).unwrap();
+        let resources = build(&with(traffic), &settings);
+        let clusters = |name: &str| {
+            let resource = resources.iter().find(|one| &**one.name() == name).unwrap();
+            resource.references().clusters.iter().map(|name| name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(clusters("other-10000"), ["refused", "shop/cart/http", "shop/ip/h2c"]);
+        assert_eq!(clusters("other-10003"), ["shop/cart/http", "shop/tls/443"]);
+        assert_eq!(clusters("other-10005"), ["refused"]);
+        validate(&standalone(&resources, &settings)).unwrap();
+    }
+
+    #[test]
+    fn an_envoy_accepts_weighted_clusters_for_datagrams() {
+        let traffic = [&[1, 0, 0][..], &[7, 3, 0], &[2, 1, 1], &[]].map(|weights| Traffic::Udp(to(weights, 1)));
+        let settings = Settings::default();
+        let resources = build(&with(traffic.into_iter().chain([Traffic::Udp(to(&[1], 0))])), &settings);
+        let is_udp = |resource: &Resource| resource.name().starts_with("other-");
+        let listeners: Vec<Resource> = resources.into_iter().filter(is_udp).collect();
+        let clusters = listeners.iter().map(|listener| listener.references().clusters.len()).collect::<Vec<_>>();
+        assert_eq!(clusters, [2, 3, 4, 1, 1], "with the cluster that does not exist");
         // The field that Envoy does not call deprecated is one that it calls work in progress.
-        let warning = validate(&standalone(&udp, &settings)).unwrap_err();
-        assert!(warning.contains("UdpProxyConfig.matcher") && warning.lines().count() == 1, "{warning}");
+        let warning = validate(&standalone(&listeners, &settings)).unwrap_err();
+        assert!(warning.lines().all(|line| line.contains("UdpProxyConfig.matcher")), "{warning}");
     }
 }

@@ -3,6 +3,7 @@
 
 mod routes;
 mod settings;
+mod tls;
 
 use lockgate_xds::snapshot::ResourceType;
 

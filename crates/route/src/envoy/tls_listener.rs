@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::model::{
-    Bind, Host, Listener, ListenerId, Model, SecretId, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHost,
+    Bind, Host, Listener, ListenerId, Model, SecretId, Termination, TlsHost, TlsHosts, TlsVersion, Traffic, VirtualHost,
 };
 
 /// The TLS properties that clients are presented. Hosts with equal values share a filter chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Presented<'a> {
-    /// The key pair.
-    pub secret: &'a SecretId,
+    /// The key pairs.
+    pub secrets: &'a [SecretId],
     /// Lowest TLS version.
     pub minimum: TlsVersion,
     /// Highest TLS version.
@@ -19,8 +19,15 @@ pub struct Presented<'a> {
 
 impl<'a> From<&'a TlsHost> for Presented<'a> {
     fn from(host: &'a TlsHost) -> Self {
-        let TlsHost { secret, minimum, maximum, virtual_host: _, origins: _ } = host;
-        Self { secret, minimum: *minimum, maximum: *maximum }
+        let TlsHost { secrets, minimum, maximum, virtual_hosts: _, others: _, misdirected: _, origins: _ } = host;
+        Self { secrets, minimum: *minimum, maximum: *maximum }
+    }
+}
+
+impl<'a> From<&'a Termination> for Presented<'a> {
+    fn from(terminated: &'a Termination) -> Self {
+        let Termination { secrets, minimum, maximum } = terminated;
+        Self { secrets, minimum: *minimum, maximum: *maximum }
     }
 }
 

@@ -6,10 +6,11 @@ use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
 use matcher_v3::string_matcher::MatchPattern;
 
-use crate::model::SecretId;
+use crate::model::{SecretId, Share};
 
 /// Wraps `message` with its type URL.
 pub fn any<M: prost::Message + prost::Name>(message: &M) -> google::Any {
@@ -53,6 +54,17 @@ pub fn boolean(value: bool) -> google::BoolValue {
 /// Builds a wrapped u32.
 pub fn uint32(value: u32) -> google::UInt32Value {
     google::UInt32Value { value }
+}
+
+/// Builds a share of requests.
+pub fn fraction(share: Share) -> core_v3::RuntimeFractionalPercent {
+    core_v3::RuntimeFractionalPercent {
+        default_value: Some(type_v3::FractionalPercent {
+            numerator: share.millionths(),
+            denominator: type_v3::fractional_percent::DenominatorType::Million as i32,
+        }),
+        ..Default::default()
+    }
 }
 
 /// Builds a `google.protobuf.Struct` of text fields.

@@ -92,7 +92,7 @@ pub struct Mirror {
 }
 
 /// A share from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Share {
     millionths: u32,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClusterId, Host, TlsHost, VirtualHost, WeightedCluster};
+use super::{Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,12 +75,12 @@ pub enum Traffic {
     Http(PlainHosts),
     /// HTTP over TLS, and over QUIC.
     Https(TlsHosts),
-    /// TLS connections, forwarded by server name (SNI) and not terminated.
-    TlsPassthrough(BTreeMap<Host, Connections>),
+    /// TLS connections, forwarded by server name (SNI). Connections for other server names are closed.
+    Tls(BTreeMap<Host, TlsConnections>),
     /// TCP connections.
-    Tcp(Connections),
+    Tcp(Destination),
     /// UDP datagrams.
-    Udp(Datagrams),
+    Udp(Destination),
 }
 
 /// The hosts of a listener for plain HTTP.
@@ -106,7 +106,7 @@ pub enum RouteDiscovery {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TlsHosts {
     /// The hosts by server name (SNI). [`Host::Any`] takes clients without a known server name, and answers 404 if it has
-    /// no routes.
+    /// no routes. The most specific server name takes a connection.
     pub hosts: BTreeMap<Host, TlsHost>,
     /// Server names whose connections are closed: no certificate may be presented for them, and a wildcard above them would
     /// take their connections.
@@ -117,22 +117,42 @@ pub struct TlsHosts {
     pub http3: Option<ListenerId>,
 }
 
-/// The destination of connections.
+/// The TLS connections for a server name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Connections {
-    /// At least one cluster, chosen by weight for each connection.
+pub struct TlsConnections {
+    /// How TLS is terminated. `None`: it is not, and backends receive the encrypted bytes (TLS passthrough).
+    pub terminated: Option<Termination>,
+    /// The destination.
+    pub to: Destination,
+}
+
+/// How TLS connections are terminated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Termination {
+    /// The key pairs, by their identities in [`Model::secrets`](super::Model::secrets): at least one, each once.
+    pub secrets: Vec<SecretId>,
+    /// Lowest TLS version accepted.
+    pub minimum: TlsVersion,
+    /// Highest TLS version accepted.
+    pub maximum: TlsVersion,
+}
+
+/// The destination of connections, or of datagrams.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Destination {
+    /// The clusters, chosen by weight for each connection. The datagrams of one client address go to the same cluster.
     pub clusters: Vec<WeightedCluster>,
+    /// The weight of connections that are closed, and of datagrams that are dropped. Without clusters, all of them are.
+    pub refused: u32,
     /// The object that asked for it.
     pub origin: ObjectRef,
 }
 
-/// The destination of datagrams.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Datagrams {
-    /// By name in [`Model::clusters`](super::Model::clusters).
-    pub cluster: ClusterId,
-    /// The object that asked for it.
-    pub origin: ObjectRef,
+impl Destination {
+    /// A destination that refuses everything.
+    pub fn refusing(origin: ObjectRef) -> Self {
+        Self { clusters: Vec::new(), refused: 0, origin }
+    }
 }
 
 impl Listener {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::HeaderName;
+use super::{HeaderName, Share};
 
 /// The condition on the requests of a route. Two routes of one host with equal matches conflict.
 ///
@@ -24,6 +24,8 @@ pub struct Conditions {
     pub headers: Vec<HeaderMatch>,
     /// Conditions on query parameters.
     pub query: Vec<QueryMatch>,
+    /// The share of the requests that match, chosen at random; `None` is all.
+    pub share: Option<Share>,
 }
 
 /// How a path is matched. The order of routes is decided by `translate`.
@@ -82,6 +84,12 @@ impl Match {
         conditions.query.dedup();
         let conditions = (conditions != Conditions::default()).then(|| Box::new(conditions));
         Self { path, conditions }
+    }
+
+    /// Returns the match of a random share of the requests.
+    pub fn with_share(self, share: Share) -> Self {
+        let conditions = self.conditions.map(|conditions| *conditions).unwrap_or_default();
+        Self { path: self.path, conditions: Some(Box::new(Conditions { share: Some(share), ..conditions })) }
     }
 
     /// Returns the conditions beside the path, if there are any.

@@ -37,24 +37,29 @@ impl Traffic {
                 routes.extend(plain.hosts.values().flat_map(|host| &host.routes).map(|route| &**route))
             }
             Self::Https(tls) => {
-                routes.extend(tls.hosts.values().flat_map(|host| &host.virtual_host.routes).map(|route| &**route));
+                let hosts = tls.hosts.values().flat_map(|tls| tls.virtual_hosts.values());
+                routes.extend(hosts.flat_map(|host| &host.routes).map(|route| &**route));
             }
-            Self::TlsPassthrough(hosts) => {
-                direct.extend(hosts.values().flat_map(|host| &host.clusters).map(|one| &one.cluster));
+            Self::Tls(hosts) => {
+                direct.extend(hosts.values().flat_map(|host| &host.to.clusters).map(|one| &one.cluster));
             }
-            Self::Tcp(connections) => direct.extend(connections.clusters.iter().map(|one| &one.cluster)),
-            Self::Udp(datagrams) => direct.push(&datagrams.cluster),
+            Self::Tcp(to) | Self::Udp(to) => direct.extend(to.clusters.iter().map(|one| &one.cluster)),
         }
         direct.into_iter().chain(routes.into_iter().flat_map(|route| route.action.clusters()))
     }
 
     /// Returns the key pairs that are presented to clients, with repetitions.
     fn secrets(&self) -> impl Iterator<Item = &SecretId> {
-        let hosts = match self {
-            Self::Https(tls) => Some(&tls.hosts),
-            Self::Http(_) | Self::TlsPassthrough(_) | Self::Tcp(_) | Self::Udp(_) => None,
-        };
-        hosts.into_iter().flat_map(BTreeMap::values).map(|host| &host.secret)
+        let mut secrets: Vec<&SecretId> = Vec::new();
+        match self {
+            Self::Https(tls) => secrets.extend(tls.hosts.values().flat_map(|host| &host.secrets)),
+            Self::Tls(hosts) => {
+                let terminated = hosts.values().filter_map(|host| host.terminated.as_ref());
+                secrets.extend(terminated.flat_map(|terminated| &terminated.secrets));
+            }
+            Self::Http(_) | Self::Tcp(_) | Self::Udp(_) => {}
+        }
+        secrets.into_iter()
     }
 }
 
@@ -93,7 +98,7 @@ mod tests {
     use lockgate_xds::provenance::ObjectRef;
 
     use super::*;
-    use crate::model::{Bind, Connections, Host, Listener, WeightedCluster};
+    use crate::model::{Bind, Destination, Host, Listener, Termination, TlsConnections, TlsVersion, WeightedCluster};
     use crate::testing::model::{cluster_id, model, pair_id};
 
     fn listeners(ids: &[&str]) -> BTreeSet<ListenerId> {
@@ -103,7 +108,8 @@ mod tests {
     /// The model with a listener for TCP connections to one cluster, and without client certificates.
     fn with_tcp(cluster: &str) -> Model {
         let clusters = vec![WeightedCluster::new(cluster_id(cluster), 1)];
-        let traffic = Traffic::Tcp(Connections { clusters, origin: ObjectRef::new("TCPRoute", "shop", "cart") });
+        let origin = ObjectRef::new("TCPRoute", "shop", "cart");
+        let traffic = Traffic::Tcp(Destination { clusters, refused: 0, origin });
         let mut model = Model { stats_tls: None, ..model() };
         model.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.client_certificate = None);
         model.listeners.insert(ListenerId::new("tcp"), Listener { bind: Bind::default(), traffic });
@@ -121,6 +127,19 @@ mod tests {
         assert!(all.subset(&listeners(&[ListenerId::HTTPS])).secrets.keys().eq([&pair_id("cert")]));
         let model = model();
         assert_eq!(model.subset(&model.listeners.keys().cloned().collect()), model, "with the secrets of statistics");
+    }
+
+    #[test]
+    fn a_subset_has_the_key_pairs_of_terminated_connections() {
+        let mut all = with_tcp("shop/ip/h2c");
+        let Traffic::Tcp(to) = all.listeners["tcp"].traffic.clone() else { unreachable!() };
+        let (secrets, minimum, maximum) = (vec![pair_id("cert")], TlsVersion::V1_2, TlsVersion::V1_3);
+        let terminated = Some(Termination { secrets, minimum, maximum });
+        let traffic = Traffic::Tls([(Host::Any, TlsConnections { terminated, to })].into());
+        all.listeners.insert(ListenerId::new("tls"), Listener { bind: Bind::default(), traffic });
+        let tls = all.subset(&listeners(&["tls"]));
+        assert!(tls.clusters.keys().eq([&cluster_id("shop/ip/h2c")]));
+        assert!(tls.secrets.keys().eq([&pair_id("cert")]));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Touched {
             let hosts: BTreeSet<Host> = match &listener.traffic {
                 Traffic::Http(plain) => plain.hosts.keys().cloned().collect(),
                 Traffic::Https(tls) => tls.hosts.keys().chain(&tls.refused).cloned().collect(),
-                Traffic::TlsPassthrough(_) | Traffic::Tcp(_) | Traffic::Udp(_) => continue,
+                Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => continue,
             };
             touched.hosts.insert(id.clone(), hosts);
         }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, ReferenceGrant, TcpRoute, TlsRoute, UdpRoute};
 use super::{
-    EndpointSlice, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, ObjectId, ObjectKey, Secret,
-    Service,
+    EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, ObjectId,
+    ObjectKey, Secret, Service,
 };
 
 /// The content of an object of one kind, reduced to the fields that the translation or the status writers read.
@@ -90,6 +91,7 @@ impl Object {
         match self.kind().info().grouping {
             Grouping::Alone => None,
             Grouping::ByService => self.get().map(EndpointSlice::service_key),
+            Grouping::ByNamespace => Some(ObjectKey { namespace: "".into(), name: self.meta().key.namespace.clone() }),
         }
     }
 
@@ -142,10 +144,56 @@ macro_rules! typed {
 }
 
 typed!(IngressClass, Kind::INGRESS_CLASS);
-typed!(Service, Kind::SERVICE);
+typed!(ReferenceGrant, Kind::REFERENCE_GRANT);
 typed!(EndpointSlice, Kind::ENDPOINT_SLICE);
 typed!(Secret, Kind::SECRET);
 typed!(Namespace, Kind::NAMESPACE);
+
+/// Implements [`Typed`] for a type whose status the translation does not read.
+macro_rules! with_status {
+    ($type:ident, $kind:expr) => {
+        impl Typed for $type {
+            const KIND: Kind = $kind;
+
+            fn metadata(&self) -> &Meta {
+                &self.meta
+            }
+
+            fn equals_for_translation(&self, other: &Self) -> bool {
+                let $type { meta, spec, status: _, version: _ } = other;
+                self.meta == *meta && self.spec == *spec
+            }
+        }
+    };
+}
+
+with_status!(GatewayClass, Kind::GATEWAY_CLASS);
+with_status!(Gateway, Kind::GATEWAY);
+with_status!(HttpRoute, Kind::HTTP_ROUTE);
+with_status!(GrpcRoute, Kind::GRPC_ROUTE);
+with_status!(TcpRoute, Kind::TCP_ROUTE);
+with_status!(UdpRoute, Kind::UDP_ROUTE);
+with_status!(TlsRoute, Kind::TLS_ROUTE);
+
+impl Typed for Service {
+    const KIND: Kind = Kind::SERVICE;
+
+    fn metadata(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn equals_for_translation(&self, other: &Self) -> bool {
+        let Self { meta, external_name, ports, ipv6_families, gateway } = other;
+        let ports_of = |gateway: &Option<Box<GatewayService>>| {
+            gateway.as_ref().map(|service| (service.name.clone(), service.ports.clone()))
+        };
+        self.meta == *meta
+            && self.external_name == *external_name
+            && self.ports == *ports
+            && self.ipv6_families == *ipv6_families
+            && ports_of(&self.gateway) == ports_of(gateway)
+    }
+}
 
 impl Typed for Ingress {
     const KIND: Kind = Kind::INGRESS;

@@ -20,6 +20,8 @@ pub struct KindInfo {
     pub group: &'static str,
     /// The version of the group.
     pub version: &'static str,
+    /// Other versions of the group with the same fields. Manifests may have them.
+    pub other_versions: &'static [&'static str],
     /// The name of the collection: `ingresses`.
     pub plural: &'static str,
     /// Whether the objects are namespaced.
@@ -47,6 +49,8 @@ pub enum Grouping {
     Alone,
     /// The key of the object's Service, for all objects of that Service together.
     ByService,
+    /// The name of the object's namespace, as the key of an object without a namespace, for all objects in it together.
+    ByNamespace,
 }
 
 /// The defaults of the table.
@@ -54,6 +58,7 @@ const COMMON: KindInfo = KindInfo {
     name: "",
     group: "",
     version: "v1",
+    other_versions: &[],
     plural: "",
     namespaced: true,
     optional: false,
@@ -62,6 +67,16 @@ const COMMON: KindInfo = KindInfo {
     foreign_annotations: false,
     has_status: false,
     named_by_others: true,
+};
+
+/// The common properties of the kinds of Gateway API.
+const GATEWAY_API: KindInfo = KindInfo {
+    group: super::gateway::GROUP,
+    other_versions: &["v1beta1"],
+    optional: true,
+    deletion_waits: true,
+    has_status: true,
+    ..COMMON
 };
 
 impl Kind {
@@ -108,9 +123,70 @@ impl Kind {
     pub const NAMESPACE: Self =
         Self(&KindInfo { name: "Namespace", plural: "namespaces", namespaced: false, ..COMMON });
 
+    /// gateway.networking.k8s.io/v1
+    pub const GATEWAY_CLASS: Self =
+        Self(&KindInfo { name: "GatewayClass", plural: "gatewayclasses", namespaced: false, ..GATEWAY_API });
+    /// gateway.networking.k8s.io/v1
+    pub const GATEWAY: Self = Self(&KindInfo { name: "Gateway", plural: "gateways", ..GATEWAY_API });
+    /// gateway.networking.k8s.io/v1
+    pub const HTTP_ROUTE: Self =
+        Self(&KindInfo { name: "HTTPRoute", plural: "httproutes", named_by_others: false, ..GATEWAY_API });
+    /// gateway.networking.k8s.io/v1
+    pub const GRPC_ROUTE: Self =
+        Self(&KindInfo { name: "GRPCRoute", plural: "grpcroutes", named_by_others: false, ..GATEWAY_API });
+    /// gateway.networking.k8s.io/v1
+    pub const TCP_ROUTE: Self = Self(&KindInfo {
+        name: "TCPRoute",
+        other_versions: &["v1alpha2"],
+        plural: "tcproutes",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+    /// gateway.networking.k8s.io/v1
+    pub const UDP_ROUTE: Self = Self(&KindInfo {
+        name: "UDPRoute",
+        other_versions: &["v1alpha2"],
+        plural: "udproutes",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+    /// gateway.networking.k8s.io/v1
+    pub const TLS_ROUTE: Self = Self(&KindInfo {
+        name: "TLSRoute",
+        other_versions: &["v1alpha2", "v1alpha3"],
+        plural: "tlsroutes",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+    /// gateway.networking.k8s.io/v1beta1, which clusters without version 1 have too.
+    pub const REFERENCE_GRANT: Self = Self(&KindInfo {
+        name: "ReferenceGrant",
+        version: "v1beta1",
+        other_versions: &["v1"],
+        plural: "referencegrants",
+        grouping: Grouping::ByNamespace,
+        has_status: false,
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::INGRESS, Self::INGRESS_CLASS, Self::SERVICE, Self::ENDPOINT_SLICE, Self::SECRET, Self::NAMESPACE];
+    pub const ALL: [Self; 14] = [
+        Self::INGRESS,
+        Self::INGRESS_CLASS,
+        Self::SERVICE,
+        Self::ENDPOINT_SLICE,
+        Self::SECRET,
+        Self::NAMESPACE,
+        Self::GATEWAY_CLASS,
+        Self::GATEWAY,
+        Self::HTTP_ROUTE,
+        Self::GRPC_ROUTE,
+        Self::TCP_ROUTE,
+        Self::UDP_ROUTE,
+        Self::TLS_ROUTE,
+        Self::REFERENCE_GRANT,
+    ];
 
     /// Creates a kind that is not in [`Kind::ALL`].
     pub const fn new(info: &'static KindInfo) -> Self {
@@ -162,6 +238,13 @@ impl Kind {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
             None => format!("{root}/{plural}"),
         }
+    }
+
+    /// Returns whether a manifest with this `apiVersion` and `kind` is an object of this kind.
+    pub fn is(self, api_version: &str, kind: &str) -> bool {
+        let KindInfo { name, group, version, other_versions, .. } = self.0;
+        let (of, at) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        *name == kind && *group == of && (*version == at || other_versions.contains(&at))
     }
 
     fn identity(self) -> (&'static str, &'static str) {

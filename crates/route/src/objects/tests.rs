@@ -16,7 +16,8 @@ fn meta(name: &str) -> Meta {
 
 fn service(name: &str, port: u16) -> Object {
     let port = ServicePort { name: "".into(), port, protocol: "TCP".into(), app_protocol: None };
-    let service = Service { meta: meta(name), external_name: None, ports: vec![port], ipv6_families: Vec::new() };
+    let service =
+        Service { meta: meta(name), external_name: None, ports: vec![port], ipv6_families: Vec::new(), gateway: None };
     Object::new(service)
 }
 
@@ -60,6 +61,42 @@ fn an_equal_object_is_no_change() {
     assert!(objects.apply(service("cart", 81)));
     assert!(objects.delete(Kind::SERVICE, &key("cart")));
     assert!(!objects.delete(Kind::SERVICE, &key("cart")));
+}
+
+#[test]
+fn the_translation_sees_the_ports_of_a_gateways_service_and_not_its_status() {
+    let mut objects = Objects::default();
+    let mut apply = |target: u16, address: &str, version: &str| {
+        let addresses = vec![IngressLoadBalancerIngress { ip: Some(address.to_owned()), ..Default::default() }];
+        let ports = vec![(Transport::Tcp, 80, target)];
+        let gateway = GatewayService { name: "public".into(), ports, addresses, version: version.into() };
+        let changed = objects.apply(service("cart", 80).with(|own: &mut Service| own.gateway = Some(gateway.into())));
+        let kept = objects.get::<Service>(&key("cart")).unwrap().gateway.clone().unwrap();
+        assert_eq!((&*kept.version, kept.addresses[0].ip.as_deref()), (version, Some(address)), "kept for the status");
+        changed
+    };
+    assert!(apply(10080, "192.0.2.1", "1"));
+    assert!(!apply(10080, "192.0.2.2", "2"));
+    assert!(apply(10081, "192.0.2.2", "3"));
+    assert!(objects.apply(service("cart", 80)), "no longer a Gateway's");
+}
+
+#[test]
+fn a_kind_has_several_versions_in_manifests() {
+    let of = |version: &str, kind: &str| Kind::ALL.into_iter().filter(|one| one.is(version, kind)).collect::<Vec<_>>();
+    for version in ["gateway.networking.k8s.io/v1", "gateway.networking.k8s.io/v1beta1"] {
+        assert_eq!(of(version, "HTTPRoute"), [Kind::HTTP_ROUTE]);
+        assert_eq!(of(version, "ReferenceGrant"), [Kind::REFERENCE_GRANT]);
+    }
+    assert_eq!(
+        (of("v1", "Service"), of("networking.k8s.io/v1", "Ingress")),
+        (vec![Kind::SERVICE], vec![Kind::INGRESS])
+    );
+    for (version, kind) in
+        [("networking.k8s.io/v1beta1", "Ingress"), ("v1", "HTTPRoute"), ("example.com/v1", "Service")]
+    {
+        assert_eq!(of(version, kind), [], "{version} {kind}");
+    }
 }
 
 #[test]

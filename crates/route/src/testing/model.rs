@@ -110,6 +110,19 @@ pub fn with_hosts(http: BTreeMap<Host, VirtualHost>, https: BTreeMap<Host, TlsHo
     model
 }
 
+/// Returns a server name behind TLS with these key pairs of the namespace `shop`, and with these hosts.
+pub fn tls_host(secrets: &[&str], hosts: impl IntoIterator<Item = (Host, VirtualHost)>) -> TlsHost {
+    TlsHost {
+        secrets: secrets.iter().map(|name| pair_id(name)).collect(),
+        minimum: TlsVersion::V1_2,
+        maximum: TlsVersion::V1_3,
+        virtual_hosts: hosts.into_iter().collect(),
+        others: Others::default(),
+        misdirected: BTreeSet::new(),
+        origins: vec![origin()],
+    }
+}
+
 /// Access to the listeners that all Ingresses share.
 pub trait Shared {
     /// Returns the hosts of the listener for plain HTTP.
@@ -185,20 +198,16 @@ pub fn model() -> Model {
     let (secret, scrapers) =
         (pair_id("cert"), SecretId::new(ObjectKey::new("shop", "scrapers"), SecretPart::Authorities));
     let authorities: Arc<str> = String::from_utf8_lossy(&PAIR.certificate_chain).into();
-    let tls = |minimum, virtual_host: VirtualHost| TlsHost {
-        secret: secret.clone(),
-        minimum,
-        maximum: TlsVersion::V1_3,
-        virtual_host,
-        origins: vec![origin()],
+    let tls = |minimum, host: &Host, content| {
+        (host.clone(), TlsHost { minimum, ..tls_host(&["cert"], [(host.clone(), content)]) })
     };
     let shop = hosts()[&Host::Exact("shop.example.com".into())].clone();
     let wildcard = hosts()[&Host::Wildcard("example.com".into())].clone();
     let rest = VirtualHost::new([route(PathMatch::root(), forward("shop/cart/http"))]);
     let https = BTreeMap::from([
-        (Host::Exact("shop.example.com".into()), tls(TlsVersion::V1_2, shop)),
-        (Host::Wildcard("example.com".into()), tls(TlsVersion::V1_3, wildcard)),
-        (Host::Any, tls(TlsVersion::V1_2, rest)),
+        tls(TlsVersion::V1_2, &Host::Exact("shop.example.com".into()), shop),
+        tls(TlsVersion::V1_3, &Host::Wildcard("example.com".into()), wildcard),
+        tls(TlsVersion::V1_2, &Host::Any, rest),
     ]);
     Model {
         listeners: with_hosts(hosts(), https).listeners,

@@ -135,7 +135,7 @@ pub fn backend(to: &str) -> IngressBackend {
 /// Returns a Namespace that is being deleted or not.
 pub fn namespace(name: &str, terminating: bool) -> Object {
     let key = ObjectKey::new("", name);
-    Object::new(Namespace { meta: Meta { key, terminating, ..meta(name) } })
+    Object::new(Namespace { meta: Meta { key, terminating, ..meta(name) }, labels: BTreeMap::new() })
 }
 
 /// A Service.
@@ -144,7 +144,13 @@ with_meta!(ServiceBuilder);
 
 /// Starts the Service `shop/name` without ports.
 pub fn service(name: &str) -> ServiceBuilder {
-    ServiceBuilder(Service { meta: meta(name), external_name: None, ports: Vec::new(), ipv6_families: Vec::new() })
+    ServiceBuilder(Service {
+        meta: meta(name),
+        external_name: None,
+        ports: Vec::new(),
+        ipv6_families: Vec::new(),
+        gateway: None,
+    })
 }
 
 impl ServiceBuilder {
@@ -351,14 +357,14 @@ impl World {
 
     /// Returns the TLS routes of a host.
     pub fn https(&self, host: &str) -> Vec<String> {
-        let model = self.model();
-        let host = model.https().get(&host_of(host)).unwrap_or_else(|| panic!("no TLS host {host:?}"));
-        routes(&host.virtual_host)
+        let (model, name) = (self.model(), host_of(host));
+        let tls = model.https().get(&name).unwrap_or_else(|| panic!("no TLS host {host:?}"));
+        routes(tls.virtual_hosts.get(&name).unwrap_or_else(|| panic!("no virtual host {host:?}")))
     }
 
     /// Returns the names behind TLS, each with its Secret.
     pub fn chains(&self) -> Vec<String> {
-        self.model().https().iter().map(|(host, tls)| format!("{host} {}", tls.secret)).collect()
+        self.model().https().iter().map(|(host, tls)| format!("{host} {}", tls.secrets[0])).collect()
     }
 }
 
@@ -398,3 +404,5 @@ fn route(route: &Route) -> String {
     };
     format!("{path} {action}")
 }
+
+pub(super) use with_meta;

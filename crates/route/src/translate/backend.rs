@@ -7,7 +7,7 @@ use crate::duration::Limit;
 use crate::model::{
     CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
 };
-use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort};
+use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort, Transport};
 use crate::settings::Settings;
 
 use super::annotations::{self, Reader};
@@ -81,7 +81,7 @@ pub enum WantedPort<'a> {
     Unspecified,
 }
 
-/// Returns a port of a Service. `read` receives the Service, whether it exists or not.
+/// Returns a port of a Service with this transport protocol. `read` receives the Service, whether it exists or not.
 ///
 /// With a `policy`, the port has a cluster for that policy alone. Without one, the annotations of the Service and the
 /// settings determine the policy.
@@ -89,6 +89,7 @@ pub fn locate<'a>(
     objects: &'a Objects,
     service: ObjectKey,
     port: WantedPort,
+    transport: Transport,
     policy: Option<TrafficPolicy>,
     read: impl FnOnce(ObjectKey),
 ) -> Result<Located<'a>, Fault> {
@@ -102,7 +103,7 @@ pub fn locate<'a>(
     let Some(object) = found else {
         return Err(unresolved(".service.name", format!("Service {:?} does not exist", id())));
     };
-    let (port, number) = match find_port(object, port) {
+    let (port, number) = match find_port(object, port, transport) {
         Found::Port(port) => (port_ref(port), port.port),
         Found::Number(number) => (PortRef::Number(number), number),
         Found::Unspecified => {
@@ -163,6 +164,39 @@ impl Located<'_> {
     }
 }
 
+/// Returns the policy of a port with `protocol`, if the Service exists and names no protocol for the port.
+pub fn policy_over(
+    context: Context,
+    service: &ObjectKey,
+    port: WantedPort,
+    protocol: UpstreamProtocol,
+) -> Option<TrafficPolicy> {
+    let service = context.objects.get::<Service>(service)?;
+    let Found::Port(port) = find_port(service, port, Transport::Tcp) else { return None };
+    let mut reader = Reader::new(&service.meta, Kind::SERVICE);
+    let is_named = port.app_protocol.is_some() || annotated_protocol(&mut reader, service, port.port).is_some();
+    let policy = || TrafficPolicy { protocol, ..service_policy(service, port.port, context.settings).0 };
+    (!is_named).then(policy)
+}
+
+/// Returns the policy of a port for the bytes of clients, if the policy of the Service is another one: Envoy must not start
+/// TLS, which is between the client and the backend.
+pub fn policy_of_bytes(
+    context: Context,
+    service: &ObjectKey,
+    port: WantedPort,
+    transport: Transport,
+) -> Option<TrafficPolicy> {
+    let service = context.objects.get::<Service>(service)?;
+    let number = match find_port(service, port, transport) {
+        Found::Port(port) => port.port,
+        Found::Number(number) => number,
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Unspecified => return None,
+    };
+    let policy = service_policy(service, number, context.settings).0;
+    policy.protocol.is_tls().then_some(TrafficPolicy { protocol: UpstreamProtocol::Http1, ..policy })
+}
+
 /// Returns the policy of the port `number` according to the annotations of `service` and the settings, and the problems
 /// of the annotations.
 fn service_policy(service: &Service, number: u16, settings: &Settings) -> (TrafficPolicy, Vec<Problem>) {
@@ -193,7 +227,7 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
 
 /// The result of a search for a port.
 enum Found<'a> {
-    /// A TCP port.
+    /// A port of the wanted protocol.
     Port(&'a ServicePort),
     /// A port of an ExternalName Service without listed ports, with this number.
     Number(u16),
@@ -206,7 +240,7 @@ enum Found<'a> {
 }
 
 /// Finds the port of `service` that a backend refers to by name or number.
-fn find_port<'a>(service: &'a Service, wanted: WantedPort) -> Found<'a> {
+fn find_port<'a>(service: &'a Service, wanted: WantedPort, transport: Transport) -> Found<'a> {
     let quoted = match wanted {
         WantedPort::Name(name) => format!("{name:?}"),
         WantedPort::Number(number) => format!("\"{number}\""),
@@ -218,7 +252,11 @@ fn find_port<'a>(service: &'a Service, wanted: WantedPort) -> Found<'a> {
         WantedPort::Unspecified => false,
     };
     let mut found = service.ports.iter().filter(matches);
-    if let Some(port) = found.clone().find(|port| &*port.protocol == "TCP") {
+    // Clusters have the names of ports, which are unique in a valid Service.
+    let is_wanted = |port: &&ServicePort| {
+        is_over(port, transport) && referenced_port(service, &port_ref(port)).is_some_and(|one| one == *port)
+    };
+    if let Some(port) = found.clone().find(is_wanted) {
         return Found::Port(port);
     }
     if let Some(port) = found.next() {
@@ -242,9 +280,15 @@ fn port_ref(port: &ServicePort) -> PortRef {
     }
 }
 
-/// Returns the TCP port of `service` that `wanted` refers to.
+/// Returns the port of `service` that `wanted` refers to. TCP takes precedence if ports of several protocols have no name.
 pub fn referenced_port<'a>(service: &'a Service, wanted: &PortRef) -> Option<&'a ServicePort> {
-    service.ports.iter().find(|port| &*port.protocol == "TCP" && port_ref(port) == *wanted)
+    let mut named = service.ports.iter().filter(|port| port_ref(port) == *wanted);
+    let udp = named.clone().find(|port| is_over(port, Transport::Udp));
+    named.find(|port| is_over(port, Transport::Tcp)).or(udp)
+}
+
+fn is_over(port: &ServicePort, transport: Transport) -> bool {
+    *port.protocol == *transport.as_str()
 }
 
 /// Returns the protocol of the port `number`: its `appProtocol` if known, otherwise its annotation, otherwise HTTP/1.1.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{ClusterId, SecretId, TrafficPolicy};
-use crate::objects::{Kind, Object, ObjectKey, Secret};
+use crate::model::{ClusterId, SecretId, TrafficPolicy, UpstreamProtocol};
+use crate::objects::{Kind, Object, ObjectKey, Secret, Transport};
 
 use super::backend::{self, Context, Fault, Located, WantedPort};
 use super::class::Classes;
@@ -73,12 +73,45 @@ impl<'a> Reading<'a> {
         port: WantedPort,
         policy: Option<TrafficPolicy>,
     ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        self.located(service, port, Transport::Tcp, policy)
+    }
+
+    fn located(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        transport: Transport,
+        policy: Option<TrafficPolicy>,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
         let inputs = &mut self.inputs;
         let read = |service| inputs.push(Input::new(Kind::SERVICE, service));
-        let located = backend::locate(self.context.objects, service, port, policy, read)?;
+        let located = backend::locate(self.context.objects, service, port, transport, policy, read)?;
         self.clusters.push(located.cluster.clone());
         let denied = (self.judge)(&located)?;
         Ok((located.cluster, denied))
+    }
+
+    /// Returns the cluster of a port of a Service like [`Self::cluster`]. If the Service names no protocol for the port, it
+    /// is `protocol`.
+    pub fn cluster_over(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        protocol: UpstreamProtocol,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        let policy = backend::policy_over(self.context, &service, port, protocol);
+        self.cluster(service, port, policy)
+    }
+
+    /// Returns the cluster of a port of a Service like [`Self::cluster`]. Envoy sends the bytes of clients there as they are.
+    pub fn cluster_of_bytes(
+        &mut self,
+        service: ObjectKey,
+        port: WantedPort,
+        transport: Transport,
+    ) -> Result<(ClusterId, Option<Arc<str>>), Fault> {
+        let policy = backend::policy_of_bytes(self.context, &service, port, transport);
+        self.located(service, port, transport, policy)
     }
 
     /// Returns a Secret, if it exists.
@@ -86,6 +119,11 @@ impl<'a> Reading<'a> {
         let secret = self.context.objects.get(&key);
         self.inputs.push(Input::new(Kind::SECRET, key));
         secret
+    }
+
+    /// Records an input that was read otherwise.
+    pub fn record(&mut self, input: Input) {
+        self.inputs.push(input);
     }
 
     /// Returns what was read.

@@ -106,7 +106,7 @@ mod tests {
             terminating: false,
             annotations: Default::default(),
         };
-        objects.apply(Object::new(Namespace { meta }));
+        objects.apply(Object::new(Namespace { meta, labels: Default::default() }));
         target(name, &objects, &settings)
     }
 

@@ -65,19 +65,19 @@ mod tests {
     fn matches(path: PathMatch, method: Option<&str>, headers: &[&str], query: &[&str]) -> Match {
         let headers = headers.iter().map(|name| header(name)).collect();
         let query = query.iter().map(|name| QueryMatch { name: (*name).into(), value: Some(ValueMatch::Present) });
-        Match::new(path, Conditions { method: method.map(Into::into), headers, query: query.collect() })
+        Match::new(path, Conditions { method: method.map(Into::into), headers, query: query.collect(), share: None })
     }
 
-    /// The order of Gateway API: path kind, length of the path, method, number of headers, number of query parameters,
-    /// age of the object, its name. Source: Gateway API v1, `HTTPRouteRule.matches`.
-    fn gateway_rank<'a>(matches: &Match, (age, name): &(u32, &'a str)) -> impl Ord + use<'a> {
+    /// The order of a dialect: path kind, length of the path, method, number of headers, number of query parameters, age of
+    /// the object, its name.
+    fn dialect_rank<'a>(matches: &Match, (age, name): &(u32, &'a str)) -> impl Ord + use<'a> {
         let (kind, text) = match &matches.path {
             PathMatch::Exact(text) => (0, text),
             PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (1, text),
             PathMatch::Regex(text) => (2, text),
         };
         let none = Conditions::default();
-        let Conditions { method, headers, query } = matches.conditions().unwrap_or(&none);
+        let Conditions { method, headers, query, share: _ } = matches.conditions().unwrap_or(&none);
         let specific = (method.is_none(), Reverse(headers.len()), Reverse(query.len()));
         (kind, Reverse(text.len()), specific, *age, *name)
     }
@@ -101,7 +101,7 @@ mod tests {
         for (matches, object) in expected.iter().rev() {
             merged.offer(matches, *object).unwrap();
         }
-        let order: Vec<_> = merged.in_order(gateway_rank).into_iter().copied().collect();
+        let order: Vec<_> = merged.in_order(dialect_rank).into_iter().copied().collect();
         assert_eq!(order, expected.map(|(_, object)| object));
     }
 

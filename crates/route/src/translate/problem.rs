@@ -65,6 +65,16 @@ pub enum Reason {
     Ambiguous,
     /// An EndpointSlice or an endpoint that cannot be served.
     EndpointNotValid,
+    /// A route that no listener of its Gateway accepts.
+    RouteNotAttached,
+    /// A match of a route that cannot be served as written.
+    RouteMatchNotValid,
+    /// A filter of a route that is not supported or not valid.
+    RouteFilterNotValid,
+    /// A reference to an object of another namespace that no ReferenceGrant permits.
+    ReferenceNotPermitted,
+    /// A listener of a Gateway that cannot be served.
+    ListenerNotValid,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -95,6 +105,11 @@ impl Reason {
             Reason::MultipleDefaultClasses => "MultipleDefaultClasses",
             Reason::Ambiguous => "Ambiguous",
             Reason::EndpointNotValid => "EndpointNotValid",
+            Reason::RouteNotAttached => "RouteNotAttached",
+            Reason::RouteMatchNotValid => "RouteMatchNotValid",
+            Reason::RouteFilterNotValid => "RouteFilterNotValid",
+            Reason::ReferenceNotPermitted => "ReferenceNotPermitted",
+            Reason::ListenerNotValid => "ListenerNotValid",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

@@ -5,6 +5,9 @@
 mod annotations;
 mod envoy;
 mod fuzz;
+mod gateway;
+mod gateway_incremental;
+mod gateway_streams;
 mod incremental;
 mod ownership;
 mod rules;

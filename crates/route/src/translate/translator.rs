@@ -6,6 +6,7 @@
 
 mod clusters;
 mod encodings;
+mod gateways;
 mod hosts;
 mod ledger;
 mod missed;
@@ -25,6 +26,7 @@ use crate::settings::Settings;
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
 use super::dialect::{DIALECTS, Dialect, Reading};
+use super::gateway::Reports;
 use super::graph::{ChangedInputs, Graph, Input};
 use super::problem::{Problem, Problems};
 use super::source::{Reads, Source};
@@ -32,6 +34,7 @@ use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
+use gateways::Gateways;
 use ledger::Ledger;
 use missed::Outcomes;
 use ownership::Nameless;
@@ -86,6 +89,8 @@ pub struct Translator {
     ledger: Ledger,
     /// The verdicts on sources.
     verdicts: Verdicts,
+    /// Gateways and the routes that are attached to them.
+    gateways: Gateways,
     general: General,
     classes: Classes,
     /// The sources that are served by class.
@@ -121,6 +126,7 @@ impl Translator {
             model: Model::default(),
             ledger: Ledger::default(),
             verdicts: Verdicts::default(),
+            gateways: Gateways::default(),
             general: General::default(),
             classes: Classes::default(),
             sources: BTreeMap::new(),
@@ -152,14 +158,19 @@ impl Translator {
         &self.verdicts
     }
 
+    /// Returns the reports on the Gateways that are served by class.
+    pub fn gateways(&self) -> &Reports {
+        &self.gateways.reports
+    }
+
     /// Returns the translated revision of a source that is served by class.
     pub fn revision(&self, source: &ObjectId) -> Option<Revision> {
-        self.sources.get(source).map(|source| source.revision)
+        self.sources.get(source).map(|source| source.revision).or_else(|| self.gateways.revision(source))
     }
 
     /// Returns whether a source is served by class.
     pub fn serves(&self, source: &ObjectId) -> bool {
-        self.sources.contains_key(source)
+        self.sources.contains_key(source) || self.gateways.revision(source).is_some()
     }
 
     /// Returns whether a served source or its cluster reads an input, or would read it if it existed.
@@ -184,17 +195,19 @@ impl Translator {
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
     /// that never requested a route has lost nothing.
     pub fn has_lost(&self, source: &ObjectId) -> bool {
-        self.sources.get(source).is_some_and(|source| source.asks) && !self.served.contains(source)
+        let asks = self.sources.get(source).is_some_and(|source| source.asks) || self.gateways.asks(source);
+        asks && !self.served.contains(source)
     }
 
     /// Returns the sources that are served by class.
-    pub fn sources(&self) -> impl Iterator<Item = &ObjectId> {
-        self.sources.keys()
+    pub fn sources(&self) -> impl Iterator<Item = ObjectId> {
+        self.sources.keys().cloned().chain(self.gateways.ids())
     }
 
     /// Returns the model, the problems, and the sources that are served by class.
     pub fn into_parts(self) -> (Model, Problems, BTreeSet<ObjectId>) {
-        (self.model, self.ledger.found().clone(), self.sources.into_keys().collect())
+        let sources = self.sources().collect();
+        (self.model, self.ledger.found().clone(), sources)
     }
 
     /// Returns the source with this rank.
@@ -244,7 +257,7 @@ impl Translator {
         let mut update = self.follow(objects, settings, &ChangedInputs::everything(), sources);
         update.touched.listeners.extend(self.model.listeners.keys().cloned());
         update.touched.extend(Touched::all(&before.model));
-        update.sources.extend(before.sources.into_keys());
+        update.sources.extend(before.sources());
         update
     }
 
@@ -270,7 +283,9 @@ impl Translator {
         }
         let services_read = services.iter().map(|key| Input::new(Kind::SERVICE, key.clone()));
         let read: BTreeSet<Input> = changed.inputs().cloned().chain(services_read).collect();
-        sources.extend(read.iter().flat_map(|input| self.graph.readers(input)).cloned());
+        let readers = read.iter().flat_map(|input| self.graph.readers(input)).cloned();
+        let (units, readers): (BTreeSet<_>, BTreeSet<_>) = readers.partition(|id| gateways::is_unit(id.kind));
+        sources.extend(readers);
 
         let mut update = Update::default();
         let mut hosts = BTreeSet::new();
@@ -295,6 +310,7 @@ impl Translator {
                 }
             }
         }
+        self.update_gateways(objects, settings, changed, units, &mut update);
         self.clusters.forget_unread(&mut self.ledger);
         if (defaults || hosts.contains(&Host::Any)) && self.find_nameless(settings) {
             hosts.insert(Host::Any);
@@ -320,10 +336,10 @@ impl Translator {
         {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
-        let (served, ours) = (self.served.take_changed(), &self.sources);
+        let served = self.served.take_changed();
         // A full translation has added all sources already.
         if !changed.is_everything() {
-            update.sources.extend(served.into_iter().filter(|key| ours.contains_key(key)));
+            update.sources.extend(served.into_iter().filter(|source| self.serves(source)));
         }
         self.outcomes.tell(&mut self.ledger);
         self.update_clusters(objects, changed, &services, &mut update.touched);

@@ -22,9 +22,9 @@ pub const MOST: usize = 512;
 pub struct Verdict {
     /// The object.
     pub object: ObjectRef,
-    /// The object to which `object` is attached, such as a Gateway. `None`: the verdict is about the object itself.
-    pub parent: Option<ObjectRef>,
-    /// The listener of the parent, or of the object itself. `None`: all listeners.
+    /// The index in `spec.parentRefs` of the reference that the verdict is about. `None`: it is about the object itself.
+    pub parent: Option<u16>,
+    /// The listener of the object, such as a Gateway. `None`: the verdict is about the whole object.
     pub listener: Option<Arc<str>>,
     /// The type of the condition, CamelCase: `Accepted`.
     pub condition: &'static str,
@@ -68,8 +68,8 @@ impl Verdict {
     }
 
     /// The part of the status that the verdict decides: one condition of one parent and listener.
-    fn place(&self) -> (&ObjectRef, &Option<ObjectRef>, &Option<Arc<str>>, &str) {
-        (&self.object, &self.parent, &self.listener, self.condition)
+    fn place(&self) -> (&ObjectRef, Option<u16>, &Option<Arc<str>>, &str) {
+        (&self.object, self.parent, &self.listener, self.condition)
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
     fn verdict(listener: usize, status: Status, message: &str) -> Verdict {
         Verdict {
             object: ObjectRef::new("Route", "shop", "cart"),
-            parent: Some(ObjectRef::new("Gateway", "infra", "public")),
+            parent: Some(0),
             listener: Some(format!("{listener:05}").into()),
             condition: "Accepted",
             status,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use lockgate_route::objects::{Service, Transport};
 use prost::bytes::BytesMut;
 
 use super::super::json::JsonListReader;
@@ -27,6 +28,7 @@ fn answers() -> Vec<(Answer, Form)> {
         with(answer!("ingresses"), Form::whole::<networking::Ingress>()),
         with(answer!("ingress_classes"), Form::whole::<networking::IngressClass>()),
         with(answer!("services"), Form::whole::<core::Service>()),
+        with(answer!("gateway_services"), Form::whole::<core::Service>()),
         with(answer!("endpoint_slices"), Form::whole::<discovery::EndpointSlice>()),
         with(answer!("secrets"), Form::whole::<core::Secret>()),
         with(answer!("namespaces"), Form::namespaces()),
@@ -75,13 +77,14 @@ fn what_nothing_reads_is_not_kept() {
         kept += &text(&protobuf(proto, &form).1);
     }
     for unread in
-        ["unread", "last-applied", "f:spec", "Update", "node", "forZones", "10.96.", "team", "clusterIP", "password"]
+        ["unread", "last-applied", "f:spec", "Update", "node", "forZones", "10.96.", "\"app\"", "clusterIP", "password"]
     {
         assert!(!kept.contains(unread), "\"{unread}\" in {kept}");
     }
     for read in ["num-retries", "is-default-class", "192.0.2.7", "\"lockgate\"", "z1", "shop/cart-1", "Bucket", "h2c"] {
         assert!(kept.contains(read), "no \"{read}\" in {kept}");
     }
+    assert!(kept.contains("\"team\": \"a\""), "no label of a Namespace in {kept}");
 }
 
 #[test]
@@ -92,6 +95,19 @@ fn an_object_without_anything_is_decoded_too() {
         let broken = (form.proto)(Bytes::from_static(b"\x0a\xff")).object;
         assert!(broken.is_some_and(|object| object.get::<Misencoded>().is_some()), "{name}");
     }
+}
+
+#[test]
+fn the_service_of_a_gateway_has_its_target_ports_and_addresses() {
+    let (_, items) = protobuf(include_bytes!("tests/gateway_services.pb"), &Form::whole::<core::Service>());
+    let services: Vec<&Service> = items.iter().map(|item| item.object.as_ref().unwrap().get().unwrap()).collect();
+    let gateway = services[0].gateway.as_deref().unwrap();
+    assert_eq!((&*gateway.name, gateway.version.to_string()), ("edge", items[0].version.clone()));
+    let ports = [(Transport::Tcp, 80, 10080), (Transport::Tcp, 443, 10443), (Transport::Udp, 443, 10444)];
+    assert_eq!(gateway.ports, ports, "without the port that has a name");
+    let addresses: Vec<_> = gateway.addresses.iter().map(|at| (at.ip.as_deref(), at.hostname.as_deref())).collect();
+    assert_eq!(addresses, [(Some("192.0.2.9"), None), (None, Some("lb.example.com"))]);
+    assert_eq!(services[1].gateway, None, "of another manager");
 }
 
 #[test]

@@ -2,11 +2,10 @@
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{ObjectMeta, Proto, Texts, entries, list};
+use super::{ObjectMeta, Proto, Texts, list};
 use crate::source::decode::SERVICE_NAME;
 
 #[derive(Clone, PartialEq, Message)]
@@ -96,11 +95,9 @@ fn port(i: usize, from: EndpointPort, texts: &mut Texts) -> discovery::EndpointP
 
 impl Proto<discovery::EndpointSlice> for EndpointSlice {
     fn read(self, texts: &mut Texts) -> discovery::EndpointSlice {
-        let mut metadata = self.metadata.unwrap_or_default();
-        let labels = std::mem::take(&mut metadata.labels);
-        let labels = entries(labels, texts, "metadata.labels", |label| label == SERVICE_NAME);
+        let metadata = self.metadata.unwrap_or_default();
         discovery::EndpointSlice {
-            metadata: meta::ObjectMeta { labels: Some(labels), ..metadata.read(texts) },
+            metadata: metadata.read_with_labels(texts, |label| label == SERVICE_NAME),
             address_type: texts.text(&self.address_type, format_args!("addressType")),
             endpoints: self.endpoints.into_iter().enumerate().map(|(i, from)| endpoint(i, from, texts)).collect(),
             ports: list(self.ports, |i, from| port(i, from, texts)),

@@ -1,10 +1,12 @@
 //! Services in protobuf.
 
 use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, Texts, list};
+use crate::source::gateway::{GATEWAY_NAME, MANAGED_BY};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Service {
@@ -12,6 +14,9 @@ pub struct Service {
     metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
     spec: Option<ServiceSpec>,
+    /// The status, which is decoded only for Services of Gateways.
+    #[prost(bytes = "bytes", tag = "3")]
+    status: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -34,12 +39,48 @@ struct ServicePort {
     protocol: Bytes,
     #[prost(int32, tag = "3")]
     port: i32,
+    /// The target port, which is decoded only for Services of Gateways.
+    #[prost(bytes = "bytes", tag = "4")]
+    target_port: Bytes,
     #[prost(bytes = "bytes", optional, tag = "6")]
     app_protocol: Option<Bytes>,
 }
 
-fn port(i: usize, from: ServicePort, texts: &mut Texts) -> core::ServicePort {
+#[derive(Clone, PartialEq, Message)]
+struct TargetPort {
+    /// 0 is a number, and 1 is text.
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int32, tag = "2")]
+    number: i32,
+    #[prost(bytes = "bytes", tag = "3")]
+    name: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ServiceStatus {
+    #[prost(message, optional, tag = "1")]
+    balancer: Option<Balancer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Balancer {
+    #[prost(message, repeated, tag = "1")]
+    ingress: Vec<BalancerIngress>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct BalancerIngress {
+    #[prost(bytes = "bytes", tag = "1")]
+    ip: Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    hostname: Bytes,
+}
+
+/// Converts a port. `with_target`: also the port of the pods.
+fn port(i: usize, from: ServicePort, with_target: bool, texts: &mut Texts) -> core::ServicePort {
     core::ServicePort {
+        target_port: with_target.then(|| target_port(i, from.target_port, texts)).flatten(),
         name: texts.some(&from.name, format_args!("spec.ports[{i}].name")),
         protocol: texts.some(&from.protocol, format_args!("spec.ports[{i}].protocol")),
         port: from.port,
@@ -48,12 +89,40 @@ fn port(i: usize, from: ServicePort, texts: &mut Texts) -> core::ServicePort {
     }
 }
 
+fn target_port(i: usize, from: Bytes, texts: &mut Texts) -> Option<IntOrString> {
+    let Ok(TargetPort { kind, number, name }) = TargetPort::decode(from) else {
+        texts.report(format_args!("spec.ports[{i}].targetPort"));
+        return None;
+    };
+    Some(match kind {
+        0 => IntOrString::Int(number),
+        _ => IntOrString::String(texts.text(&name, format_args!("spec.ports[{i}].targetPort"))),
+    })
+}
+
+fn status(from: Bytes, texts: &mut Texts) -> Option<core::ServiceStatus> {
+    let Ok(ServiceStatus { balancer }) = ServiceStatus::decode(from) else {
+        texts.report(format_args!("status"));
+        return None;
+    };
+    let address = |i: usize, from: BalancerIngress| core::LoadBalancerIngress {
+        ip: texts.some(&from.ip, format_args!("status.loadBalancer.ingress[{i}].ip")),
+        hostname: texts.some(&from.hostname, format_args!("status.loadBalancer.ingress[{i}].hostname")),
+        ..Default::default()
+    };
+    let load_balancer = Some(core::LoadBalancerStatus { ingress: list(balancer?.ingress, address) });
+    Some(core::ServiceStatus { load_balancer, ..Default::default() })
+}
+
 impl Proto<core::Service> for Service {
     fn read(self, texts: &mut Texts) -> core::Service {
+        let metadata = self.metadata.unwrap_or_default();
+        let metadata = metadata.read_with_labels(texts, |label| [GATEWAY_NAME, MANAGED_BY].contains(&label));
+        let of_gateway = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(GATEWAY_NAME));
         core::Service {
-            metadata: self.metadata.unwrap_or_default().read(texts),
+            metadata,
             spec: self.spec.map(|spec| core::ServiceSpec {
-                ports: list(spec.ports, |i, from| port(i, from, texts)),
+                ports: list(spec.ports, |i, from| port(i, from, of_gateway, texts)),
                 type_: texts.some(&spec.kind, format_args!("spec.type")),
                 external_name: texts.some(&spec.external_name, format_args!("spec.externalName")),
                 ip_families: list(spec.ip_families, |i, family| {
@@ -61,7 +130,7 @@ impl Proto<core::Service> for Service {
                 }),
                 ..Default::default()
             }),
-            status: None,
+            status: of_gateway.then(|| status(self.status, texts)).flatten(),
         }
     }
 }

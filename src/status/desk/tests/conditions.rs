@@ -40,7 +40,7 @@ impl HasStatus for Widget {
         let epoch = |condition: &Condition| Condition { last_transition_time: at(0), ..condition.clone() };
         let is: Vec<Condition> = self.conditions.iter().map(epoch).collect();
         let Some(published) = facts.published else {
-            return (facts.left && !is.is_empty()).then(|| Goal { status: Vec::new(), needs: None });
+            return (facts.left && !is.is_empty()).then(|| Goal { status: Vec::new(), needs: None, cause: 0 });
         };
         let condition = |type_: &str, status: Status, reason: &str, message: String| Condition {
             type_: type_.to_owned(),
@@ -59,12 +59,12 @@ impl HasStatus for Widget {
         done.push(condition("Programmed", Status::True, "Programmed", message()));
         match () {
             () if is == done => None,
-            () if is == pending => Some(Goal { status: done, needs: Some(published.clone()) }),
-            () => Some(Goal { status: pending, needs: None }),
+            () if is == pending => Some(Goal { status: done, needs: Some(published.clone()), cause: 0 }),
+            () => Some(Goal { status: pending, needs: None, cause: 0 }),
         }
     }
 
-    fn patch(&self, conditions: &Self::Status, now: Timestamp) -> Value {
+    fn patch(&self, conditions: &Self::Status, _: usize, now: Timestamp) -> Value {
         let timed = conditions.iter().map(|new| {
             let same = |old: &&Condition| (&old.type_, &old.status) == (&new.type_, &new.status);
             let time = self.conditions.iter().find(same).map_or(Time(now), |old| old.last_transition_time.clone());
@@ -128,7 +128,7 @@ impl World {
         inspection.objects.apply(Object::new(self.widget.clone()));
         inspection.sources.insert(id.clone(), self.published.clone());
         inspection.verdicts.insert(id, [verdict].into());
-        self.desk.look(Arc::new(inspection), [].into(), self.now);
+        self.desk.look(Arc::new(inspection), Outside::default(), self.now);
     }
 
     /// Performs the write that is due now, if there is one. Returns its summary.
@@ -136,7 +136,7 @@ impl World {
         self.look();
         let write = self.desk.start(self.now)?;
         let second = i64::try_from((self.now - self.start).as_secs()).unwrap();
-        let patch = self.widget.patch(&write.status, at(second).0);
+        let patch = self.widget.patch(&write.status, 0, at(second).0);
         self.desk.finished(&write, Outcome::Done, self.now);
         self.widget.conditions = serde_json::from_value(patch["conditions"].clone()).unwrap();
         self.widget.version = format!("{}1", self.widget.version).into();

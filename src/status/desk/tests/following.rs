@@ -126,7 +126,7 @@ proptest! {
                 Step::Look => {
                     let inspection = Arc::new(inspection.clone());
                     follows.look(inspection.clone(), our_addresses.clone(), now);
-                    looks.take_in(inspection, our_addresses.clone(), true, now);
+                    looks.take_in(inspection, our_addresses.clone().into(), true, now);
                     prop_assert_eq!(state(&follows), state(&looks));
                 }
             }

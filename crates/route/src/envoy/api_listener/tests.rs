@@ -7,7 +7,7 @@ use lockgate_xds::snapshot::Store;
 use route_v3::route_match::PathSpecifier;
 
 use super::*;
-use crate::model::{Redirect, RedirectStatus, TlsHost};
+use crate::model::{Redirect, RedirectStatus, ServedHosts, TlsHost};
 use crate::testing::model::{Shared as _, cluster_id, forward, model, route as model_route};
 
 fn made(model: &Model) -> Vec<Resource> {
@@ -366,10 +366,16 @@ fn hosts_behind_tls_alone_are_served() {
     let mut model = one_host(vec![]);
     let content = model.http_mut().remove(&Host::Exact("shop.test".into())).unwrap();
     let tls = crate::testing::model::model().https().values().next().unwrap().clone();
-    model.https_mut().insert(Host::Exact("shop.test".into()), TlsHost { virtual_host: content, ..tls });
-    let made = made(&model);
-    let hosts: Vec<_> = targets(&made).into_iter().filter(|target| target.starts_with("shop.test")).collect();
-    assert_eq!(hosts, ["shop.test", "shop.test:443"]);
+    let shop = Host::Exact("shop.test".into());
+    // The server name is the host, or covers it.
+    for name in [shop.clone(), Host::Wildcard("test".into())] {
+        let virtual_hosts = ServedHosts::one(shop.clone(), content.clone());
+        model.https_mut().clear();
+        model.https_mut().insert(name, TlsHost { virtual_hosts, ..tls.clone() });
+        let made = made(&model);
+        let hosts: Vec<_> = targets(&made).into_iter().filter(|target| target.starts_with("shop.test")).collect();
+        assert_eq!(hosts, ["shop.test", "shop.test:443"]);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use prost::Message;
 use super::*;
 use crate::envoy::build;
 use crate::envoy::names;
-use crate::model::{Action, Endpoints, PathMatch, Redirect, RedirectStatus, Route, TlsHost, VirtualHost};
+use crate::model::{Action, Endpoints, Others, PathMatch, Redirect, RedirectStatus, Route, TlsHost, VirtualHost};
 use crate::settings::{AuthorizationProtocol, Discovery, Endpoint};
 use crate::testing::model::{Shared as _, cluster_id, empty, follow_settings, forward};
 
@@ -73,6 +73,15 @@ fn routes(dice: &mut Dice) -> VirtualHost {
     VirtualHost { one_label: routes * dice.below(2), ..VirtualHost::new(vec![one; routes]) }
 }
 
+/// Returns a server name behind TLS with one virtual host, or with several.
+fn behind_tls(name: &Host, dice: &mut Dice, tls: TlsHost) -> TlsHost {
+    let more = (0..dice.below(4)).map(|_| (host(dice), routes(dice))).collect::<Vec<_>>();
+    let misdirected = (0..dice.below(3)).map(|_| host(dice)).collect();
+    let others = [Others::Misdirected, Others::NotFound][dice.below(2)];
+    let own = Some((name.clone(), routes(dice))).filter(|_| dice.below(4) > 0);
+    TlsHost { virtual_hosts: more.into_iter().chain(own).collect(), misdirected, others, ..tls }
+}
+
 /// Changes a part of `model`, and returns the touched part.
 fn change(model: &mut Model, dice: &mut Dice) -> Touched {
     let mut touched = Touched::default();
@@ -108,7 +117,7 @@ fn change(model: &mut Model, dice: &mut Dice) -> Touched {
                 let host = host(dice);
                 let any = full.https()[&Host::Any].clone();
                 if model.https_mut().remove(&host).is_none() {
-                    model.https_mut().insert(host.clone(), TlsHost { virtual_host: routes(dice), ..any });
+                    model.https_mut().insert(host.clone(), behind_tls(&host, dice, any));
                 }
                 touched.insert_host(ListenerId::HTTPS, host);
             }

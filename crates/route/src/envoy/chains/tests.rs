@@ -6,7 +6,7 @@ use lockgate_xds::provenance::ObjectRef;
 use prost::Message;
 
 use super::*;
-use crate::model::{Action, Model, PathMatch, TlsVersion, VirtualHost};
+use crate::model::{Action, Model, PathMatch, TlsVersion};
 use crate::testing::model::{self, Shared as _, empty, pair_id, with_hosts};
 
 fn exact(name: &str) -> Host {
@@ -18,13 +18,15 @@ fn wildcard(suffix: &str) -> Host {
 }
 
 fn tls(secret: &str) -> TlsHost {
-    TlsHost {
-        secret: pair_id(secret),
-        minimum: TlsVersion::V1_2,
-        maximum: TlsVersion::V1_3,
-        virtual_host: VirtualHost::default(),
-        origins: vec![ObjectRef::new("Ingress", "shop", "cart")],
-    }
+    model::tls_host(&[secret], [])
+}
+
+/// Adds a route that answers 503 to the virtual host `host`.
+fn add_route(tls: &mut TlsHost, host: &Host) {
+    let mut hosts: BTreeMap<_, _> = tls.virtual_hosts.iter().map(|(host, own)| (host.clone(), own.clone())).collect();
+    let route = model::route(PathMatch::root(), Action::respond(503));
+    hosts.entry(host.clone()).or_default().routes.push(route.into());
+    tls.virtual_hosts = hosts.into_iter().collect();
 }
 
 fn model(hosts: &[Host]) -> Model {
@@ -147,11 +149,13 @@ fn new_routes_of_a_host_are_its_scope_alone() {
     let mut model = model(&hosts);
     let (mut chains, settings) = (Chains::default(), Settings::default());
     apply_change(&mut chains, https(&model), &touching(&hosts), &settings, false);
-    let route = model::route(PathMatch::root(), Action::respond(503));
     for (host, name) in hosts.iter().zip(["https/a.test", "https/b.test", "https/*.test", "https/*"]) {
-        model.https_mut().get_mut(host).unwrap().virtual_host.routes.push(route.clone().into());
-        let update = apply_change(&mut chains, https(&model), &touching([host]), &settings, false);
-        assert_eq!(said(&update), (vec![name], vec![]));
+        // A new route, and a new virtual host.
+        for served in [host, &exact("x.test")] {
+            add_route(model.https_mut().get_mut(host).unwrap(), served);
+            let update = apply_change(&mut chains, https(&model), &touching([host]), &settings, false);
+            assert_eq!(said(&update), (vec![name], vec![]));
+        }
     }
     assert_eq!(
         said(&apply_change(&mut chains, https(&model), &Touched::default(), &settings, false)),
@@ -169,7 +173,7 @@ fn a_host_that_comes_or_goes_touches_the_listener_and_the_wildcard_above() {
     model.https_mut().insert(host.clone(), tls("other"));
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https/*.deep.test", "https"]);
-    model.https_mut().get_mut(&host).unwrap().secret = pair_id("cert");
+    model.https_mut().get_mut(&host).unwrap().secrets = vec![pair_id("cert")];
     let update = apply_change(&mut chains, https(&model), &touching([&host]), &settings, false);
     assert_eq!(said(&update).0, ["https/a.deep.test", "https"]);
     model.https_mut().remove(&host);
@@ -266,8 +270,10 @@ fn any_sequence_of_changes_ends_where_a_new_start_would() {
                     3 => presented.maximum = TlsVersion::V1_2,
                     4 => presented.origins.clear(),
                     _ => {
-                        presented.virtual_host.routes =
-                            vec![model::route(PathMatch::root(), Action::respond(503)).into()]
+                        add_route(&mut presented, &host);
+                        add_route(&mut presented, &hosts[numbers.below(hosts.len())]);
+                        presented.secrets.push(pair_id("more"));
+                        presented.misdirected.insert(hosts[numbers.below(hosts.len())].clone());
                     }
                 }
                 if model.https().contains_key(&host) || numbers.below(2) == 0 {

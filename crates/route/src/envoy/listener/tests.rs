@@ -7,16 +7,10 @@ use prost::Message;
 
 use super::*;
 use crate::model::{Model, TlsHost, TlsVersion};
-use crate::testing::model::{Shared as _, pair_id, with_hosts};
+use crate::testing::model::{self, Shared as _, pair_id, with_hosts};
 
 fn tls_host(minimum: TlsVersion) -> TlsHost {
-    TlsHost {
-        secret: pair_id("cert"),
-        minimum,
-        maximum: TlsVersion::V1_3,
-        virtual_host: Default::default(),
-        origins: vec![],
-    }
+    TlsHost { minimum, ..model::tls_host(&["cert"], []) }
 }
 
 fn model(hosts: &[Host]) -> Model {
@@ -178,6 +172,18 @@ fn a_chain_gets_its_key_pair_by_sds_and_speaks_http2() {
     assert_eq!(context.tls_certificate_sds_secret_configs[0].name, "shop/cert");
     assert_eq!(context.alpn_protocols, ["h2", "http/1.1"]);
     assert_eq!(context.tls_params.unwrap().cipher_suites.len(), 4);
+}
+
+#[test]
+fn several_key_pairs_are_one_chain_in_their_order() {
+    let mut hosts = model(&[Host::Exact("a.test".into()), Host::Exact("b.test".into()), Host::Wildcard("test".into())]);
+    let secrets = [pair_id("rsa"), pair_id("cert")];
+    let of_a = hosts.https_mut().get_mut(&Host::Exact("a.test".into())).unwrap();
+    of_a.secrets = secrets.to_vec();
+    let listener = https(&at(&hosts), &Settings::default());
+    assert_eq!(chain_names(&listener), ["https/shop/cert", "https/shop/rsa,shop/cert", "https/*.test"]);
+    let pairs = context(&listener.filter_chains[1]).tls_certificate_sds_secret_configs;
+    assert!(pairs.into_iter().map(|pair| pair.name).eq(secrets.map(|secret| secret.to_string())));
 }
 
 #[test]

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3 as previous_hosts_v3;
-use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use route_v3::weighted_cluster::ClusterWeight;
 
 use super::header_changes::Changes;
@@ -142,16 +140,9 @@ fn cluster_weight(cluster: &WeightedCluster) -> ClusterWeight {
 }
 
 fn mirror_policy(mirror: &Mirror) -> route_v3::route_action::RequestMirrorPolicy {
-    let share = core_v3::RuntimeFractionalPercent {
-        default_value: Some(type_v3::FractionalPercent {
-            numerator: mirror.share.millionths(),
-            denominator: type_v3::fractional_percent::DenominatorType::Million as i32,
-        }),
-        ..Default::default()
-    };
     route_v3::route_action::RequestMirrorPolicy {
         cluster: mirror.cluster.to_string(),
-        runtime_fraction: (mirror.share != Share::ALL).then_some(share),
+        runtime_fraction: (mirror.share != Share::ALL).then(|| wire::fraction(mirror.share)),
         ..Default::default()
     }
 }
@@ -181,6 +172,7 @@ pub(super) fn retry_policy(retry: &Retry) -> route_v3::RetryPolicy {
 pub fn direct_response(status: u16) -> route_v3::DirectResponseAction {
     let text = match status {
         404 => "no route for this host and path\n",
+        500 => "the backend of this route is not valid\n",
         421 => "this connection was opened for another host\n",
         503 => "the backend of this route is not available\n",
         _ => "",

@@ -5,7 +5,7 @@ use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use matcher_v3::string_matcher::MatchPattern;
 use route_v3::header_matcher::HeaderMatchSpecifier;
 
-use crate::envoy::wire::{regex, string_matcher};
+use crate::envoy::wire::{fraction, regex, string_matcher};
 use crate::model::{HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
 
 /// Builds Envoy's match of requests that also have `headers`.
@@ -21,6 +21,7 @@ pub(super) fn route_match(matches: &Match, headers: &[route_v3::HeaderMatcher]) 
         built.headers.extend(method);
         built.headers.extend(header_matchers(&conditions.headers));
         built.query_parameters = conditions.query.iter().map(query_matcher).collect();
+        built.runtime_fraction = conditions.share.map(fraction);
     }
     built
 }

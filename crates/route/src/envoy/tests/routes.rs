@@ -83,7 +83,7 @@ fn a_real_envoy_accepts_every_match() {
     let query = values.iter().cloned().map(Some).chain([None]);
     let query = query.map(|value| QueryMatch { name: "q".into(), value });
     let (headers, query): (Vec<_>, Vec<_>) = (headers.collect(), query.collect());
-    let conditions = Conditions { method: Some("GET".into()), headers, query };
+    let conditions = Conditions { method: Some("GET".into()), headers, query, share: Share::new(1, 3) };
     let all = [
         PathMatch::Exact("/a".into()),
         PathMatch::Regex("/[0-9]+".into()),

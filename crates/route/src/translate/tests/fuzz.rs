@@ -136,7 +136,7 @@ pub fn fixed(annotations: &[(&str, &str)]) -> Vec<Object> {
 /// Checks the properties of every model.
 fn check(model: &Model) {
     let hosts: Vec<&VirtualHost> =
-        model.http().values().chain(model.https().values().map(|host| &host.virtual_host)).collect();
+        model.http().values().chain(model.https().values().flat_map(|tls| tls.virtual_hosts.values())).collect();
     for host in &hosts {
         assert!(!host.routes.is_empty());
         // Routes of several namespaces have another order.
@@ -159,27 +159,29 @@ fn check(model: &Model) {
         assert_eq!(model.endpoints.contains_key(&name.port), cluster.discovery == Discovery::Eds);
     }
     assert!(model.endpoints.keys().all(|port| model.clusters.contains_key(&ClusterId::from(port.clone()))));
-    for host in model.https().values() {
-        assert!(model.secrets.contains_key(&host.secret), "{:?}", host.secret);
-        assert!(host.minimum <= host.maximum);
-        assert!(!host.origins.is_empty());
+    for (host, tls) in model.https() {
+        assert!(model.secrets.contains_key(&tls.secrets[0]), "{:?}", tls.secrets);
+        assert!(tls.minimum <= tls.maximum);
+        assert!(!tls.origins.is_empty());
+        // An Ingress has one key pair and one virtual host for each server name.
+        assert!(tls.secrets.len() == 1 && tls.virtual_hosts.keys().eq([host]) && tls.misdirected.is_empty());
     }
     for host in model.refused() {
         assert!(matches!(host, Host::Exact(_)) && !model.https().contains_key(host), "{host}");
     }
-    assert!(model.secrets.keys().all(|name| model.https().values().any(|host| host.secret == *name)));
+    assert!(model.secrets.keys().all(|name| model.https().values().any(|tls| tls.secrets.contains(name))));
 }
 
 /// Checks the properties of a model whose hosts belong to one namespace each.
 fn check_owners(model: &Model) {
-    let tls = model.https().iter().map(|(host, tls)| (host, &tls.virtual_host));
+    let tls = model.https().values().flat_map(|tls| tls.virtual_hosts.iter());
     for (host, content) in model.http().iter().chain(tls).filter(|(host, _)| matches!(host, Host::Exact(_))) {
         let first = &content.routes[0].origin.namespace;
         assert!(content.routes.iter().all(|route| route.origin.namespace == *first), "{host}: {:?}", content.routes);
         let Some(tls) = model.https().get(host).filter(|_| model.http().contains_key(host)) else { continue };
-        let namespace = &tls.secret.object().namespace;
-        let of_default = model.https().get(&Host::Any).is_some_and(|any| any.secret == tls.secret);
-        assert!(of_default || namespace == first, "{host}: {}", tls.secret);
+        let namespace = &tls.secrets[0].object().namespace;
+        let of_default = model.https().get(&Host::Any).is_some_and(|any| any.secrets == tls.secrets);
+        assert!(of_default || namespace == first, "{host}: {:?}", tls.secrets);
     }
 }
 

@@ -158,7 +158,7 @@ fn difference(before: &Model, now: &Model) -> Touched {
 
 /// Returns the Ingresses that have lost all their routes.
 fn lost_of(translator: &Translator) -> BTreeSet<ObjectId> {
-    translator.sources().filter(|key| translator.has_lost(key)).cloned().collect()
+    translator.sources().filter(|key| translator.has_lost(key)).collect()
 }
 
 #[test]
@@ -229,7 +229,7 @@ proptest! {
             prop_assert_eq!(translator.model(), &whole.model, "after {:?}", steps);
             let problems: Vec<_> = translator.problems().iter().map(|problem| (**problem).clone()).collect();
             prop_assert_eq!(problems, whole.problems, "after {:?}", steps);
-            prop_assert!(translator.sources().eq(&whole.sources));
+            prop_assert!(translator.sources().eq(whole.sources.iter().cloned()));
             let mut anew = Translator::default();
             anew.update(&objects, &settings, &ChangedInputs::everything());
             let lost_before = std::mem::replace(&mut lost, lost_of(&translator));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::{Translator, set};
-use crate::model::{Cluster, ClusterId, Discovery, Route, ServicePortId, Touched};
+use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::translate::backend::{Context, Fault, Located, Made};
@@ -19,7 +19,7 @@ pub struct Clusters {
     made: BTreeMap<ClusterId, Made>,
     /// The number of Ingresses that reference each cluster.
     readers: BTreeMap<ClusterId, usize>,
-    /// The number of routes that lead to each cluster.
+    /// The number of routes and destinations that lead to each cluster.
     uses: BTreeMap<ClusterId, usize>,
     /// The clusters whose entry in the model may be outdated.
     changed: BTreeSet<ClusterId>,
@@ -96,14 +96,30 @@ impl Clusters {
 
     /// Replaces the routes `before` by `now`.
     pub fn lead(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
-        for id in led_to(now) {
+        self.replace_uses(led_to(before), led_to(now));
+    }
+
+    /// Replaces the destination `before` of connections or datagrams by `now`.
+    pub fn connect(&mut self, before: Option<&Destination>, now: Option<&Destination>) {
+        let clusters = |to: Option<&'_ Destination>| -> Vec<ClusterId> {
+            to.into_iter().flat_map(|to| &to.clusters).map(|one| one.cluster.clone()).collect()
+        };
+        self.replace_uses(clusters(before).iter(), clusters(now).iter());
+    }
+
+    fn replace_uses<'a>(
+        &mut self,
+        before: impl Iterator<Item = &'a ClusterId>,
+        now: impl Iterator<Item = &'a ClusterId>,
+    ) {
+        for id in now {
             let uses = self.uses.entry(id.clone()).or_default();
             *uses += 1;
             if *uses == 1 {
                 self.changed.insert(id.clone());
             }
         }
-        for id in led_to(before) {
+        for id in before {
             if released(&mut self.uses, id) {
                 self.changed.insert(id.clone());
             }

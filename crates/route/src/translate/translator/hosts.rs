@@ -1,12 +1,13 @@
 //! Builds the parts of a host: its virtual hosts for plain text and TLS, and its TLS properties.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::ownership::{Claim, Standing};
 use super::{Translator, set};
-use crate::model::{Host, ListenerId, TlsHost, Touched, VirtualHost};
+use crate::model::{Host, ListenerId, Others, SecretId, ServedHosts, TlsHost, TlsVersion, Touched, VirtualHost};
 use crate::objects::{Kind, Objects};
 use crate::settings::Settings;
 use crate::translate::host::parent;
@@ -83,18 +84,32 @@ impl Translator {
         if changed {
             touched.insert_host(ListenerId::HTTPS, host.clone());
         }
+        self.replace_tls(ListenerId::HTTPS, host, now, touched);
+    }
+
+    /// Replaces a server name of a listener for HTTP over TLS.
+    pub(super) fn replace_tls(&mut self, listener: &str, host: &Host, now: Option<TlsHost>, touched: &mut Touched) {
+        let Some(tls) = self.model.tls_mut(listener) else { return };
         let before = tls.hosts.get(host);
         if before == now.as_ref() {
             return;
         }
-        let routes = [before, now.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_host));
-        let (old, new) = VirtualHost::differing(routes[0], routes[1]);
-        self.clusters.lead(old, new);
-        self.served.replace(old, new);
-        let secrets = (before.map(|tls| tls.secret.clone()), now.as_ref().map(|tls| tls.secret.clone()));
+        let served = [before, now.as_ref()].map(|tls| tls.map(|tls| &tls.virtual_hosts));
+        let names: BTreeSet<&Host> = served.iter().flatten().flat_map(|served| served.keys()).collect();
+        for name in names {
+            let routes = served.map(|served| served.and_then(|served| served.get(name)));
+            let (old, new) = VirtualHost::differing(routes[0], routes[1]);
+            self.clusters.lead(old, new);
+            self.served.replace(old, new);
+        }
+        let secrets = |tls: Option<&TlsHost>| tls.map(|tls| tls.secrets.clone()).unwrap_or_default();
+        let (old, new) = (secrets(before), secrets(now.as_ref()));
         set(&mut tls.hosts, host, now);
-        touched.insert_host(ListenerId::HTTPS, host.clone());
-        self.use_secret(secrets.0, secrets.1, touched);
+        touched.insert_host(listener, host.clone());
+        if old != new {
+            new.into_iter().for_each(|id| self.use_secret(None, Some(id), touched));
+            old.into_iter().for_each(|id| self.use_secret(Some(id), None, touched));
+        }
     }
 
     /// Builds the parts of a host.
@@ -150,7 +165,7 @@ impl Translator {
             let origin = chain.origins.first().cloned().unwrap_or_else(nobody);
             let virtual_host = around.virtual_host(host, Side::Tls, &origin);
             let Chain { secret, minimum, maximum, origins, terminating: _ } = chain.clone();
-            TlsHost { secret, minimum, maximum, virtual_host, origins }
+            tls_host(host, secret, (minimum, maximum), virtual_host, origins)
         });
         // Otherwise clients would get the certificate and the routes of the wildcard above.
         let refused = named && https.is_none() && site_above.is_some_and(|site| site.chain.is_some());
@@ -169,8 +184,27 @@ impl Translator {
             Some(_) => around.virtual_host(&Host::Any, Side::Tls, &secret.origin),
             None => VirtualHost::default(),
         };
-        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
-        Some(TlsHost { secret: name, minimum, maximum, virtual_host, origins: vec![secret.origin] })
+        let versions = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        Some(tls_host(&Host::Any, name, versions, virtual_host, vec![secret.origin]))
+    }
+}
+
+/// Returns a host behind TLS with one key pair, whose connections serve this host alone.
+fn tls_host(
+    host: &Host,
+    secret: SecretId,
+    (minimum, maximum): (TlsVersion, TlsVersion),
+    content: VirtualHost,
+    origins: Vec<ObjectRef>,
+) -> TlsHost {
+    TlsHost {
+        secrets: vec![secret],
+        minimum,
+        maximum,
+        virtual_hosts: ServedHosts::one(host.clone(), content),
+        others: Others::Misdirected,
+        misdirected: BTreeSet::new(),
+        origins,
     }
 }
 

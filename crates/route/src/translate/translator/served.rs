@@ -10,6 +10,7 @@ use lockgate_xds::provenance::ObjectRef;
 use crate::model::Route;
 use crate::objects::{ObjectId, ObjectKey};
 use crate::translate::dialect::{self, Dialect};
+use crate::translate::gateway;
 
 /// The number of routes of each source.
 #[derive(Debug)]
@@ -33,15 +34,27 @@ impl Served {
 
     /// Replaces the routes `before` by `now`.
     pub fn replace(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
+        fn origins(routes: &[Arc<Route>]) -> impl Iterator<Item = &ObjectRef> {
+            routes.iter().map(|route| &route.origin)
+        }
+        self.replace_origins(origins(before), origins(now));
+    }
+
+    /// Replaces the origins `before` of routes and destinations by `now`.
+    pub fn replace_origins<'a>(
+        &mut self,
+        before: impl Iterator<Item = &'a ObjectRef>,
+        now: impl Iterator<Item = &'a ObjectRef>,
+    ) {
         let dialects = self.dialects;
-        for source in now.iter().filter_map(|route| source_of(dialects, route)) {
+        for source in now.filter_map(|origin| source_of(dialects, origin)) {
             let routes = self.routes.entry(source.clone()).or_default();
             *routes += 1;
             if *routes == 1 {
                 self.changed.push(source);
             }
         }
-        for source in before.iter().filter_map(|route| source_of(dialects, route)) {
+        for source in before.filter_map(|origin| source_of(dialects, origin)) {
             if let Some(routes) = self.routes.get_mut(&source).filter(|routes| **routes > 1) {
                 *routes -= 1;
             } else {
@@ -57,9 +70,9 @@ impl Served {
     }
 }
 
-/// Returns the source of a route.
-fn source_of(dialects: &[Dialect], route: &Route) -> Option<ObjectId> {
-    let ObjectRef { kind, namespace, name, .. } = &route.origin;
-    let kind = dialect::by_name(dialects, kind)?.kind;
+/// Returns the source of a route or a destination.
+fn source_of(dialects: &[Dialect], origin: &ObjectRef) -> Option<ObjectId> {
+    let ObjectRef { kind, namespace, name, .. } = origin;
+    let kind = dialect::by_name(dialects, kind).map(|dialect| dialect.kind).or_else(|| gateway::route_kind(kind))?;
     Some(kind.id(ObjectKey { namespace: namespace.clone(), name: name.clone() }))
 }

@@ -8,6 +8,7 @@ use lockgate_xds::snapshot::{Resource, ResourceType};
 use super::*;
 use crate::envoy;
 use crate::model::{Action, Forward, PathMatch, TrafficPolicy, UpstreamProtocol, WeightedCluster};
+use crate::objects::Transport;
 use crate::settings::Settings;
 use crate::testing::objects::{objects, service, slice};
 use crate::translate::backend::{WantedPort, locate};
@@ -35,8 +36,15 @@ impl World {
         let context = Context { objects, settings, client_certificate: None };
         let mut new = NewClusters::new();
         let mut locate = |policy: &Option<&TrafficPolicy>| {
-            let located =
-                locate(objects, ObjectKey::new("shop", "a"), WantedPort::Number(80), policy.cloned(), |_| ()).unwrap();
+            let located = locate(
+                objects,
+                ObjectKey::new("shop", "a"),
+                WantedPort::Number(80),
+                Transport::Tcp,
+                policy.cloned(),
+                |_| (),
+            )
+            .unwrap();
             translator.clusters.judge(&located, context, &mut new).unwrap();
             located.cluster
         };
@@ -138,10 +146,17 @@ fn a_policy_with_tls_presents_the_client_certificate_of_the_settings() {
     let world = World::new();
     let made = |policy: TrafficPolicy, client_certificate: Option<&Option<_>>| {
         let context = Context { objects: &world.objects, settings: &world.settings, client_certificate };
-        locate(&world.objects, ObjectKey::new("shop", "a"), WantedPort::Number(80), Some(policy), |_| ())
-            .unwrap()
-            .make(context)
-            .cluster
+        locate(
+            &world.objects,
+            ObjectKey::new("shop", "a"),
+            WantedPort::Number(80),
+            Transport::Tcp,
+            Some(policy),
+            |_| (),
+        )
+        .unwrap()
+        .make(context)
+        .cluster
     };
     let presented = |made: Result<Arc<Cluster>, _>| made.unwrap().policy.client_certificate.clone();
     let (general, own) = (Some(pair_id("client")), Some(pair_id("own")));

@@ -1,0 +1,71 @@
+//! GRPCRoutes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{HttpBackendRef, HttpFilter, NamedMatch, ParentRef, RouteStatus};
+use crate::objects::Meta;
+
+/// A GRPCRoute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GrpcRoute {
+    /// The metadata.
+    pub meta: Meta,
+    /// The spec.
+    pub spec: GrpcRouteSpec,
+    /// The status. The translation does not read it.
+    pub status: RouteStatus,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+}
+
+/// The spec of a GRPCRoute.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GrpcRouteSpec {
+    /// The parents.
+    pub parent_refs: Vec<ParentRef>,
+    /// The host names, exact or with a leading `*.`. Empty: those of the listeners.
+    pub hostnames: Vec<String>,
+    /// The rules.
+    pub rules: Vec<GrpcRule>,
+}
+
+/// A rule of a GRPCRoute.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GrpcRule {
+    /// The name.
+    pub name: Option<String>,
+    /// The matches, of which one must hold. Empty: every request.
+    pub matches: Vec<GrpcMatch>,
+    /// The filters. They have the form of those of HTTPRoutes, with fewer types.
+    pub filters: Vec<HttpFilter>,
+    /// The backends.
+    pub backend_refs: Vec<HttpBackendRef>,
+    /// Session persistence, which is not supported.
+    pub session_persistence: Option<serde_json::Value>,
+}
+
+/// A match of requests. All conditions must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GrpcMatch {
+    /// The service and the method; `None` is every method.
+    pub method: Option<GrpcMethod>,
+    /// The conditions on headers.
+    pub headers: Vec<NamedMatch>,
+}
+
+/// A condition on the service and the method of gRPC.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GrpcMethod {
+    /// `Exact`, which is the default, or `RegularExpression`.
+    pub r#type: Option<String>,
+    /// The service; `None` is every service.
+    pub service: Option<String>,
+    /// The method; `None` is every method.
+    pub method: Option<String>,
+}

@@ -1,0 +1,242 @@
+//! HTTPRoutes.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BackendRef, ParentRef, RouteStatus};
+use crate::objects::Meta;
+
+/// An HTTPRoute.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpRoute {
+    /// The metadata.
+    pub meta: Meta,
+    /// The spec.
+    pub spec: HttpRouteSpec,
+    /// The status. The translation does not read it.
+    pub status: RouteStatus,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+}
+
+/// The spec of an HTTPRoute.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpRouteSpec {
+    /// The parents.
+    pub parent_refs: Vec<ParentRef>,
+    /// The host names, exact or with a leading `*.`. Empty: those of the listeners.
+    pub hostnames: Vec<String>,
+    /// The rules. `None`: one rule that matches every path and has no backend.
+    pub rules: Option<Vec<HttpRule>>,
+}
+
+/// A rule of an HTTPRoute.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpRule {
+    /// The name.
+    pub name: Option<String>,
+    /// The matches, of which one must hold. Empty: every request.
+    pub matches: Vec<HttpMatch>,
+    /// The filters.
+    pub filters: Vec<HttpFilter>,
+    /// The backends.
+    pub backend_refs: Vec<HttpBackendRef>,
+    /// The time limits.
+    pub timeouts: Option<Timeouts>,
+    /// When a request is tried again.
+    pub retry: Option<RetryPolicy>,
+    /// Session persistence, which is not supported.
+    pub session_persistence: Option<serde_json::Value>,
+}
+
+/// A match of requests. All conditions must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpMatch {
+    /// The condition on the path; `None` is the prefix `/`.
+    pub path: Option<HttpPathMatch>,
+    /// The conditions on headers.
+    pub headers: Vec<NamedMatch>,
+    /// The conditions on query parameters.
+    pub query_params: Vec<NamedMatch>,
+    /// The method.
+    pub method: Option<String>,
+}
+
+/// A condition on the path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HttpPathMatch {
+    /// `Exact`, `PathPrefix`, which is the default, or `RegularExpression`.
+    pub r#type: Option<String>,
+    /// The path; `None` is `/`.
+    pub value: Option<String>,
+}
+
+/// A condition on a header or a query parameter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamedMatch {
+    /// `Exact`, which is the default, or `RegularExpression`.
+    pub r#type: Option<String>,
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+/// A filter of a rule or a backend.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpFilter {
+    /// The type, which is the name of the field with its configuration.
+    pub r#type: String,
+    /// Changes headers of requests.
+    pub request_header_modifier: Option<HeaderFilter>,
+    /// Changes headers of responses.
+    pub response_header_modifier: Option<HeaderFilter>,
+    /// Copies requests.
+    pub request_mirror: Option<MirrorFilter>,
+    /// Answers with a redirect.
+    pub request_redirect: Option<RedirectFilter>,
+    /// Changes the URL of requests.
+    pub url_rewrite: Option<RewriteFilter>,
+    /// Answers preflight requests of browsers.
+    pub cors: Option<CorsFilter>,
+}
+
+/// A change of headers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeaderFilter {
+    /// Headers that are set.
+    pub set: Vec<HttpHeader>,
+    /// Headers that are added.
+    pub add: Vec<HttpHeader>,
+    /// Headers that are removed.
+    pub remove: Vec<String>,
+}
+
+/// A header.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HttpHeader {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+/// A copy of requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MirrorFilter {
+    /// The backend that receives the copies.
+    pub backend_ref: BackendRef,
+    /// The share of the requests in percent; `None` is 100.
+    pub percent: Option<u32>,
+    /// The share as a fraction.
+    pub fraction: Option<Fraction>,
+}
+
+/// A fraction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fraction {
+    /// The numerator.
+    pub numerator: u32,
+    /// The denominator; `None` is 100.
+    pub denominator: Option<u32>,
+}
+
+/// A redirect.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RedirectFilter {
+    /// The scheme; `None` is that of the request.
+    pub scheme: Option<String>,
+    /// The host; `None` is that of the request.
+    pub hostname: Option<String>,
+    /// The change of the path.
+    pub path: Option<PathModifier>,
+    /// The port. `None`: the port of `scheme`, or without it that of the listener.
+    pub port: Option<u16>,
+    /// The status; `None` is 302.
+    pub status_code: Option<u16>,
+}
+
+/// A change of the URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RewriteFilter {
+    /// The host.
+    pub hostname: Option<String>,
+    /// The change of the path.
+    pub path: Option<PathModifier>,
+}
+
+/// A change of the path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PathModifier {
+    /// `ReplaceFullPath` or `ReplacePrefixMatch`.
+    pub r#type: String,
+    /// The new path.
+    pub replace_full_path: Option<String>,
+    /// The new prefix.
+    pub replace_prefix_match: Option<String>,
+}
+
+/// The CORS filter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CorsFilter {
+    /// The allowed origins; the host may be or begin with `*`.
+    pub allow_origins: Vec<String>,
+    /// Whether requests may have credentials.
+    pub allow_credentials: Option<bool>,
+    /// The allowed methods; `*` is every method.
+    pub allow_methods: Vec<String>,
+    /// The allowed headers; `*` is every header.
+    pub allow_headers: Vec<String>,
+    /// The headers of a response that scripts may read.
+    pub expose_headers: Vec<String>,
+    /// How long browsers may cache the answer, in seconds; `None` is 5.
+    pub max_age: Option<u32>,
+}
+
+/// A backend of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HttpBackendRef {
+    /// The backend.
+    #[serde(flatten)]
+    pub backend: BackendRef,
+    /// The filters of requests to it.
+    pub filters: Vec<HttpFilter>,
+}
+
+/// The time limits of a rule, as durations of Gateway API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeouts {
+    /// The limit of the whole request; 0 is no limit.
+    pub request: Option<String>,
+    /// The limit of each try.
+    pub backend_request: Option<String>,
+}
+
+/// When a request is tried again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetryPolicy {
+    /// The statuses that are tried again.
+    pub codes: Vec<u16>,
+    /// The number of further tries.
+    pub attempts: Option<u32>,
+    /// The shortest pause before another try.
+    pub backoff: Option<String>,
+}

@@ -1,0 +1,106 @@
+//! The status of objects of Gateway API, as the status writers read and write it.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::{GatewayAddress, ParentRef};
+
+/// A condition of a status. Source: `metav1.Condition`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// The type, CamelCase.
+    pub r#type: String,
+    /// `True`, `False`, or `Unknown`.
+    pub status: String,
+    /// The reason, CamelCase.
+    pub reason: String,
+    /// Details for people.
+    pub message: String,
+    /// The `metadata.generation` that the condition is about.
+    pub observed_generation: i64,
+    /// The time when `status` last changed, in RFC 3339.
+    pub last_transition_time: String,
+}
+
+/// The status of a GatewayClass.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GatewayClassStatus {
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+    /// The supported features, sorted by name.
+    #[serde(deserialize_with = "features")]
+    pub supported_features: Vec<Feature>,
+}
+
+/// A supported feature.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Feature {
+    /// The name.
+    pub name: String,
+}
+
+/// Deserializes features. Before version 1.2 of Gateway API, a feature was a text. An entry in any other form is left
+/// out, because a status must not make its object undecodable.
+fn features<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Feature>, D::Error> {
+    let name = |value: &Value| value.as_str().or_else(|| value.get("name")?.as_str()).map(str::to_owned);
+    Ok(Vec::<Value>::deserialize(from)?.iter().filter_map(name).map(|name| Feature { name }).collect())
+}
+
+/// The status of a Gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GatewayStatus {
+    /// The assigned addresses.
+    pub addresses: Vec<GatewayAddress>,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+    /// The status of each listener.
+    pub listeners: Vec<ListenerStatus>,
+}
+
+/// The status of a listener.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListenerStatus {
+    /// The name of the listener.
+    pub name: String,
+    /// The kinds of routes that the listener supports.
+    pub supported_kinds: Vec<RouteKind>,
+    /// The number of attached routes.
+    pub attached_routes: u32,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}
+
+/// A kind of routes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteKind {
+    /// The API group; `None` is that of Gateway API.
+    pub group: Option<String>,
+    /// The kind.
+    pub kind: String,
+}
+
+/// The status of a route.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RouteStatus {
+    /// The status of the route at each parent, by all controllers.
+    pub parents: Vec<ParentStatus>,
+}
+
+/// The status of a route at one parent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ParentStatus {
+    /// The reference, as in the spec of the route.
+    pub parent_ref: ParentRef,
+    /// The controller that wrote the entry.
+    pub controller_name: String,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}

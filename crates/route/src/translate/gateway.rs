@@ -1,0 +1,65 @@
+//! The dialect of Gateway API: Gateways declare listeners, and routes attach to them.
+//!
+//! A Gateway is parsed by itself ([`listener`]). A route is parsed with the Gateways that it names ([`parser`]): it is attached
+//! to some of their listeners ([`attach`]), and its rules become routes that all its hosts share ([`http_route`]), or the
+//! destination of connections ([`stream_route`]). The translator then merges the routes of each host of an Envoy listener
+//! ([`virtual_host`]), or selects the oldest destination.
+
+pub mod attach;
+mod backend;
+mod filters;
+mod grants;
+mod grpc_route;
+pub mod hostname;
+pub mod http_route;
+pub mod listener;
+mod matches;
+pub mod parser;
+mod report;
+pub mod stream_route;
+mod timeouts;
+pub mod virtual_host;
+
+pub use report::{ListenerReport, Report, Reports};
+
+use std::ops::RangeInclusive;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::objects::{Kind, ObjectKey};
+use crate::settings::is_label;
+
+/// The kinds of routes.
+pub const ROUTES: [Kind; 5] = [Kind::HTTP_ROUTE, Kind::GRPC_ROUTE, Kind::TCP_ROUTE, Kind::UDP_ROUTE, Kind::TLS_ROUTE];
+
+/// The ports on which Envoys listen for Gateways with a Service. All Gateways share the Envoys, so each port has one Gateway.
+pub const TARGET_PORTS: RangeInclusive<u16> = 10_000..=29_999;
+
+/// Returns the kind of routes by its name, as references to objects have it.
+pub fn route_kind(name: &str) -> Option<Kind> {
+    ROUTES.into_iter().find(|kind| kind.as_str() == name)
+}
+
+/// Returns the Service in front of a Gateway of this class: `public-lockgate` for `public`, or a name with a hash if that is
+/// not the name of a Service. Source: Gateway API, GEP-1762.
+pub fn service_key(gateway: &ObjectKey, class: &str) -> ObjectKey {
+    let plain = format!("{}-{class}", gateway.name);
+    let is_valid = is_label(&plain) && plain.starts_with(|first: char| first.is_ascii_lowercase());
+    let name = if is_valid { plain } else { format!("gateway-{:016x}", xxh3_64(plain.as_bytes())) };
+    ObjectKey { namespace: gateway.namespace.clone(), name: name.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_has_the_name_of_its_gateway_and_class_if_that_is_one() {
+        let name = |gateway: &str| service_key(&ObjectKey::new("infra", gateway), "lockgate").to_string();
+        assert_eq!(name("public"), "infra/public-lockgate");
+        for other in ["9", "a.b", &"a".repeat(60)] {
+            let name = name(other);
+            assert!(name.starts_with("infra/gateway-") && name.len() == "infra/gateway-".len() + 16, "{name}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The attachment of routes to listeners.
+
+use std::sync::Arc;
+
+use super::hostname::intersect;
+use super::listener::{Gateway, Listener};
+use crate::model::{Host, ListenerId};
+use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
+use crate::objects::{Kind, Meta, ObjectKey};
+use crate::translate::dialect::Reading;
+use crate::translate::graph::Input;
+
+/// The attachment of a route to one listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// The Gateway.
+    pub gateway: ObjectKey,
+    /// The listener.
+    pub listener: Arc<str>,
+    /// The Envoy listener, if there is one.
+    pub bound: Option<ListenerId>,
+    /// The host names of the route that the listener serves, without those that a more specific listener of the same port
+    /// serves.
+    pub hosts: Vec<Host>,
+}
+
+/// Why a route is not attached to a parent: the reason of the condition `Accepted`, and a message.
+pub type Refusal = (&'static str, String);
+
+/// A route, as the attachment sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Attaching<'a> {
+    /// The kind.
+    pub kind: Kind,
+    /// The metadata.
+    pub meta: &'a Meta,
+    /// The host names; `None` for kinds without host names, and for routes that have none.
+    pub hosts: Option<&'a [Host]>,
+}
+
+/// Returns the Gateway that a reference of a route in `namespace` leads to. Returns `None` for parents of other kinds.
+pub fn parent_key(reference: &ParentRef, namespace: &Arc<str>) -> Option<ObjectKey> {
+    let is_gateway = reference.group.as_deref().unwrap_or(GROUP) == GROUP
+        && reference.kind.as_deref().unwrap_or(Kind::GATEWAY.as_str()) == Kind::GATEWAY.as_str();
+    let namespace = || reference.namespace.as_deref().map_or_else(|| namespace.clone(), Arc::from);
+    is_gateway.then(|| ObjectKey { namespace: namespace(), name: reference.name.as_str().into() })
+}
+
+/// Attaches a route to the listeners of `gateway` that `reference` names. Source: Gateway API v1, `ParentReference`,
+/// `AllowedRoutes`, and `RouteConditionReason`.
+pub fn attach(
+    route: Attaching,
+    reference: &ParentRef,
+    gateway: &Gateway,
+    reading: &mut Reading,
+) -> Result<Vec<Attachment>, Refusal> {
+    let is_named = |listener: &&Listener| {
+        reference.section_name.as_deref().is_none_or(|name| *name == *listener.name)
+            && reference.port.is_none_or(|port| port == listener.port)
+    };
+    let named: Vec<&Listener> = gateway.listeners.iter().filter(is_named).collect();
+    if named.is_empty() {
+        return Err(("NoMatchingParent", "the Gateway has no listener of this name and port".to_owned()));
+    }
+    let is_kind =
+        |kind: &RouteKind| kind.group.as_deref().unwrap_or(GROUP) == GROUP && kind.kind == route.kind.as_str();
+    let (namespace, own) = (&route.meta.key.namespace, &gateway.key().namespace);
+    let allowed = named.into_iter().filter(|listener| listener.kinds.iter().any(is_kind));
+    let allowed: Vec<&Listener> =
+        allowed.filter(|listener| listener.namespaces.allow(namespace, own, reading)).collect();
+    if allowed.is_empty() {
+        return Err(("NotAllowedByListeners", "no listener allows routes of this kind and namespace".to_owned()));
+    }
+    let attached = |listener: &Listener| {
+        let hosts: Vec<Host> = match route.hosts {
+            None => vec![listener.host.clone()],
+            Some(hosts) => hosts.iter().filter_map(|host| intersect(&listener.host, host)).collect(),
+        };
+        let matches = !hosts.is_empty();
+        let mut hosts: Vec<Host> = hosts.into_iter().filter(|host| gateway.owns(listener, host)).collect();
+        hosts.sort();
+        hosts.dedup();
+        matches.then(|| Attachment {
+            gateway: gateway.key().clone(),
+            listener: listener.name.clone(),
+            bound: listener.bound.as_ref().map(|(id, _)| id.clone()),
+            hosts,
+        })
+    };
+    let attachments: Vec<Attachment> = allowed.into_iter().filter_map(attached).collect();
+    match attachments.is_empty() {
+        true => Err(("NoMatchingListenerHostname", "no listener accepts a host name of the route".to_owned())),
+        false => Ok(attachments),
+    }
+}
+
+/// Records that a route reads a Gateway, whether it exists or not.
+pub fn record(gateway: &ObjectKey, reading: &mut Reading) {
+    reading.record(Input::new(Kind::GATEWAY, gateway.clone()));
+}

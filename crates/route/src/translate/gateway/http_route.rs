@@ -1,0 +1,133 @@
+//! HTTPRoutes and GRPCRoutes: parses the rules of a single route.
+
+use std::sync::Arc;
+
+use super::backend::{Backends, backends};
+use super::filters::{Filtered, filters};
+use super::listener::Gateway;
+use super::parser::{self, Attached, Content, Fields, Parser};
+use super::{grpc_route, matches, timeouts};
+use crate::model::{Action, Filters, Forward, Match, Route};
+use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
+use crate::objects::{Kind, ObjectKey, Revision};
+use crate::re2::Cost;
+use crate::translate::dialect::Reading;
+use crate::translate::source::Reads;
+
+/// A route that competes with others for the requests of a host.
+#[derive(Debug, PartialEq)]
+pub struct Candidate {
+    /// The index of the rule.
+    pub rule: u32,
+    /// The index of the match within its rule.
+    pub position: u32,
+    /// The cost of its regular expressions.
+    pub cost: Cost,
+    /// The route.
+    pub route: Arc<Route>,
+    /// The route for the remaining requests, if some of the backends are not valid.
+    pub rest: Option<Arc<Route>>,
+}
+
+impl Candidate {
+    /// Returns the requests that it competes for.
+    pub fn matches(&self) -> &Match {
+        &self.rest.as_ref().unwrap_or(&self.route).matches
+    }
+}
+
+/// Parses an HTTPRoute. `gateway` returns a Gateway of ours. Returns the inputs alone if no parent is a Gateway of ours: one
+/// of the parents may become ours.
+pub fn parse<'g>(
+    route: &HttpRoute,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+) -> Result<Attached, Reads> {
+    let HttpRoute { meta, spec, status: _, version: _ } = route;
+    let revision = Revision::new(meta, spec);
+    let none = [HttpRule::default()];
+    let rules = spec.rules.as_deref().unwrap_or(&none);
+    let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
+    let fields = Fields { kind, meta, parents, hostnames, revision };
+    parser::parse(fields, gateway, reading, |parser| content(rules, parser))
+}
+
+/// Parses a GRPCRoute like [`parse`].
+pub fn parse_grpc<'g>(
+    route: &GrpcRoute,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+) -> Result<Attached, Reads> {
+    let GrpcRoute { meta, spec, status: _, version: _ } = route;
+    let revision = Revision::new(meta, spec);
+    let rules: Vec<HttpRule> = match spec.rules.is_empty() {
+        true => vec![HttpRule::default()],
+        false => spec.rules.iter().map(grpc_route::rule).collect(),
+    };
+    let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
+    let fields = Fields { kind, meta, parents, hostnames, revision };
+    parser::parse(fields, gateway, reading, |parser| content(&rules, parser))
+}
+
+fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {
+    let mut candidates = Vec::new();
+    for (index, rule) in rules.iter().enumerate() {
+        parser.rule(index, rule, &mut candidates);
+    }
+    Content::Http(candidates.into())
+}
+
+impl Parser<'_, '_> {
+    fn rule(&mut self, index: usize, rule: &HttpRule, candidates: &mut Vec<Candidate>) {
+        let field = format!("spec.rules[{index}]");
+        let filtered = filters(&field, &rule.filters, self);
+        let action = self.action(&field, rule, &filtered);
+        let everything = [HttpMatch::default()];
+        let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
+        for (position, one) in matches.iter().enumerate() {
+            let field = format!("{field}.matches[{position}]");
+            let (matches, cost) = match matches::parse(one, &self.reading.context.settings.regexes) {
+                Ok(parsed) => parsed,
+                Err((below, reason, message)) => {
+                    self.left_out(format!("{field}{below}"), reason, message, "match left out");
+                    continue;
+                }
+            };
+            let route = |matches: Match, action: Action| {
+                let filters = filtered.responses.clone();
+                Arc::new(Route { matches, filters, action, origin: self.origin.clone() })
+            };
+            let (route, rest) = match &action {
+                (action, None) => (route(matches, action.clone()), None),
+                (action, Some(share)) => {
+                    let some = route(matches.clone().with_share(*share), action.clone());
+                    (some, Some(route(matches, Action::respond(500))))
+                }
+            };
+            let (rule, position) = (number(index), number(position));
+            candidates.push(Candidate { rule, position, cost, route, rest });
+        }
+    }
+
+    /// Returns the action of a rule, and the share of the requests with a valid backend if that is not all.
+    fn action(&mut self, field: &str, rule: &HttpRule, filtered: &Filtered) -> (Action, Option<crate::model::Share>) {
+        if filtered.is_unsupported {
+            return (Action::respond(500), None);
+        }
+        if let Some(redirect) = &filtered.redirect {
+            return (Action::Redirect(redirect.clone()), None);
+        }
+        let Backends { clusters, share } = backends(field, &rule.backend_refs, self);
+        if clusters.is_empty() {
+            return (Action::respond(500), None);
+        }
+        let (timeout, retry) = timeouts::parse(field, rule, self);
+        let forward =
+            Forward { clusters, timeout, retry, websocket: true, filters: Filters::from(filtered.forward.clone()) };
+        (Action::Forward(Arc::new(forward)), share)
+    }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

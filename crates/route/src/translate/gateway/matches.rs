@@ -1,0 +1,119 @@
+//! Matches of HTTPRoutes, and the order in which routes of one host are tried.
+
+use std::cmp::Reverse;
+
+use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch};
+use crate::objects::Precedence;
+use crate::objects::gateway::{HttpMatch, NamedMatch};
+use crate::re2::{self, Cost, Rejection};
+use crate::settings::Regexes;
+use crate::translate::problem::Reason;
+
+/// Why a match is not valid: the field below it, the reason, and the message.
+pub type Fault = (String, Reason, String);
+
+/// Methods that a match may name. Source: Gateway API v1, `HTTPMethod`.
+const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+
+/// Parses a match. Returns it with the cost of all its regular expressions.
+pub fn parse(one: &HttpMatch, limits: &Regexes) -> Result<(Match, Cost), Fault> {
+    let mut cost = Cost::default();
+    let path = path(one, limits, &mut cost)?;
+    if let Some(method) = one.method.as_deref().filter(|method| !METHODS.contains(method)) {
+        return Err((".method".to_owned(), Reason::RouteMatchNotValid, format!("method {method:?} is not known")));
+    }
+    let mut headers = Vec::<HeaderMatch>::new();
+    for (index, header) in one.headers.iter().enumerate() {
+        let field = format!(".headers[{index}]");
+        let Some(name) = HeaderName::parse(&header.name) else {
+            let message = format!("{:?} is not the name of a header that can be matched", header.name);
+            return Err((format!("{field}.name"), Reason::RouteMatchNotValid, message));
+        };
+        let value = value(header, &field, limits, &mut cost)?;
+        // Of two conditions on one header, the first one counts. Source: Gateway API v1, `HTTPHeaderMatch.name`.
+        if headers.iter().all(|other| other.name != name) {
+            headers.push(HeaderMatch { name, value, inverted: false });
+        }
+    }
+    let mut query = Vec::<QueryMatch>::new();
+    for (index, parameter) in one.query_params.iter().enumerate() {
+        let field = format!(".queryParams[{index}]");
+        if parameter.name.is_empty() || parameter.name.len() > 1024 {
+            let message = "the name is empty or longer than 1024 bytes".to_owned();
+            return Err((format!("{field}.name"), Reason::RouteMatchNotValid, message));
+        }
+        let value = value(parameter, &field, limits, &mut cost)?;
+        if query.iter().all(|other| *other.name != *parameter.name) {
+            query.push(QueryMatch { name: parameter.name.as_str().into(), value: Some(value) });
+        }
+    }
+    let method = one.method.as_deref().map(Into::into);
+    Ok((Match::new(path, Conditions { method, headers, query, share: None }), cost))
+}
+
+fn path(one: &HttpMatch, limits: &Regexes, cost: &mut Cost) -> Result<PathMatch, Fault> {
+    let path = one.path.as_ref();
+    let text = path.and_then(|path| path.value.as_deref()).unwrap_or("/");
+    let fault = |message: String| (".path".to_owned(), Reason::RouteMatchNotValid, message);
+    let kind = path.and_then(|path| path.r#type.as_deref()).unwrap_or("PathPrefix");
+    if kind == "RegularExpression" {
+        return regex(text, ".path", limits, cost).map(|()| PathMatch::Regex(text.into()));
+    }
+    if !text.starts_with('/') || text.chars().any(char::is_control) {
+        return Err(fault(format!("path {text:?} does not start with \"/\", or has a control character")));
+    }
+    match kind {
+        "Exact" => Ok(PathMatch::Exact(text.into())),
+        "PathPrefix" => Ok(match text.trim_end_matches('/') {
+            "" => PathMatch::root(),
+            elements if elements.contains(['?', '#']) => {
+                return Err(fault(format!("path {text:?} has a character that is not part of paths")));
+            }
+            elements => PathMatch::SeparatedPrefix(elements.into()),
+        }),
+        other => Err(fault(format!("type {other:?} is not known"))),
+    }
+}
+
+fn value(one: &NamedMatch, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<ValueMatch, Fault> {
+    match one.r#type.as_deref().unwrap_or("Exact") {
+        "Exact" => Ok(ValueMatch::Exact(one.value.as_str().into())),
+        "RegularExpression" => regex(&one.value, &format!("{field}.value"), limits, cost)
+            .map(|()| ValueMatch::Regex(one.value.as_str().into())),
+        other => Err((format!("{field}.type"), Reason::RouteMatchNotValid, format!("type {other:?} is not known"))),
+    }
+}
+
+/// Checks a regular expression, and adds its cost.
+fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(), Fault> {
+    let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
+    let fault = |reason, message| (field.to_owned(), reason, format!("regular expression {text:?} {message}"));
+    let added = re2::cost(text, limits).map_err(|rejection| match rejection {
+        Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not one that Envoy takes: {why}")),
+        Rejection::TooExpensive(why) => fault(Reason::RegexTooExpensive, format!("would take Envoy too long: {why}")),
+    })?;
+    cost.size = cost.size.saturating_add(added.size);
+    cost.steps = cost.steps.saturating_add(added.steps);
+    Ok(())
+}
+
+/// The sort key of a route: see [`rank`].
+pub type Rank<'a> = (u8, Reverse<usize>, (bool, Reverse<usize>, Reverse<usize>), &'a Precedence, (u32, u32));
+
+/// Returns the position of a route among those of one host: exact paths, then regular expressions, then prefixes, longer
+/// before shorter; then a method, more headers, more query parameters; then the older object, and the order in the object.
+/// Source: Gateway API v1, `HTTPRouteRule.matches`; the place of regular expressions is ours.
+pub fn rank<'a>(matches: &Match, precedence: &'a Precedence, place: (u32, u32)) -> Rank<'a> {
+    let (kind, text) = match &matches.path {
+        PathMatch::Exact(text) => (0, text),
+        PathMatch::Regex(text) => (1, text),
+        PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (2, text),
+    };
+    let specific = match matches.conditions() {
+        None => (true, Reverse(0), Reverse(0)),
+        Some(Conditions { method, headers, query, share: _ }) => {
+            (method.is_none(), Reverse(headers.len()), Reverse(query.len()))
+        }
+    };
+    (kind, Reverse(text.len()), specific, precedence, place)
+}

@@ -1,0 +1,228 @@
+//! The parser of a single route: attaches it to its Gateways, and collects problems and conditions.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::attach::{self, Attaching, Attachment};
+use super::http_route::Candidate;
+use super::listener::Gateway;
+use crate::model::{Destination, Host};
+use crate::objects::gateway::ParentRef;
+use crate::objects::{Kind, Meta, ObjectKey, Precedence, Revision};
+use crate::translate::dialect::Reading;
+use crate::translate::host;
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::source::Reads;
+use crate::translate::verdict::{Status, Verdict};
+
+/// A route of Gateway API, parsed.
+#[derive(Debug, PartialEq)]
+pub struct Attached {
+    /// Its rank in every conflict.
+    pub precedence: Precedence,
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// The listeners that it is attached to.
+    pub attachments: Box<[Attachment]>,
+    /// The content of its rules, which all its hosts share.
+    pub content: Content,
+    /// The inputs and clusters that it was made from.
+    pub reads: Reads,
+    /// The problems that it has by itself.
+    pub problems: Box<[Arc<Problem>]>,
+    /// The conditions of its status.
+    pub verdicts: Box<[Verdict]>,
+}
+
+/// The content of the rules of a route.
+#[derive(Debug, PartialEq)]
+pub enum Content {
+    /// The routes of an HTTPRoute or a GRPCRoute.
+    Http(Box<[Candidate]>),
+    /// The destination of the connections or datagrams of a TCPRoute, a UDPRoute, or a TLSRoute.
+    Stream(Destination),
+}
+
+impl Attached {
+    /// Returns its routes for HTTP.
+    pub fn candidates(&self) -> &[Candidate] {
+        match &self.content {
+            Content::Http(candidates) => candidates,
+            Content::Stream(_) => &[],
+        }
+    }
+
+    /// Returns the destination of its connections or datagrams. Returns `None` for HTTP.
+    pub fn destination(&self) -> Option<&Destination> {
+        match &self.content {
+            Content::Http(_) => None,
+            Content::Stream(to) => Some(to),
+        }
+    }
+}
+
+/// The fields that routes of all kinds have.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a> {
+    /// The kind.
+    pub kind: Kind,
+    /// The metadata.
+    pub meta: &'a Meta,
+    /// The parents.
+    pub parents: &'a [ParentRef],
+    /// The host names, which not all kinds have.
+    pub hostnames: &'a [String],
+    /// The hash of the content.
+    pub revision: Revision,
+}
+
+/// Parses a route. `gateway` returns a Gateway of ours, and `content` parses the rules. Returns the inputs alone if no
+/// parent is a Gateway of ours: one of the parents may become ours.
+pub fn parse<'g>(
+    route: Fields,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+    content: impl FnOnce(&mut Parser) -> Content,
+) -> Result<Attached, Reads> {
+    let origin = route.meta.object_ref(route.kind);
+    let mut parser = Parser {
+        route,
+        origin: &origin,
+        reading,
+        problems: Vec::new(),
+        verdicts: Vec::new(),
+        unresolved: None,
+        invalid: None,
+    };
+    let hosts = parser.hosts();
+    let attaching = Attaching { kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
+    let mut attachments = Vec::<Attachment>::new();
+    let mut ours = Vec::new();
+    for (index, reference) in route.parents.iter().enumerate() {
+        let Some(key) = attach::parent_key(reference, &route.meta.key.namespace) else { continue };
+        attach::record(&key, &mut parser.reading);
+        let Some(parent) = gateway(&key) else { continue };
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        ours.push(index);
+        match attach::attach(attaching, reference, parent, &mut parser.reading) {
+            Ok(new) => {
+                parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
+                let is_new = |one: &Attachment| !attachments.iter().any(|other| same_listener(one, other));
+                let new: Vec<Attachment> = new.into_iter().filter(is_new).collect();
+                attachments.extend(new);
+            }
+            Err((reason, message)) => {
+                let field = format!("spec.parentRefs[{index}]");
+                parser.problem(field, Reason::RouteNotAttached, message.clone(), "not attached to this Gateway");
+                parser.verdict(index, "Accepted", Status::False, reason, message);
+            }
+        }
+    }
+    if ours.is_empty() {
+        return Err(parser.reading.into_reads());
+    }
+    let content = content(&mut parser);
+    for index in ours {
+        match parser.unresolved.clone() {
+            Some((reason, message)) => parser.verdict(index, "ResolvedRefs", Status::False, reason, message),
+            None => parser.verdict(index, "ResolvedRefs", Status::True, "ResolvedRefs", String::new()),
+        }
+        if let Some((reason, message)) = parser.invalid.clone() {
+            parser.verdict(index, "PartiallyInvalid", Status::True, reason, message);
+        }
+    }
+    let Parser { reading, problems, verdicts, .. } = parser;
+    Ok(Attached {
+        precedence: reading.context.objects.precedence(route.kind, route.meta),
+        revision: route.revision,
+        attachments: attachments.into(),
+        content,
+        reads: reading.into_reads(),
+        problems: problems.into_iter().map(Arc::new).collect(),
+        verdicts: verdicts.into(),
+        origin,
+    })
+}
+
+fn same_listener(one: &Attachment, other: &Attachment) -> bool {
+    one.gateway == other.gateway && one.listener == other.listener
+}
+
+/// The state of parsing one route.
+pub struct Parser<'p, 'r> {
+    route: Fields<'p>,
+    /// A reference to it.
+    pub origin: &'p ObjectRef,
+    /// The inputs.
+    pub reading: Reading<'r>,
+    problems: Vec<Problem>,
+    verdicts: Vec<Verdict>,
+    /// The reason and the message of the first reference that cannot be resolved.
+    unresolved: Option<(&'static str, String)>,
+    /// The reason and the message of the first part that is left out.
+    invalid: Option<(&'static str, String)>,
+}
+
+impl<'p> Parser<'p, '_> {
+    /// Returns the kind of the object.
+    pub fn kind(&self) -> Kind {
+        self.route.kind
+    }
+
+    /// Returns the namespace of the object.
+    pub fn namespace(&self) -> &'p Arc<str> {
+        &self.route.meta.key.namespace
+    }
+
+    fn verdict(&mut self, parent: u16, condition: &'static str, status: Status, reason: &'static str, message: String) {
+        let verdict = Verdict::new(self.origin.clone(), condition, status, reason);
+        self.verdicts.push(Verdict { parent: Some(parent), message, ..verdict });
+    }
+
+    /// Adds a problem.
+    pub fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+        let (object, consequence) = (self.origin.clone(), consequence.to_owned());
+        self.problems.push(Problem { object, field, reason, message, consequence });
+    }
+
+    /// Adds a reference that cannot be resolved, with the reason of the condition `ResolvedRefs`.
+    pub fn unresolved(
+        &mut self,
+        field: String,
+        condition: &'static str,
+        reason: Reason,
+        message: String,
+        instead: &str,
+    ) {
+        self.unresolved.get_or_insert_with(|| (condition, format!("{field}: {message}")));
+        self.problem(field, reason, message, instead);
+    }
+
+    /// Adds a part that is left out.
+    pub fn left_out(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
+        self.invalid.get_or_insert_with(|| ("UnsupportedValue", format!("{field}: {message}; {consequence}")));
+        self.problem(field, reason, message, consequence);
+    }
+
+    /// Returns the valid host names. `None`: the route has none, so those of the listeners apply.
+    fn hosts(&mut self) -> Option<Vec<Host>> {
+        let texts = self.route.hostnames;
+        let mut hosts = Vec::new();
+        for (index, text) in texts.iter().enumerate() {
+            let fault = match host::parse(text) {
+                Ok(Host::Any) => "is empty",
+                Ok(host) => {
+                    hosts.push(host);
+                    continue;
+                }
+                Err(fault) => fault,
+            };
+            let message = format!("host {text:?} {fault}");
+            self.left_out(format!("spec.hostnames[{index}]"), Reason::HostNotValid, message, "host left out");
+        }
+        (!texts.is_empty()).then_some(hosts)
+    }
+}

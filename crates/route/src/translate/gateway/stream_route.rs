@@ -1,0 +1,80 @@
+//! TCPRoutes, UDPRoutes, and TLSRoutes: parses the rule of a single route.
+
+use super::backend;
+use super::listener::Gateway;
+use super::parser::{self, Attached, Content, Fields, Parser};
+use crate::model::{Destination, WeightedCluster};
+use crate::objects::gateway::{StreamRule, TcpRoute, TlsRoute, UdpRoute};
+use crate::objects::{Kind, ObjectKey, Revision};
+use crate::translate::dialect::Reading;
+use crate::translate::problem::Reason;
+use crate::translate::source::Reads;
+
+/// Parses a TCPRoute like [`parser::parse`].
+pub fn parse_tcp<'g>(
+    route: &TcpRoute,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+) -> Result<Attached, Reads> {
+    let TcpRoute { meta, spec, status: _, version: _ } = route;
+    let revision = Revision::new(meta, spec);
+    let fields = Fields { kind: Kind::TCP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
+    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+}
+
+/// Parses a UDPRoute like [`parser::parse`].
+pub fn parse_udp<'g>(
+    route: &UdpRoute,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+) -> Result<Attached, Reads> {
+    let UdpRoute { meta, spec, status: _, version: _ } = route;
+    let revision = Revision::new(meta, spec);
+    let fields = Fields { kind: Kind::UDP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
+    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+}
+
+/// Parses a TLSRoute like [`parser::parse`].
+pub fn parse_tls<'g>(
+    route: &TlsRoute,
+    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    reading: Reading,
+) -> Result<Attached, Reads> {
+    let TlsRoute { meta, spec, status: _, version: _ } = route;
+    let (parents, hostnames, revision) = (&spec.parent_refs, &spec.hostnames, Revision::new(meta, spec));
+    let fields = Fields { kind: Kind::TLS_ROUTE, meta, parents, hostnames, revision };
+    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+}
+
+/// Returns the destination of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`.
+fn content(rules: &[StreamRule], parser: &mut Parser) -> Content {
+    let mut to = Destination::refusing(parser.origin.clone());
+    for (index, rule) in rules.iter().enumerate() {
+        let field = format!("spec.rules[{index}]");
+        if index > 0 {
+            let message = "only one rule is allowed".to_owned();
+            parser.left_out(field, Reason::Ambiguous, message, "rule left out");
+            continue;
+        }
+        for (index, reference) in rule.backend_refs.iter().enumerate() {
+            let weight = reference.weight.unwrap_or(1);
+            match backend::cluster(reference, parser) {
+                Ok(cluster) => match to.clusters.iter_mut().find(|one| one.cluster == cluster) {
+                    Some(same) => same.weight = same.weight.saturating_add(weight),
+                    None => to.clusters.push(WeightedCluster::new(cluster, weight)),
+                },
+                Err((below, condition, reason, message)) => {
+                    let field = format!("{field}.backendRefs[{index}]{below}");
+                    let instead = match parser.kind() == Kind::UDP_ROUTE {
+                        true => "its share of the datagrams is dropped",
+                        false => "its share of the connections is closed",
+                    };
+                    parser.unresolved(field, condition, reason, message, instead);
+                    to.refused = to.refused.saturating_add(weight);
+                }
+            }
+        }
+    }
+    to.clusters.retain(|cluster| cluster.weight > 0);
+    Content::Stream(to)
+}

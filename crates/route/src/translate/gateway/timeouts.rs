@@ -1,0 +1,54 @@
+//! Time limits and retries of HTTPRoutes.
+
+use std::time::Duration;
+
+use super::parser::Parser;
+use crate::duration;
+use crate::model::Retry;
+use crate::objects::gateway::HttpRule;
+use crate::translate::problem::Reason;
+
+/// The conditions of a retry beside the statuses of the rule: no response was received.
+const CONDITIONS: &str = "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes";
+/// The number of further tries of a rule that names none.
+const ATTEMPTS: u32 = 1;
+
+/// Returns the time limit of a response and the retry policy of a rule. Source: Gateway API v1, `HTTPRouteTimeouts` and
+/// `HTTPRouteRetry`.
+pub fn parse(field: &str, rule: &HttpRule, parser: &mut Parser) -> (Option<Duration>, Option<Box<Retry>>) {
+    let settings = parser.reading.context.settings;
+    let mut limit = |name: &str, text: Option<&String>| -> Option<Option<Duration>> {
+        let text = text?;
+        match duration::parse(text) {
+            Some(duration) => Some((!duration.is_zero()).then(|| duration.max(Duration::from_millis(1)))),
+            None => {
+                let message = format!("{text:?} is not a duration");
+                parser.left_out(format!("{field}.{name}"), Reason::RouteMatchNotValid, message, "default applied");
+                None
+            }
+        }
+    };
+    let timeouts = rule.timeouts.as_ref();
+    let request = limit("timeouts.request", timeouts.and_then(|timeouts| timeouts.request.as_ref()));
+    let each = limit("timeouts.backendRequest", timeouts.and_then(|timeouts| timeouts.backend_request.as_ref()));
+    let backoff = limit("retry.backoff", rule.retry.as_ref().and_then(|retry| retry.backoff.as_ref())).flatten();
+    let retry = rule.retry.as_ref().map(|retry| {
+        Box::new(Retry {
+            on: CONDITIONS.to_owned(),
+            retries: retry.attempts.unwrap_or(ATTEMPTS),
+            per_try_timeout: each.flatten(),
+            status_codes: retry.codes.clone(),
+            backoff: backoff.map(|backoff| backoff.max(Duration::from_millis(1))),
+        })
+    });
+    let timeout = match (request, each) {
+        (Some(request), None) => request,
+        // Without retries, the limit of a try is the limit of the request.
+        (request, Some(each)) if retry.is_none() => match (request.flatten(), each) {
+            (Some(request), Some(each)) => Some(request.min(each)),
+            (request, each) => request.or(each),
+        },
+        (request, _) => request.unwrap_or(settings.timeouts.response),
+    };
+    (timeout, retry)
+}

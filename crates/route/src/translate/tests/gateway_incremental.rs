@@ -1,0 +1,245 @@
+//! Gateways and routes: any sequence of changes gives the same result as one translation of all objects.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::gateway::world_of;
+use crate::model::{Model, Touched, Traffic};
+use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::settings::Settings;
+use crate::testing::gateway::*;
+use crate::testing::objects::{ingress, secret, service};
+use crate::translate::{ChangedInputs, Input, Translator};
+
+const NAMES: [&str; 3] = ["a", "b", "other/c"];
+
+/// The protocols of listeners, with the TLS mode.
+const PROTOCOLS: [(&str, &str); 8] = [
+    ("HTTP", ""),
+    ("HTTP", ""),
+    ("HTTPS", ""),
+    ("TCP", ""),
+    ("UDP", ""),
+    ("TLS", "Terminate"),
+    ("TLS", "Passthrough"),
+    ("SCTP", ""),
+];
+
+/// The name, the port, and the protocol of a listener.
+type Place = (&'static str, u16, (&'static str, &'static str));
+
+fn any_gateway() -> impl Strategy<Value = Object> {
+    let listener = (select(vec!["one", "two", "three"]), select(vec![80u16, 81]), select(PROTOCOLS.to_vec()));
+    let host = select(vec![None, Some("*.test"), Some("x.test"), Some("*.b.test"), Some("?")]);
+    let allowed = select(vec!["Same", "All", "Selector", "None"]);
+    let listeners = prop::collection::vec((listener, host, allowed, any::<bool>()), 0..4);
+    (select(&NAMES[..]), select(vec!["lockgate", "lockgate", "else"]), listeners).prop_map(
+        |(name, class, listeners)| {
+            let start = gateway(name).class(class);
+            let add = |builder: GatewayBuilder,
+                       ((name, port, (protocol, mode)), host, allowed, certificate): (
+                Place,
+                Option<&str>,
+                &str,
+                bool,
+            )| {
+                let builder = builder.listener(name, port, protocol);
+                let builder = if mode.is_empty() { builder } else { builder.tls_mode(mode) };
+                let builder = host.into_iter().fold(builder, GatewayBuilder::hostname);
+                let builder = if certificate { builder.certificate("shop/good") } else { builder };
+                match allowed {
+                    "Selector" => builder.routes_from_labels(&[("team", "front")]),
+                    from => builder.routes_from(from),
+                }
+            };
+            listeners.into_iter().fold(start, add).into()
+        },
+    )
+}
+
+fn any_route() -> impl Strategy<Value = Object> {
+    let parent =
+        (select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]), prop::option::of(select(vec!["one", "two"])));
+    let parents = prop::collection::vec(parent, 0..3);
+    let hosts = prop::collection::vec(select(vec!["x.test", "*.test", "a.b.test", "y.other", "?"]), 0..3);
+    let backend = select(vec!["a:80", "b:80", "shop/c:80", "gone:80", ""]);
+    let rules = prop::collection::vec((select(vec!["/", "/a", "/a/b", ""]), backend), 0..3);
+    (select(&NAMES[..]), 1i64..3, parents, hosts, rules).prop_map(|(name, created, parents, hosts, rules)| {
+        let builder = http_route(name).created(created);
+        let builder = parents.into_iter().fold(builder, |builder, (parent, section)| {
+            let builder = builder.parent(parent);
+            section.into_iter().fold(builder, HttpRouteBuilder::section)
+        });
+        let builder = hosts.into_iter().fold(builder, HttpRouteBuilder::host);
+        rules.into_iter().fold(builder, |builder, (path, backend)| builder.rule(path, backend)).into()
+    })
+}
+
+fn any_stream_route() -> impl Strategy<Value = Object> {
+    let kind = select(vec![Kind::TCP_ROUTE, Kind::UDP_ROUTE, Kind::TLS_ROUTE]);
+    let parent =
+        (select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]), prop::option::of(select(vec!["one", "two"])));
+    let parents = prop::collection::vec(parent, 0..3);
+    let hosts = prop::collection::vec(select(vec!["x.test", "*.test", "a.b.test", "y.other", "?"]), 0..3);
+    let backend = (select(vec!["a:80", "b:80", "shop/c:80", "c:53", "gone:80"]), 0u32..3);
+    let backends = prop::collection::vec(backend, 0..3);
+    (kind, select(&NAMES[..]), 1i64..3, parents, hosts, backends).prop_map(
+        |(kind, name, created, parents, hosts, backends)| {
+            let builder = stream_route(kind, name).created(created);
+            let builder = parents.into_iter().fold(builder, |builder, (parent, section)| {
+                let builder = builder.parent(parent);
+                section.into_iter().fold(builder, StreamRouteBuilder::section)
+            });
+            let builder = hosts.into_iter().fold(builder, StreamRouteBuilder::host);
+            backends.into_iter().fold(builder, |builder, (to, weight)| builder.backend(to).weight(weight)).into()
+        },
+    )
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let class = (select(vec!["lockgate", "else"]), any::<bool>()).prop_map(|(name, ours)| {
+        let class = gateway_class(name);
+        if ours { class.into() } else { class.controller("x").into() }
+    });
+    let ports = prop::collection::vec((select(vec![80u16, 81]), 10_000u16..10_003), 0..3);
+    let of_gateway = (select(&NAMES[..]), ports, any::<bool>()).prop_map(|(name, ports, udp)| {
+        with_udp_ports(gateway_service(name, &ports), if udp { &[(80, 10_004)] } else { &[] })
+    });
+    let services =
+        (select(vec!["a", "b", "c"]), select(vec![80u16, 81]), any::<bool>()).prop_map(|(name, port, tls)| {
+            let service = service(name).port("http", port);
+            with_udp_port(if tls { service.app_protocol("https") } else { service }, "dns", 53)
+        });
+    let labels = select(vec![vec![], vec![("team", "front")]]);
+    let namespace = (select(vec!["shop", "other"]), labels).prop_map(|(name, labels)| labeled_namespace(name, &labels));
+    let grant = (
+        select(vec!["shop/one", "shop/two"]),
+        select(vec!["HTTPRoute", "TLSRoute", "Gateway"]),
+        select(vec!["Service", "Secret"]),
+    );
+    let grant = grant.prop_map(|(name, from, to)| reference_grant(name).from(from, "other").to(to, "").into());
+    let others = prop_oneof![
+        Just(Object::from(secret("good", &["x.test"]))),
+        Just(Object::from(secret("good", &["x.test"]).without_pair())),
+        Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
+    ];
+    prop_oneof![6 => any_gateway(), 8 => any_route(), 8 => any_stream_route(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
+}
+
+/// Applies or deletes `object` like the loop.
+fn take(object: Object, applied: bool, objects: &mut Objects, changed: &mut ChangedInputs) {
+    let (kind, key) = (object.kind(), object.meta().key.clone());
+    let before = Input::of_object(objects, kind, &key);
+    match applied {
+        true => drop(objects.apply(object)),
+        false => drop(objects.delete(kind, &key)),
+    }
+    let after = Input::of_object(objects, kind, &key);
+    before.into_iter().chain(after).for_each(|input| changed.insert(input));
+}
+
+/// Returns whether `touched` has every difference of the listeners.
+fn tells(touched: &Touched, before: &Model, now: &Model) -> bool {
+    let ids: BTreeSet<_> = before.listeners.keys().chain(now.listeners.keys()).collect();
+    ids.into_iter().all(|id| match (before.listeners.get(id.as_str()), now.listeners.get(id.as_str())) {
+        (Some(old), Some(new)) => {
+            let bind = old.bind == new.bind || touched.listeners.contains(id.as_str());
+            let hosts = match (&old.traffic, &new.traffic) {
+                (Traffic::Http(old), Traffic::Http(new)) => {
+                    let both: BTreeSet<_> = old.hosts.keys().chain(new.hosts.keys()).collect();
+                    let told = touched.hosts_of(id.as_str());
+                    both.into_iter().all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
+                }
+                (Traffic::Https(old), Traffic::Https(new)) => {
+                    let both: BTreeSet<_> = old.hosts.keys().chain(new.hosts.keys()).collect();
+                    let told = touched.hosts_of(id.as_str());
+                    both.into_iter().all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
+                }
+                (old, new) => old == new || touched.listeners.contains(id.as_str()),
+            };
+            bind && hosts
+        }
+        _ => touched.listeners.contains(id.as_str()),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn gateways_step_by_step_are_what_they_are_all_at_once(
+        first in prop::collection::vec(any_object(), 0..12),
+        passes in prop::collection::vec(prop::collection::vec((any_object(), prop::bool::weighted(0.75)), 1..4), 1..16),
+    ) {
+        let (mut objects, settings) = (world_of(first), Settings::default());
+        let mut translator = Translator::default();
+        translator.update(&objects, &settings, &ChangedInputs::everything());
+        for steps in passes {
+            let (mut changed, before) = (ChangedInputs::default(), translator.model().clone());
+            for (object, applied) in steps.clone() {
+                take(object, applied, &mut objects, &mut changed);
+            }
+            let update = translator.update(&objects, &settings, &changed);
+            let mut anew = Translator::default();
+            anew.update(&objects, &settings, &ChangedInputs::everything());
+            prop_assert_eq!(translator.model(), anew.model(), "after {:?}", steps);
+            prop_assert_eq!(translator.problems(), anew.problems(), "after {:?}", steps);
+            prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);
+            prop_assert_eq!(translator.gateways(), anew.gateways(), "after {:?}", steps);
+            let sources = |translator: &Translator| translator.sources().collect::<BTreeSet<_>>();
+            prop_assert_eq!(sources(&translator), sources(&anew));
+            prop_assert!(tells(&update.touched, &before, translator.model()), "untold after {:?}", steps);
+        }
+    }
+}
+
+#[test]
+fn a_route_changes_its_own_hosts_alone() {
+    let route = |name: &str, backend: &str| -> Object {
+        http_route(name).parent("public").host(&format!("{name}.test")).rule("/", backend).into()
+    };
+    let public: Object = gateway("public").listener("http", 80, "HTTP").into();
+    let routes = (0..50).map(|at| route(&format!("r{at}"), "a:80"));
+    let mut objects = world_of([public, gateway_service("public", &[(80, 10_000)])].into_iter().chain(routes));
+    let (mut translator, settings) = (Translator::default(), Settings::default());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let mut changed = ChangedInputs::default();
+    take(route("r7", "b:80"), true, &mut objects, &mut changed);
+    let update = translator.update(&objects, &settings, &changed);
+    assert_eq!(update.touched.hosts_of("gateway/shop/public/80").len(), 1);
+    assert!(update.touched.listeners.is_empty());
+    assert_eq!(update.sources.len(), 1, "{:?}", update.sources);
+    let grant = reference_grant("elsewhere/grant").from("HTTPRoute", "shop").to("Service", "");
+    let mut changed = ChangedInputs::default();
+    take(grant.into(), true, &mut objects, &mut changed);
+    assert!(translator.update(&objects, &settings, &changed).sources.is_empty(), "nobody refers to that namespace");
+    let mut changed = ChangedInputs::default();
+    take(Object::from(gateway_class("else")), true, &mut objects, &mut changed);
+    let update = translator.update(&objects, &settings, &changed);
+    assert!(update.sources.iter().all(|id| *id == Kind::GATEWAY_CLASS.id(ObjectKey::new("", "else"))));
+}
+
+#[test]
+fn a_removed_listener_releases_clusters_and_key_pairs() {
+    let route = |kind, backend: &str| -> Object { stream_route(kind, "all").parent("public").backend(backend).into() };
+    let public = gateway("public").listener("tcp", 80, "TCP").listener("udp", 80, "UDP");
+    let public: Object = public.listener("tls", 443, "TLS").certificate("good").into();
+    let of_gateway = with_udp_ports(gateway_service("public", &[(80, 10_000), (443, 10_001)]), &[(80, 10_002)]);
+    let tls: Object = tls_route("all").parent("public").host("x.test").backend("b:80").into();
+    let dns = with_udp_port(service("dns"), "dns", 53);
+    let others = [secret("good", &["x.test"]).into(), dns, of_gateway, tls];
+    let routes = [route(Kind::TCP_ROUTE, "a:80"), route(Kind::UDP_ROUTE, "dns:53")];
+    let mut objects = world_of([public].into_iter().chain(others).chain(routes));
+    let (mut translator, settings) = (Translator::default(), Settings::default());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    assert_eq!((translator.model().clusters.len(), translator.model().secrets.len()), (3, 1));
+    let routes = [Kind::TCP_ROUTE, Kind::UDP_ROUTE, Kind::TLS_ROUTE].map(|kind| kind.id(ObjectKey::new("shop", "all")));
+    assert!(!routes.iter().any(|route| translator.has_lost(route)));
+    let mut changed = ChangedInputs::default();
+    take(gateway("public").listener("http", 80, "HTTP").into(), true, &mut objects, &mut changed);
+    translator.update(&objects, &settings, &changed);
+    assert!(translator.model().clusters.is_empty() && translator.model().secrets.is_empty());
+    assert!(!routes.iter().any(|route| translator.has_lost(route)), "they ask for nothing");
+}

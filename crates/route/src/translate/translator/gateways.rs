@@ -1,0 +1,254 @@
+//! Gateways and the routes that are attached to them, incrementally.
+//!
+//! A changed GatewayClass leads to its Gateways, a changed Gateway to the routes that name it, a changed route to its hosts.
+
+mod hosts;
+mod listeners;
+mod ports;
+mod routes;
+mod streams;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ports::PortClaims;
+
+use super::{AT_A_TIME, NewClusters, Translator, Update};
+use crate::model::{Host, ListenerId};
+use crate::objects::gateway::{self as objects_of, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::parallel;
+use crate::settings::Settings;
+use crate::translate::ChangedInputs;
+use crate::translate::backend::{Context, Located};
+use crate::translate::dialect::Reading;
+use crate::translate::few::Few;
+use crate::translate::gateway::listener::{self, Gateway};
+use crate::translate::gateway::parser::Attached;
+use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, http_route, stream_route};
+use crate::translate::graph::Input;
+use crate::translate::problem::Problem;
+use crate::translate::source::Reads;
+use crate::translate::verdict::{self, Status, Verdict};
+
+/// The kinds of Gateway API whose objects are units of the translation.
+const KINDS: [Kind; 2] = [Kind::GATEWAY_CLASS, Kind::GATEWAY];
+
+/// Returns whether objects of this kind are units of Gateway API.
+pub fn is_unit(kind: Kind) -> bool {
+    KINDS.contains(&kind) || ROUTES.contains(&kind)
+}
+
+/// The state of the translation of Gateway API.
+#[derive(Debug, Default)]
+pub struct Gateways {
+    classes: BTreeMap<ObjectKey, Revision>,
+    gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
+    routes: BTreeMap<ObjectId, Arc<Attached>>,
+    /// The Gateways that ask for each port of the Envoys.
+    ports: PortClaims,
+    /// The Gateway of each Envoy listener.
+    owners: BTreeMap<ListenerId, ObjectKey>,
+    /// The inputs of every Gateway and route, of ours or not.
+    reads: BTreeMap<ObjectId, Box<[Input]>>,
+    /// The routes of each host.
+    hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
+    /// The problems of each host.
+    problems: BTreeMap<(ListenerId, Host), Vec<Arc<Problem>>>,
+    /// The number of routes that are attached to each listener.
+    attached: BTreeMap<(ObjectKey, Arc<str>), u32>,
+    /// The reports on Gateways.
+    pub reports: Reports,
+}
+
+impl Gateways {
+    /// Returns the revision of an object that is ours.
+    pub fn revision(&self, id: &ObjectId) -> Option<Revision> {
+        if id.kind == Kind::GATEWAY_CLASS {
+            return self.classes.get(&id.key).copied();
+        }
+        if id.kind == Kind::GATEWAY {
+            return self.gateways.get(&id.key).map(|gateway| gateway.revision);
+        }
+        self.routes.get(id).map(|route| route.revision)
+    }
+
+    /// Returns whether a route of ours asks for requests.
+    pub fn asks(&self, id: &ObjectId) -> bool {
+        self.routes.get(id).is_some_and(|route| route.attachments.iter().any(|attachment| !attachment.hosts.is_empty()))
+    }
+
+    /// Returns the objects that are ours.
+    pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
+        let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
+        let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
+        classes.chain(gateways).chain(self.routes.keys().cloned())
+    }
+
+    /// Returns the objects whose rank has changed with one of these namespaces.
+    fn outranked(&self, namespaces: &BTreeSet<&ObjectKey>, objects: &Objects) -> Vec<ObjectId> {
+        if namespaces.is_empty() {
+            return Vec::new();
+        }
+        let inside = self
+            .routes
+            .iter()
+            .filter(|(id, _)| namespaces.contains(&ObjectKey { namespace: "".into(), name: id.key.namespace.clone() }));
+        let outranked = inside.filter(|(id, route)| {
+            let meta = objects.meta(id.kind, &id.key);
+            meta.is_some_and(|meta| objects.precedence(id.kind, meta) != route.precedence)
+        });
+        outranked.map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// The result of parsing a unit, with the clusters that were built meanwhile.
+type Parsed<T> = (Result<T, Reads>, NewClusters);
+
+impl Translator {
+    /// Updates Gateways, routes, and their hosts. `due` are the units that read a changed input.
+    pub(super) fn update_gateways(
+        &mut self,
+        objects: &Objects,
+        settings: &Settings,
+        changed: &ChangedInputs,
+        mut due: BTreeSet<ObjectId>,
+        update: &mut Update,
+    ) {
+        for kind in KINDS.into_iter().chain(ROUTES) {
+            match changed.is_everything() {
+                true => due.extend(objects.of_kind(kind).keys().map(|key| kind.id(key.clone()))),
+                false => due.extend(changed.of_kind(kind).map(|key| kind.id(key.clone()))),
+            }
+        }
+        due.extend(self.gateways.outranked(&changed.of_kind(Kind::NAMESPACE).collect(), objects));
+        if due.is_empty() {
+            return;
+        }
+        let of_kind = |due: &BTreeSet<ObjectId>, kind: Kind| -> Vec<ObjectId> {
+            due.iter().filter(|id| id.kind == kind).cloned().collect()
+        };
+        for id in of_kind(&due, Kind::GATEWAY_CLASS) {
+            self.update_class(&id, objects, settings);
+            update.sources.insert(id);
+        }
+        let (mut hosts, mut reported) = (BTreeSet::new(), BTreeSet::new());
+        let mut gateways: BTreeSet<ObjectId> = of_kind(&due, Kind::GATEWAY).into_iter().collect();
+        while let Some(id) = gateways.pop_first() {
+            let (mut now, made) = self.parse_gateway(&id.key, objects, settings);
+            self.clusters.keep(made, &mut self.ledger);
+            gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
+            if self.replace_gateway(&id, now, settings, &mut hosts, update) {
+                reported.insert(id.key.clone());
+                due.extend(self.graph.readers(&Input::new(Kind::GATEWAY, id.key.clone())).cloned());
+            }
+            update.sources.insert(id);
+        }
+        for kind in ROUTES {
+            for some in of_kind(&due, kind).chunks(AT_A_TIME) {
+                let parsed = parallel::map(some, |id| self.parse_route(id, objects, settings));
+                for (id, (now, made)) in some.iter().zip(parsed) {
+                    self.clusters.keep(made, &mut self.ledger);
+                    self.replace_route(id, now, &mut hosts, &mut reported);
+                    update.sources.insert(id.clone());
+                }
+            }
+        }
+        while let Some((id, _)) = hosts.first().cloned() {
+            let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
+            let (of_listener, rest) = after.into_iter().partition(|(other, _)| *other == id);
+            hosts = rest;
+            self.update_hosts(&id, of_listener, settings, update);
+        }
+        for key in reported {
+            self.report(&key);
+        }
+    }
+
+    /// Updates a GatewayClass.
+    fn update_class(&mut self, id: &ObjectId, objects: &Objects, settings: &Settings) {
+        let class = objects.get::<objects_of::GatewayClass>(&id.key);
+        let class = class.filter(|class| class.spec.controller_name == settings.gateway.controller);
+        let Some(class) = class else {
+            self.gateways.classes.remove(&id.key);
+            self.verdicts.remove(id);
+            return;
+        };
+        self.gateways.classes.insert(id.key.clone(), Revision::new(&class.meta, &class.spec));
+        let origin = class.meta.object_ref(Kind::GATEWAY_CLASS);
+        let accepted = match &class.spec.parameters_ref {
+            None => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
+            Some(parameters) => Verdict {
+                message: format!("parameters of kind {:?} are not supported", parameters.kind),
+                ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters")
+            },
+        };
+        let version = Verdict::new(origin, "SupportedVersion", Status::True, "SupportedVersion");
+        self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
+    }
+
+    /// Calls `parse` with a reading of the objects. Returns its result and the new clusters.
+    fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Reading) -> T) -> (T, NewClusters) {
+        let client_certificate = self.general.ground.client_certificate.as_ref();
+        let context = Context { objects, settings, client_certificate };
+        let mut made = NewClusters::new();
+        let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
+        let result = parse(Reading::new(context, None, &mut judge));
+        (result, made)
+    }
+
+    fn parse_gateway(&self, key: &ObjectKey, objects: &Objects, settings: &Settings) -> Parsed<Gateway> {
+        let Some(gateway) = objects.get::<objects_of::Gateway>(key) else {
+            return (Err(Reads::default()), NewClusters::new());
+        };
+        self.read(objects, settings, |reading| listener::parse(gateway, reading))
+    }
+
+    fn parse_route(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Parsed<Attached> {
+        let gateway = |key: &ObjectKey| self.gateways.gateways.get(key).map(|gateway| &**gateway);
+        if let Some(route) = objects.get::<HttpRoute>(&id.key).filter(|_| id.kind == Kind::HTTP_ROUTE) {
+            return self.read(objects, settings, |reading| http_route::parse(route, gateway, reading));
+        }
+        if let Some(route) = objects.get::<GrpcRoute>(&id.key).filter(|_| id.kind == Kind::GRPC_ROUTE) {
+            return self.read(objects, settings, |reading| http_route::parse_grpc(route, gateway, reading));
+        }
+        if let Some(route) = objects.get::<TcpRoute>(&id.key).filter(|_| id.kind == Kind::TCP_ROUTE) {
+            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, gateway, reading));
+        }
+        if let Some(route) = objects.get::<UdpRoute>(&id.key).filter(|_| id.kind == Kind::UDP_ROUTE) {
+            return self.read(objects, settings, |reading| stream_route::parse_udp(route, gateway, reading));
+        }
+        if let Some(route) = objects.get::<TlsRoute>(&id.key).filter(|_| id.kind == Kind::TLS_ROUTE) {
+            return self.read(objects, settings, |reading| stream_route::parse_tls(route, gateway, reading));
+        }
+        (Err(Reads::default()), NewClusters::new())
+    }
+
+    /// Replaces the recorded inputs of a unit.
+    fn replace_inputs(&mut self, id: &ObjectId, now: &[Input]) {
+        let before = self.gateways.reads.remove(id).unwrap_or_default();
+        self.graph.replace(id, &before, now);
+        if !now.is_empty() {
+            self.gateways.reads.insert(id.clone(), now.into());
+        }
+    }
+
+    /// Updates the report on a Gateway.
+    fn report(&mut self, key: &ObjectKey) {
+        let Some(gateway) = self.gateways.gateways.get(key) else {
+            self.gateways.reports.remove(key);
+            return;
+        };
+        let listener = |one: &listener::Listener| ListenerReport {
+            name: one.name.clone(),
+            supported_kinds: one.kinds.clone(),
+            attached_routes: self.gateways.attached.get(&(key.clone(), one.name.clone())).copied().unwrap_or_default(),
+            serves: one.bound.is_some(),
+        };
+        let report =
+            Report { listeners: gateway.listeners.iter().map(listener).collect(), ports: gateway.ports.clone() };
+        if self.gateways.reports.get(key).is_none_or(|before| **before != report) {
+            self.gateways.reports.insert(key.clone(), Arc::new(report));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The Envoy listeners of Gateways.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
+use std::sync::Arc;
+
+use super::{Translator, Update};
+use crate::model::{Bind, Destination, Host, Listener, ListenerId, RouteDiscovery, Traffic};
+use crate::objects::ObjectId;
+use crate::settings::{Discovery, Settings};
+use crate::translate::gateway::listener::{self, Gateway, Protocol};
+use crate::translate::source::Reads;
+use crate::translate::verdict;
+
+impl Translator {
+    /// Replaces a Gateway. Adds the hosts that it may change to `hosts`. Returns whether it has changed.
+    pub(super) fn replace_gateway(
+        &mut self,
+        id: &ObjectId,
+        now: Result<Gateway, Reads>,
+        settings: &Settings,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+        update: &mut Update,
+    ) -> bool {
+        let reads = now.as_ref().map_or_else(|reads| reads, |gateway| &gateway.reads);
+        self.replace_inputs(id, &reads.inputs);
+        let now = now.ok().map(Arc::new);
+        let before = self.gateways.gateways.get(&id.key).cloned();
+        if before == now {
+            return false;
+        }
+        match &now {
+            Some(gateway) => {
+                self.verdicts.insert(id.clone(), verdict::bounded(&gateway.verdicts));
+                self.gateways.gateways.insert(id.key.clone(), gateway.clone());
+            }
+            None => {
+                self.verdicts.remove(id);
+                self.gateways.gateways.remove(&id.key);
+            }
+        }
+        let problems =
+            |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|gateway| gateway.problems()).unwrap_or_default();
+        self.ledger.replace(&problems(&before), &problems(&now));
+        let before = before.map(|gateway| listeners_of(&gateway, settings)).unwrap_or_default();
+        let now_bound = now.as_ref().map(|gateway| listeners_of(gateway, settings)).unwrap_or_default();
+        let is_replaced = |id: &ListenerId, old: &Listener| {
+            now_bound.get(id.as_str()).is_none_or(|new| discriminant(&old.traffic) != discriminant(&new.traffic))
+        };
+        for listener in before.iter().filter(|(id, old)| is_replaced(id, old)).map(|(id, _)| id) {
+            self.remove_listener(listener, update);
+        }
+        for (listener, wanted) in now_bound {
+            self.gateways.owners.insert(listener.clone(), id.key.clone());
+            match self.model.listeners.get_mut(listener.as_str()) {
+                Some(there) if there.bind == wanted.bind => {}
+                Some(there) => {
+                    there.bind = wanted.bind;
+                    update.touched.listeners.insert(listener.clone());
+                }
+                None => {
+                    self.model.listeners.insert(listener.clone(), wanted);
+                    update.touched.listeners.insert(listener.clone());
+                }
+            }
+            // All its hosts: which listener serves a host depends on the other listeners.
+            let first = (listener.clone(), Host::Exact("".into()));
+            let attached = self.gateways.hosts.range(first..).take_while(|((id, _), _)| *id == listener);
+            hosts.extend(attached.map(|(place, _)| place.clone()));
+            let served = self.model.listeners.get(listener.as_str()).map(|listener| served(&listener.traffic));
+            hosts.extend(served.into_iter().flatten().map(|host| (listener.clone(), host)));
+            let patterns = now.iter().flat_map(|gateway| gateway.on(&listener)).map(|one| one.host.clone());
+            hosts.extend(patterns.map(|host| (listener.clone(), host)));
+        }
+        true
+    }
+
+    /// Removes an Envoy listener and its hosts from the model.
+    fn remove_listener(&mut self, listener: &ListenerId, update: &mut Update) {
+        let plain = self.model.plain(listener.as_str());
+        let hosts: Option<Vec<Host>> = plain.map(|plain| plain.hosts.keys().cloned().collect());
+        for host in hosts.unwrap_or_default() {
+            self.replace_host(listener, &host, None, update);
+        }
+        let tls = self.model.tls(listener.as_str());
+        let names: Option<Vec<Host>> = tls.map(|tls| tls.hosts.keys().cloned().collect());
+        for name in names.unwrap_or_default() {
+            self.replace_tls(listener.as_str(), &name, None, &mut update.touched);
+        }
+        self.remove_destinations(listener, update);
+        let first = (listener.clone(), Host::Exact("".into()));
+        let places = self.gateways.problems.range(first..).take_while(|((id, _), _)| id == listener);
+        for place in places.map(|(place, _)| place.clone()).collect::<Vec<_>>() {
+            self.replace_problems(place, Vec::new());
+        }
+        self.model.listeners.remove(listener.as_str());
+        self.gateways.owners.remove(listener);
+        update.touched.listeners.insert(listener.clone());
+    }
+}
+
+/// Returns the hosts that a listener serves. TCP and UDP serve every host.
+fn served(traffic: &Traffic) -> Vec<Host> {
+    match traffic {
+        Traffic::Http(plain) => plain.hosts.keys().cloned().collect(),
+        Traffic::Https(tls) => tls.hosts.values().flat_map(|tls| tls.virtual_hosts.keys().cloned()).collect(),
+        Traffic::Tls(hosts) => hosts.keys().cloned().collect(),
+        Traffic::Tcp(_) | Traffic::Udp(_) => vec![Host::Any],
+    }
+}
+
+/// Returns the Envoy listeners of a Gateway, without hosts.
+fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, Listener> {
+    let discovery = match settings.routes.discovery {
+        Discovery::Auto | Discovery::Rds | Discovery::Vhds => RouteDiscovery::ByHost,
+        Discovery::Buckets => RouteDiscovery::Buckets,
+    };
+    let address = settings.listeners.http.address;
+    let refusing = || Destination::refusing(gateway.origin.clone());
+    let other = |port, traffic| Listener { bind: Bind { address, port }, traffic };
+    let listener = |one: &listener::Listener| {
+        let (id, port) = one.bound.clone()?;
+        match &one.protocol {
+            Some(Protocol::Http) => Some((id, Listener::http(Bind { address, port }, discovery))),
+            Some(Protocol::Https(_)) => Some((id, Listener::https(Bind { address, port }, None, None))),
+            Some(Protocol::Tls(_) | Protocol::Passthrough) => Some((id, other(port, Traffic::Tls(BTreeMap::new())))),
+            Some(Protocol::Tcp) => Some((id, other(port, Traffic::Tcp(refusing())))),
+            Some(Protocol::Udp) => Some((id, other(port, Traffic::Udp(refusing())))),
+            None => None,
+        }
+    };
+    gateway.listeners.iter().filter_map(listener).collect()
+}

@@ -1,0 +1,83 @@
+//! The routes that are attached to Gateways.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Translator;
+use crate::model::{Host, ListenerId};
+use crate::objects::{ObjectId, ObjectKey};
+use crate::translate::gateway::parser::Attached;
+use crate::translate::source::Reads;
+use crate::translate::verdict;
+
+impl Translator {
+    /// Replaces a route. Adds its hosts to `hosts`, and the Gateways whose numbers of routes change to `reported`.
+    pub(super) fn replace_route(
+        &mut self,
+        id: &ObjectId,
+        now: Result<Attached, Reads>,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+        reported: &mut BTreeSet<ObjectKey>,
+    ) {
+        let reads = now.as_ref().map_or_else(|reads| reads, |route| &route.reads);
+        self.replace_inputs(id, &reads.inputs);
+        let now = now.ok().map(Arc::new);
+        let before = self.gateways.routes.get(id).cloned();
+        if before == now {
+            return;
+        }
+        let clusters = |route: &Option<Arc<Attached>>| {
+            route.as_ref().map(|route| route.reads.clusters.clone()).unwrap_or_default()
+        };
+        self.clusters.read(&clusters(&before), &clusters(&now));
+        let problems =
+            |route: &Option<Arc<Attached>>| route.as_ref().map(|route| route.problems.clone()).unwrap_or_default();
+        self.ledger.replace(&problems(&before), &problems(&now));
+        match &now {
+            Some(route) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&route.verdicts))),
+            None => drop(self.verdicts.remove(id)),
+        }
+        for route in before.iter() {
+            for attachment in &route.attachments {
+                let place = (attachment.gateway.clone(), attachment.listener.clone());
+                reported.insert(place.0.clone());
+                if let Some(count) = self.gateways.attached.get_mut(&place) {
+                    *count = count.saturating_sub(1);
+                    if *count == 0 {
+                        self.gateways.attached.remove(&place);
+                    }
+                }
+            }
+            for place in places(route) {
+                if let Some(routes) = self.gateways.hosts.get_mut(&place) {
+                    routes.remove(&route.precedence);
+                    if routes.is_empty() {
+                        self.gateways.hosts.remove(&place);
+                    }
+                }
+                hosts.insert(place);
+            }
+        }
+        for route in now.iter() {
+            for attachment in &route.attachments {
+                reported.insert(attachment.gateway.clone());
+                let place = (attachment.gateway.clone(), attachment.listener.clone());
+                *self.gateways.attached.entry(place).or_default() += 1;
+            }
+            for place in places(route) {
+                self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());
+                hosts.insert(place);
+            }
+        }
+        match now {
+            Some(route) => drop(self.gateways.routes.insert(id.clone(), route)),
+            None => drop(self.gateways.routes.remove(id)),
+        }
+    }
+}
+
+/// Returns the places of a route: its hosts on Envoy listeners.
+fn places(route: &Attached) -> BTreeSet<(ListenerId, Host)> {
+    let bound = route.attachments.iter().filter_map(|attachment| Some((attachment.bound.as_ref()?, &attachment.hosts)));
+    bound.flat_map(|(id, hosts)| hosts.iter().map(move |host| (id.clone(), host.clone()))).collect()
+}

@@ -1,0 +1,91 @@
+//! The destinations of Gateways' listeners for TLS, TCP, and UDP. Of all routes for a server name, or for a listener without
+//! server names, the oldest takes everything.
+
+use super::{Translator, Update};
+use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
+use crate::settings::Settings;
+use crate::translate::gateway::hostname::covers;
+use crate::translate::gateway::listener::{Gateway, Protocol};
+use crate::translate::translator::set;
+
+impl Translator {
+    /// Builds a host of an Envoy listener for TLS, TCP, or UDP, and replaces it in the model.
+    pub(super) fn update_destination(
+        &mut self,
+        place: &(ListenerId, Host),
+        gateway: &Gateway,
+        settings: &Settings,
+        update: &mut Update,
+    ) {
+        let (id, host) = place;
+        let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
+        let to = ranks.filter_map(|rank| self.gateways.routes.get(&rank.id())?.destination()).next().cloned();
+        let is_tls = self.model.listeners.get(id.as_str()).is_some_and(|one| matches!(one.traffic, Traffic::Tls(_)));
+        let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host));
+        let is_pattern = owner.is_some_and(|listener| listener.host == *host);
+        // A listener without routes refuses connections. Otherwise, less specific listeners would take them.
+        let to = to.or_else(|| is_pattern.then(|| Destination::refusing(gateway.origin.clone())));
+        let (Some(to), Some(owner)) = (to, owner) else { return self.replace_connections(id, host, None, update) };
+        if !is_tls {
+            return self.replace_destination(id, to, update);
+        }
+        let (minimum, maximum) = (settings.tls.parameters.minimum, settings.tls.parameters.maximum);
+        let terminated = match &owner.protocol {
+            Some(Protocol::Tls(pairs)) => Some(Termination { secrets: pairs.clone(), minimum, maximum }),
+            _ => None,
+        };
+        self.replace_connections(id, host, Some(TlsConnections { terminated, to }), update);
+    }
+
+    /// Removes all destinations of an Envoy listener for TLS, TCP, or UDP.
+    pub(super) fn remove_destinations(&mut self, id: &ListenerId, update: &mut Update) {
+        let (hosts, to) = match self.model.listeners.get(id.as_str()).map(|listener| &listener.traffic) {
+            Some(Traffic::Tls(hosts)) => (hosts.keys().cloned().collect(), None),
+            Some(Traffic::Tcp(to) | Traffic::Udp(to)) => (Vec::new(), Some(to.clone())),
+            Some(Traffic::Http(_) | Traffic::Https(_)) | None => return,
+        };
+        for host in hosts {
+            self.replace_connections(id, &host, None, update);
+        }
+        self.exchange_destinations(to.as_ref(), None);
+    }
+
+    /// Replaces the destination of an Envoy listener for TCP or UDP.
+    fn replace_destination(&mut self, id: &ListenerId, now: Destination, update: &mut Update) {
+        let Some(listener) = self.model.listeners.get_mut(id.as_str()) else { return };
+        let (Traffic::Tcp(to) | Traffic::Udp(to)) = &mut listener.traffic else { return };
+        if *to == now {
+            return;
+        }
+        let before = std::mem::replace(to, now.clone());
+        update.touched.listeners.insert(id.clone());
+        self.exchange_destinations(Some(&before), Some(&now));
+    }
+
+    /// Replaces the connections for a server name of an Envoy listener for TLS.
+    fn replace_connections(&mut self, id: &ListenerId, host: &Host, now: Option<TlsConnections>, update: &mut Update) {
+        let Some(listener) = self.model.listeners.get_mut(id.as_str()) else { return };
+        let Traffic::Tls(hosts) = &mut listener.traffic else { return };
+        let before = hosts.get(host).cloned();
+        if before == now {
+            return;
+        }
+        set(hosts, host, now.clone());
+        update.touched.listeners.insert(id.clone());
+        self.exchange_destinations(before.as_ref().map(|one| &one.to), now.as_ref().map(|one| &one.to));
+        let secrets = |connections: Option<TlsConnections>| -> Vec<SecretId> {
+            connections.and_then(|one| one.terminated).map(|tls| tls.secrets).unwrap_or_default()
+        };
+        let (before, now) = (secrets(before), secrets(now));
+        if before != now {
+            now.into_iter().for_each(|secret| self.use_secret(None, Some(secret), &mut update.touched));
+            before.into_iter().for_each(|secret| self.use_secret(Some(secret), None, &mut update.touched));
+        }
+    }
+
+    fn exchange_destinations(&mut self, before: Option<&Destination>, now: Option<&Destination>) {
+        self.clusters.connect(before, now);
+        let origin = |to: Option<&'_ Destination>| to.map(|to| to.origin.clone());
+        self.served.replace_origins(origin(before).iter(), origin(now).iter());
+    }
+}

@@ -1,0 +1,239 @@
+//! The objects of Gateway API, from JSON or a manifest, and the Services in front of Gateways.
+//!
+//! The API server checks objects by the schemas of the CustomResourceDefinitions. Manifests have not passed them, so
+//! [`Decode::refused`] repeats the rules that users violate most.
+
+mod routes;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{core::v1 as core, networking::v1 as networking};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use lockgate_route::objects::gateway::{
+    Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, HttpFilter, HttpMatch,
+    HttpRule, ReferenceGrant, ReferenceGrantSpec, RouteStatus,
+};
+use lockgate_route::objects::{GatewayService, Kind, Object, Transport};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::decode::{Decode, exact, list, meta};
+use super::names::shared;
+
+/// The label of a Service with the name of its Gateway.
+pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+
+/// The label of an object with the program that manages it.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// The value of the label [`MANAGED_BY`] of objects that Lockgate creates.
+pub const MANAGER: &str = "lockgate";
+
+/// An object with a spec and a status. Both are optional in the API.
+#[derive(Deserialize)]
+pub struct Custom<S, T> {
+    metadata: ObjectMeta,
+    spec: Option<S>,
+    status: Option<T>,
+}
+
+/// A field that must be present, and its path for messages.
+type Required<'a> = (Option<&'a Value>, &'a str);
+
+impl Decode for Custom<GatewayClassSpec, GatewayClassStatus> {
+    const KIND: Kind = Kind::GATEWAY_CLASS;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        missing("", &[(value.pointer("/spec/controllerName"), "spec.controllerName")])
+    }
+
+    fn decode(self) -> Option<Object> {
+        let (spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        let version = version(&self.metadata);
+        Some(Object::new(GatewayClass { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
+
+impl Decode for Custom<GatewaySpec, GatewayStatus> {
+    const KIND: Kind = Kind::GATEWAY;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let class = (value.pointer("/spec/gatewayClassName"), "spec.gatewayClassName");
+        let listeners = list(value.get("spec"), "listeners");
+        let fault = |(i, listener): (usize, &Value)| {
+            let path = format!("spec.listeners[{i}].");
+            let required = ["name", "port", "protocol"].map(|field| (listener.get(field), field));
+            missing(&path, &required).or_else(|| port(&path, listener)).or_else(|| {
+                let name = listener.get("name")?;
+                let is_taken = listeners.iter().take(i).any(|other| other.get("name") == Some(name));
+                is_taken.then(|| (format!("{path}name"), format!("{name} is the name of another listener")))
+            })
+        };
+        missing("", &[class]).or_else(|| listeners.iter().enumerate().find_map(fault))
+    }
+
+    fn decode(self) -> Option<Object> {
+        let (mut spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        spec.listeners.shrink_to_fit();
+        let version = version(&self.metadata);
+        Some(Object::new(Gateway { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
+
+/// Returns the fault of a route that the API server would reject: a reference without a name, or with an invalid port.
+fn refused_route(value: &Value) -> Option<(String, String)> {
+    let spec = value.get("spec");
+    let parent = |(i, parent): (usize, &Value)| {
+        let path = format!("spec.parentRefs[{i}].");
+        missing(&path, &[(parent.get("name"), "name")]).or_else(|| port(&path, parent))
+    };
+    let backends = |(i, rule): (usize, &Value)| {
+        list(Some(rule), "backendRefs").iter().enumerate().find_map(|(j, backend)| {
+            let path = format!("spec.rules[{i}].backendRefs[{j}].");
+            missing(&path, &[(backend.get("name"), "name")]).or_else(|| port(&path, backend))
+        })
+    };
+    let parents = list(spec, "parentRefs").iter().enumerate().find_map(parent);
+    parents.or_else(|| list(spec, "rules").iter().enumerate().find_map(backends))
+}
+
+impl Decode for Custom<ReferenceGrantSpec, IgnoredAny> {
+    const KIND: Kind = Kind::REFERENCE_GRANT;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let spec = value.get("spec");
+        let fault = |of: &str, fields: &[&str]| {
+            list(spec, of).iter().enumerate().find_map(|(i, item)| {
+                let required: Vec<Required<'_>> = fields.iter().map(|field| (item.get(field), *field)).collect();
+                missing(&format!("spec.{of}[{i}]."), &required)
+            })
+        };
+        fault("from", &["kind", "namespace"]).or_else(|| fault("to", &["kind"]))
+    }
+
+    fn decode(self) -> Option<Object> {
+        let mut spec = self.spec.unwrap_or_default();
+        spec.from.shrink_to_fit();
+        spec.to.shrink_to_fit();
+        Some(Object::new(ReferenceGrant { meta: meta(self.metadata, Self::KIND), spec }))
+    }
+}
+
+/// Returns the properties of a Service that Lockgate created in front of a Gateway, which two labels mark.
+pub fn service(
+    metadata: &ObjectMeta,
+    spec: &core::ServiceSpec,
+    status: Option<core::ServiceStatus>,
+) -> Option<Box<GatewayService>> {
+    let label = |name: &str| metadata.labels.as_ref()?.get(name);
+    let name = label(GATEWAY_NAME).filter(|_| label(MANAGED_BY).is_some_and(|manager| manager == MANAGER))?;
+    let number = |port: i32| u16::try_from(port).ok().filter(|port| *port > 0);
+    let port = |port: &core::ServicePort| {
+        let transport = match port.protocol.as_deref() {
+            None | Some("TCP") => Transport::Tcp,
+            Some("UDP") => Transport::Udp,
+            Some(_) => return None,
+        };
+        let target = match &port.target_port {
+            None => port.port,
+            Some(IntOrString::Int(target)) => *target,
+            Some(IntOrString::String(_)) => return None,
+        };
+        Some((transport, number(port.port)?, number(target)?))
+    };
+    let mut ports = exact(spec.ports.iter().flatten().filter_map(port));
+    ports.sort_unstable();
+    let addresses = status.and_then(|status| status.load_balancer).and_then(|balancer| balancer.ingress);
+    let address = |from: core::LoadBalancerIngress| networking::IngressLoadBalancerIngress {
+        ip: from.ip,
+        hostname: from.hostname,
+        ports: None,
+    };
+    Some(Box::new(GatewayService {
+        name: shared(name),
+        ports,
+        addresses: exact(addresses.unwrap_or_default().into_iter().map(address)),
+        version: version(metadata),
+    }))
+}
+
+/// Returns `metadata.resourceVersion`, for the status writers.
+fn version(metadata: &ObjectMeta) -> Arc<str> {
+    metadata.resource_version.as_deref().unwrap_or_default().into()
+}
+
+/// Returns the fault of the first required field that is absent or empty. Values of other types are faults of the type.
+fn missing(path: &str, required: &[Required<'_>]) -> Option<(String, String)> {
+    let is_missing = |(value, _): &&Required<'_>| value.is_none_or(|value| value.as_str() == Some(""));
+    required.iter().find(is_missing).map(|(_, field)| (format!("{path}{field}"), "missing".to_owned()))
+}
+
+/// Returns the fault of the field `port` if it is a number that is no port.
+fn port(path: &str, of: &Value) -> Option<(String, String)> {
+    let number = of.get("port").and_then(Value::as_number)?;
+    let is_port = number.as_i64().is_some_and(|port| (1..=65535).contains(&port));
+    (!is_port).then(|| (format!("{path}port"), format!("{number} is not between 1 and 65535")))
+}
+
+/// Removes fields that are null. The API server treats them as absent.
+fn without_nulls(mut value: Value) -> Value {
+    fn prune(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|_, value| !value.is_null());
+                fields.values_mut().for_each(prune);
+            }
+            Value::Array(items) => items.iter_mut().for_each(prune),
+            _ => {}
+        }
+    }
+    prune(&mut value);
+    value
+}
+
+/// Releases spare capacity in the lists of the status of a route.
+fn shrink_status(status: &mut RouteStatus) {
+    status.parents.iter_mut().for_each(|parent| parent.conditions.shrink_to_fit());
+    status.parents.shrink_to_fit();
+}
+
+/// Releases spare capacity in the lists of a rule, whose elements are large.
+fn shrink(rule: &mut HttpRule) {
+    rule.matches.iter_mut().for_each(|HttpMatch { headers, query_params, .. }| {
+        headers.shrink_to_fit();
+        query_params.shrink_to_fit();
+    });
+    let backends = rule.backend_refs.iter_mut().map(|backend| &mut backend.filters);
+    backends.chain([&mut rule.filters]).for_each(Vec::<HttpFilter>::shrink_to_fit);
+    rule.matches.shrink_to_fit();
+    rule.backend_refs.shrink_to_fit();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use lockgate_route::objects::gateway::{Feature, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::gateway::{HttpRoute, HttpRouteSpec};
+use lockgate_route::objects::{Misencoded, Namespace, ObjectKey, Service};
+use serde_json::json;
+
+use super::*;
+use crate::source::cluster::form::Form;
+use crate::source::decode::from_value;
+use crate::source::kinds::ROWS;
+
+/// Decodes the object `shop/a` of Gateway API.
+fn object(version: &str, kind: &str, spec: Value) -> Result<Object, String> {
+    let value = json!({
+        "apiVersion": format!("gateway.networking.k8s.io/{version}"), "kind": kind, "spec": spec,
+        "metadata": {"name": "a", "namespace": "shop", "resourceVersion": "7", "generation": 2},
+    });
+    from_value(value, &ROWS).map(Option::unwrap).map_err(|fault| fault.to_string())
+}
+
+fn fault(kind: &str, spec: Value) -> String {
+    object("v1", kind, spec).unwrap_err()
+}
+
+#[test]
+fn every_served_version_is_decoded() {
+    for version in ["v1", "v1beta1"] {
+        let class = object(version, "GatewayClass", json!({"controllerName": "example.com/edge"})).unwrap();
+        let class: &GatewayClass = class.get().unwrap();
+        assert_eq!((&class.meta.key, &*class.spec.controller_name), (&ObjectKey::new("", "a"), "example.com/edge"));
+        assert_eq!((&*class.version, class.meta.generation), ("7", 2));
+
+        let listener = json!({"name": "web", "port": 443, "protocol": "HTTPS", "hostname": "*.example.com",
+            "tls": {"certificateRefs": [{"name": "pair"}]},
+            "allowedRoutes": {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}}});
+        let spec = json!({"gatewayClassName": "edge", "listeners": [listener], "addresses": [{"value": "192.0.2.1"}],
+            "infrastructure": {"labels": {"team": "edge"}}});
+        let gateway = object(version, "Gateway", spec).unwrap();
+        let gateway: &Gateway = gateway.get().unwrap();
+        assert_eq!((&gateway.meta.key, &*gateway.version), (&ObjectKey::new("shop", "a"), "7"));
+        let listener = &gateway.spec.listeners[0];
+        assert_eq!((&*listener.name, listener.port, &*listener.protocol), ("web", 443, "HTTPS"));
+        assert_eq!(listener.tls.as_ref().unwrap().certificate_refs[0].name, "pair");
+        assert_eq!(gateway.spec.infrastructure.as_ref().unwrap().labels["team"], "edge");
+
+        let backend = json!({"name": "cart", "port": 80, "weight": 3, "filters": [{"type": "RequestHeaderModifier",
+            "requestHeaderModifier": {"set": [{"name": "a", "value": "b"}]}}]});
+        let rule = json!({"matches": [{"path": {"value": "/cart"}, "queryParams": [{"name": "q", "value": "1"}]}],
+            "backendRefs": [backend], "timeouts": {"backendRequest": "1s"}});
+        let spec = json!({"parentRefs": [{"name": "edge", "sectionName": "web"}], "hostnames": ["a.example.com"],
+            "rules": [rule, {}]});
+        let route = object(version, "HTTPRoute", spec).unwrap();
+        let HttpRoute { spec, version: resource_version, .. } = route.get().unwrap();
+        assert_eq!((&**resource_version, spec.parent_refs[0].section_name.as_deref()), ("7", Some("web")));
+        let rules = spec.rules.as_ref().unwrap();
+        let backend = &rules[0].backend_refs[0];
+        assert_eq!((&*backend.backend.name, backend.backend.port, backend.backend.weight), ("cart", Some(80), Some(3)));
+        assert_eq!(backend.filters[0].request_header_modifier.as_ref().unwrap().set[0].value, "b");
+        assert_eq!((rules[0].matches[0].query_params[0].name.as_str(), &rules[1]), ("q", &HttpRule::default()));
+
+        let from = json!({"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "web"});
+        let grant = json!({"from": [from], "to": [{"group": "", "kind": "Service"}]});
+        let grant = object(version, "ReferenceGrant", grant).unwrap();
+        let grant: &ReferenceGrant = grant.get().unwrap();
+        assert_eq!((&*grant.spec.from[0].namespace, &grant.spec.to[0].name), ("web", &None));
+    }
+    let other = json!({"apiVersion": "gateway.networking.k8s.io/v1alpha2", "kind": "HTTPRoute"});
+    assert_eq!(from_value(other, &ROWS).unwrap(), None);
+}
+
+#[test]
+fn what_is_not_set_has_no_default_here() {
+    let route = object("v1", "HTTPRoute", json!({"parentRefs": null, "hostnames": null, "rules": []})).unwrap();
+    let route: &HttpRoute = route.get().unwrap();
+    assert_eq!(route.spec, HttpRouteSpec { rules: Some(Vec::new()), ..HttpRouteSpec::default() });
+    let listener = json!({"name": "web", "port": 80, "protocol": "HTTP"});
+    let gateway = object("v1", "Gateway", json!({"gatewayClassName": "edge", "listeners": [listener]})).unwrap();
+    let listener = &gateway.get::<Gateway>().unwrap().spec.listeners[0];
+    assert_eq!((&listener.hostname, &listener.tls, &listener.allowed_routes), (&None, &None, &None));
+}
+
+#[test]
+fn a_manifest_that_the_api_server_would_reject_is_refused() {
+    assert_eq!(fault("GatewayClass", json!({})), "GatewayClass a: spec.controllerName: missing");
+    let gateway = |listener: Value| fault("Gateway", json!({"gatewayClassName": "edge", "listeners": [listener]}));
+    let listener = json!({"name": "web", "port": 80, "protocol": "HTTP"});
+    let without = |field: &str| {
+        let mut listener = listener.clone();
+        listener.as_object_mut().unwrap().remove(field);
+        gateway(listener)
+    };
+    for field in ["name", "port", "protocol"] {
+        assert_eq!(without(field), format!("Gateway shop/a: spec.listeners[0].{field}: missing"));
+    }
+    for spec in [json!({"gatewayClassName": null}), json!({"gatewayClassName": ""}), json!({})] {
+        assert_eq!(fault("Gateway", spec), "Gateway shop/a: spec.gatewayClassName: missing");
+    }
+    let port = json!({"name": "web", "port": 70000, "protocol": "HTTP"});
+    assert_eq!(gateway(port), "Gateway shop/a: spec.listeners[0].port: 70000 is not between 1 and 65535");
+    let twice = fault("Gateway", json!({"gatewayClassName": "edge", "listeners": [listener.clone(), listener]}));
+    assert_eq!(twice, "Gateway shop/a: spec.listeners[1].name: \"web\" is the name of another listener");
+
+    let parent = fault("HTTPRoute", json!({"parentRefs": [{"name": "a"}, {"namespace": "b"}]}));
+    assert_eq!(parent, "HTTPRoute shop/a: spec.parentRefs[1].name: missing");
+    let backend = fault("HTTPRoute", json!({"rules": [{}, {"backendRefs": [{"name": "b", "port": 0}]}]}));
+    assert_eq!(backend, "HTTPRoute shop/a: spec.rules[1].backendRefs[0].port: 0 is not between 1 and 65535");
+    let wrong_type = fault("HTTPRoute", json!({"rules": [{"matches": [{"method": 7}]}]}));
+    let expected = "HTTPRoute shop/a: spec.rules[0].matches[0].method: invalid type: integer \"7\", expected a string";
+    assert_eq!(wrong_type, expected);
+
+    let grant = |from: Value, to: Value| fault("ReferenceGrant", json!({"from": [from], "to": [to]}));
+    let from = json!({"group": "", "kind": "HTTPRoute", "namespace": "web"});
+    assert_eq!(grant(from, json!({"group": ""})), "ReferenceGrant shop/a: spec.to[0].kind: missing");
+    let everyone = json!({"group": "", "kind": "HTTPRoute", "namespace": ""});
+    assert_eq!(grant(everyone, json!({})), "ReferenceGrant shop/a: spec.from[0].namespace: missing");
+}
+
+#[test]
+fn a_malformed_object_of_the_api_server_is_reported_with_its_field() {
+    let form = Form::custom::<Custom<HttpRouteSpec, RouteStatus>>();
+    let metadata = json!({"name": "a", "namespace": "shop", "resourceVersion": "7"});
+    let item = (form.json)(&json!({"metadata": metadata, "spec": {"rules": 7}}).to_string());
+    assert_eq!((item.key, &*item.version), (ObjectKey::new("shop", "a"), "7"));
+    let object = item.object.unwrap();
+    let Misencoded { field, message, readable, .. } = object.get().unwrap();
+    assert_eq!((field.as_str(), readable), ("spec.rules", &None));
+    assert!(message.contains("integer \"7\""), "{message}");
+}
+
+#[test]
+fn the_status_of_other_controllers_is_kept_for_its_writers() {
+    let condition = json!({"type": "Accepted", "status": "True", "reason": "Accepted", "message": "",
+        "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let parent = json!({"parentRef": {"name": "edge", "port": 80}, "controllerName": "example.com/other",
+        "conditions": [condition]});
+    let text = json!({"metadata": {"name": "a", "namespace": "shop"}, "status": {"parents": [parent]}}).to_string();
+    let route = (Form::custom::<Custom<HttpRouteSpec, RouteStatus>>().json)(&text).object.unwrap();
+    let parent = &route.get::<HttpRoute>().unwrap().status.parents[0];
+    assert_eq!((&*parent.controller_name, parent.parent_ref.port), ("example.com/other", Some(80)));
+    assert_eq!((parent.conditions[0].observed_generation, &*parent.conditions[0].status), (2, "True"));
+
+    // Version 1.1 of Gateway API has texts, and later versions have objects.
+    let text = json!({"metadata": {"name": "a"}, "spec": {"controllerName": "b"},
+        "status": {"supportedFeatures": ["Gateway", {"name": "HTTPRoute"}, 7]}});
+    let class =
+        (Form::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>().json)(&text.to_string()).object.unwrap();
+    let features = ["Gateway", "HTTPRoute"].map(|name| Feature { name: name.into() });
+    assert_eq!(class.get::<GatewayClass>().unwrap().status.supported_features, features);
+}
+
+/// Decodes a Service with these labels.
+fn labeled_service(labels: Value) -> Option<GatewayService> {
+    let ports = json!([
+        {"name": "udp-443", "port": 443, "targetPort": 10443, "protocol": "UDP"},
+        {"name": "tcp-80", "port": 80, "targetPort": 10080},
+        {"name": "same", "port": 81},
+        {"name": "named", "port": 82, "targetPort": "web"},
+        {"name": "sctp", "port": 83, "targetPort": 10083, "protocol": "SCTP"},
+    ]);
+    let value = json!({
+        "apiVersion": "v1", "kind": "Service", "spec": {"ports": ports},
+        "metadata": {"name": "a", "namespace": "shop", "resourceVersion": "7", "labels": labels},
+        "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]}},
+    });
+    let object = from_value(value, &ROWS).unwrap().unwrap();
+    object.get::<Service>().unwrap().gateway.as_deref().cloned()
+}
+
+#[test]
+fn two_labels_make_the_service_of_a_gateway() {
+    let service = labeled_service(json!({GATEWAY_NAME: "edge", MANAGED_BY: MANAGER})).unwrap();
+    assert_eq!((&*service.name, &*service.version), ("edge", "7"));
+    let expected = [(Transport::Tcp, 80, 10080), (Transport::Tcp, 81, 81), (Transport::Udp, 443, 10443)];
+    assert_eq!(service.ports, expected);
+    let addresses: Vec<_> = service.addresses.iter().map(|at| (at.ip.as_deref(), at.hostname.as_deref())).collect();
+    assert_eq!(addresses, [(Some("192.0.2.1"), None), (None, Some("lb.example.com"))]);
+    for labels in [json!({GATEWAY_NAME: "edge"}), json!({MANAGED_BY: MANAGER}), json!({}), json!(null)] {
+        assert_eq!(labeled_service(labels), None);
+    }
+    assert_eq!(labeled_service(json!({GATEWAY_NAME: "edge", MANAGED_BY: "Helm"})), None);
+}
+
+#[test]
+fn the_labels_of_a_namespace_are_shared_texts() {
+    let namespace = |name: &str| {
+        let metadata = json!({"name": name, "labels": {"team-of-this-test": "shop-of-this-test"}});
+        let value = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+        let object = from_value(value, &ROWS).unwrap().unwrap();
+        object.get::<Namespace>().unwrap().labels.clone().into_iter().collect::<Vec<_>>()
+    };
+    let (a, b) = (namespace("a"), namespace("b"));
+    assert_eq!((&*a[0].0, &*a[0].1), ("team-of-this-test", "shop-of-this-test"));
+    assert!(Arc::ptr_eq(&a[0].0, &b[0].0) && Arc::ptr_eq(&a[0].1, &b[0].1));
+}
+
+#[test]
+fn routes_of_connections_and_datagrams_are_decoded() {
+    let spec = |hostnames: Value| {
+        json!({"parentRefs": [{"name": "edge", "port": 53}], "hostnames": hostnames,
+            "rules": [{"name": "all", "backendRefs": [{"name": "dns", "port": 53, "weight": 3}]}]})
+    };
+    for version in ["v1", "v1alpha2"] {
+        let tcp = object(version, "TCPRoute", spec(Value::Null)).unwrap();
+        let TcpRoute { spec: of_tcp, version: resource_version, .. } = tcp.get().unwrap();
+        assert_eq!((&**resource_version, of_tcp.parent_refs[0].port), ("7", Some(53)));
+        let udp = object(version, "UDPRoute", spec(Value::Null)).unwrap();
+        let backend = &udp.get::<UdpRoute>().unwrap().spec.rules[0].backend_refs[0];
+        assert_eq!((&*backend.name, backend.port, backend.weight), ("dns", Some(53), Some(3)));
+        let tls = object(version, "TLSRoute", spec(json!(["a.test"]))).unwrap();
+        assert_eq!(tls.get::<TlsRoute>().unwrap().spec.hostnames, ["a.test"]);
+    }
+    let nameless = json!({"rules": [{"backendRefs": [{"port": 1}]}]});
+    for kind in ["TCPRoute", "UDPRoute", "TLSRoute"] {
+        let fault = fault(kind, nameless.clone());
+        assert!(fault.contains("spec.rules[0].backendRefs[0].name"), "{fault}");
+    }
+}

@@ -1,0 +1,334 @@
+//! The writer of the Services in front of Gateways, and of their EndpointSlices. [`plan`] decides what is needed and
+//! [`work`] when to write; here is the I/O.
+//!
+//! The Service of a Gateway stores the ports on which Envoy listens for the Gateway, so they stay the same in every
+//! replica and after a restart. Objects of other owners are never changed.
+
+mod content;
+mod plan;
+mod ports;
+mod work;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use imbl::OrdMap;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::discovery::v1 as discovery;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use lockgate_route::objects::{Kind, ObjectId, ObjectKey};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::bucket::Bucket;
+use super::{Chosen, Failure, PATIENCE, Trouble};
+use crate::inspection::{Inspection, changed};
+use crate::leader::Leader;
+use crate::metrics::Metrics;
+use content::{Content, MANAGED_BY, Slice};
+use plan::Plan;
+use work::{Outcome, Work, Write};
+
+/// Writes per second, and the maximum burst.
+const RATE: (u32, u32) = (100, 50);
+/// The maximum number of concurrent writes.
+const PARALLEL: usize = 4;
+/// The time within which changes are processed together.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// The maximum sleep.
+const LONG: Duration = Duration::from_secs(60);
+/// The written kinds.
+const KINDS: [Kind; 2] = [Kind::SERVICE, Kind::ENDPOINT_SLICE];
+
+/// The reason why a Gateway cannot be programmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The reason of the condition `Programmed`, CamelCase.
+    pub reason: &'static str,
+    /// Details for people: lower case, no full stop.
+    pub message: String,
+}
+
+impl Fault {
+    /// Creates a fault.
+    pub fn new(reason: &'static str, message: String) -> Self {
+        Self { reason, message }
+    }
+}
+
+/// The Gateways that cannot have a Service. A clone shares everything.
+pub(super) type Faults = OrdMap<ObjectKey, Fault>;
+
+/// The result of a write that the API server did not refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Performed {
+    /// The object was created, changed, or deleted.
+    Written(&'static str),
+    /// There was nothing to change.
+    Unchanged,
+    /// The object belongs to another owner.
+    Foreign,
+}
+
+/// The writer of the infrastructure of Gateways.
+pub(super) struct Infrastructure {
+    pub client: kube::Client,
+    /// The field manager of this installation.
+    pub manager: String,
+    pub leader: Leader,
+    pub inspected: watch::Receiver<Arc<Inspection>>,
+    pub settings: watch::Receiver<Chosen>,
+    /// Receives the Gateways that cannot have a Service, for their status.
+    pub faults: watch::Sender<Faults>,
+    pub metrics: Metrics,
+}
+
+/// The state of one term.
+#[derive(Default)]
+struct Term {
+    known: Arc<Inspection>,
+    chosen: Chosen,
+    plan: Plan,
+    work: Work,
+    /// The Gateways whose Services the API server has refused.
+    refused: BTreeMap<ObjectKey, Fault>,
+    /// Whether the log contains the missing setting.
+    is_setting_logged: bool,
+}
+
+impl Infrastructure {
+    /// Writes while this replica leads, forever.
+    pub async fn run(mut self) {
+        let leader = self.leader.clone();
+        loop {
+            leader.leading().await;
+            leader.while_leading(self.lead()).await;
+            KINDS.iter().for_each(|kind| self.metrics.set_status_pending(kind.as_str(), 0));
+        }
+    }
+
+    /// Writes during one term. The state is dropped at its end, because others write then.
+    async fn lead(&mut self) {
+        let mut term = Term::default();
+        let mut writes = FuturesUnordered::new();
+        let mut bucket = Bucket::new(RATE.0, RATE.1);
+        let mut trouble = Trouble::default();
+        let (mut new, mut again, mut look_at) = (true, true, Instant::now());
+        loop {
+            let now = Instant::now();
+            if new && look_at <= now {
+                self.look(&mut term, again, now);
+                (new, again, look_at) = (false, false, now + TOGETHER);
+            }
+            let mut wake = now + LONG;
+            if writes.len() < PARALLEL {
+                let at = bucket.next(now).max(trouble.over().unwrap_or(now));
+                if at <= now
+                    && let Some(write) = term.work.start(now)
+                {
+                    bucket.take(now);
+                    writes.push(self.write(write));
+                    continue;
+                }
+                wake = term.work.next(now).map_or(wake, |next| next.min(wake));
+                wake = if at > now { wake.min(at) } else { wake };
+            }
+            for kind in KINDS {
+                self.metrics.set_status_pending(kind.as_str(), term.work.len(kind));
+            }
+            tokio::select! {
+                Some((write, written)) = writes.next() => {
+                    self.finish(&mut term, write, written, &mut trouble);
+                    (new, again, look_at) = (true, true, Instant::now());
+                }
+                () = super::changed(&mut self.inspected) => new = true,
+                () = super::changed(&mut self.settings) => new = true,
+                () = sleep_until(look_at), if new => {}
+                () = sleep_until(wake) => (new, again) = (true, true),
+            }
+        }
+    }
+
+    /// Plans, if an input of the plan may have changed or `again` is true.
+    fn look(&mut self, term: &mut Term, again: bool, now: Instant) {
+        let inspection = self.inspected.borrow_and_update().clone();
+        let chosen = self.settings.borrow_and_update().clone();
+        if !inspection.complete {
+            return;
+        }
+        let concerns = chosen != term.chosen || plan::concerns(&term.known, &inspection, &chosen, &term.plan);
+        (term.known, term.chosen) = (inspection, chosen);
+        if again || concerns {
+            let recent = term.work.recent(&term.known.objects, now);
+            term.plan = plan::plan(&term.known, &term.chosen, &recent);
+            term.work.look(&term.plan, &term.known.objects, now);
+            self.publish(term);
+        }
+    }
+
+    /// Publishes the Gateways that cannot have a Service, and logs the new ones.
+    fn publish(&self, term: &mut Term) {
+        let Term { known, chosen, plan, refused, is_setting_logged, .. } = term;
+        refused.retain(|gateway, _| known.gateways.contains_key(gateway));
+        let refused = refused.iter().map(|(gateway, fault)| (gateway.clone(), fault.clone()));
+        let faults = Faults::from_iter(refused).union(plan.faults.clone());
+        let before = self.faults.send_replace(faults.clone());
+        if chosen.envoy_service().is_none() {
+            if !faults.is_empty() && !std::mem::replace(is_setting_logged, true) {
+                tracing::warn!(
+                    gateways = faults.len(),
+                    "Gateways get no Service and no address: set `status.envoyService` to the Service in front of the Envoys"
+                );
+            }
+            return;
+        }
+        for gateway in changed(&before, &faults) {
+            if let Some(fault) = faults.get(gateway) {
+                let ObjectKey { namespace, name } = gateway;
+                tracing::warn!(kind = "Gateway", %namespace, %name, "the Gateway gets no Service: {}", fault.message);
+            }
+        }
+    }
+
+    fn write(&self, write: Write) -> impl Future<Output = (Write, Result<Performed, Failure>)> + use<> {
+        let (client, manager) = (self.client.clone(), self.manager.clone());
+        async move {
+            let performed = Failure::of(timeout(PATIENCE, perform(&client, &manager, &write)).await);
+            (write, performed)
+        }
+    }
+
+    /// Reports the end of a write to the log, the metrics, and the state machine.
+    fn finish(&self, term: &mut Term, write: Write, written: Result<Performed, Failure>, trouble: &mut Trouble) {
+        let (kind, ObjectKey { namespace, name }) = (write.id.kind.as_str(), &write.id.key);
+        let now = Instant::now();
+        trouble.note(written.as_ref().err(), now);
+        let gateway = term.plan.services.get(&write.id.key).filter(|_| write.id.kind == Kind::SERVICE).cloned();
+        let outcome = match &written {
+            Ok(performed) => {
+                if let Some(gateway) = gateway {
+                    term.refused.remove(&gateway);
+                }
+                match performed {
+                    Performed::Written(verb) => {
+                        self.metrics.status_written(kind, super::outcome(None));
+                        tracing::info!(kind, %namespace, %name, "{verb} for a Gateway");
+                    }
+                    Performed::Unchanged => {}
+                    Performed::Foreign => {
+                        tracing::warn!(kind, %namespace, %name, "left alone, because Lockgate did not create it");
+                    }
+                }
+                if *performed == Performed::Foreign { Outcome::Foreign } else { Outcome::Done }
+            }
+            Err(failure) => {
+                self.metrics.status_written(kind, super::outcome(Some(failure)));
+                let failures = term.work.failures(&write.id) + 1;
+                let is_refused =
+                    matches!(failure.code(), Some(400..=499)) && !matches!(failure.code(), Some(404 | 409));
+                if let Some(gateway) = gateway.filter(|_| is_refused && !failure.is_general()) {
+                    let reason = if failure.code() == Some(422) { "Invalid" } else { "NoResources" };
+                    let message = format!("cannot write Service \"{}\": {failure}", write.id.key);
+                    term.refused.insert(gateway, Fault::new(reason, message));
+                }
+                if failures.is_power_of_two() && failure.code() != Some(409) {
+                    tracing::warn!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}");
+                } else {
+                    tracing::debug!(kind, %namespace, %name, failures, "cannot write the object of a Gateway: {failure}");
+                }
+                Outcome::Failed
+            }
+        };
+        term.work.finished(write, outcome, now);
+    }
+}
+
+/// Performs a write.
+async fn perform(client: &kube::Client, manager: &str, write: &Write) -> kube::Result<Performed> {
+    let requests = Requests { client, manager, id: &write.id };
+    match &write.content {
+        Some(Content::Service(service)) if write.over.is_none() => requests.create(&service.object()).await,
+        Some(Content::Slice(slice)) if write.over.is_none() => requests.create(&slice.object()).await,
+        Some(Content::Service(service)) => {
+            let is: core::Service = requests.read().await?;
+            requests.change(service.owns(&is), service.patch(&is, manager)).await
+        }
+        Some(Content::Slice(slice)) => {
+            let is: discovery::EndpointSlice = requests.read().await?;
+            requests.change(Slice::owns(&is), slice.patch(&is)).await
+        }
+        None if write.id.kind == Kind::SERVICE => {
+            let is: core::Service = requests.read().await?;
+            let label = is.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY.0));
+            let is_managed = label.is_some_and(|value| value == MANAGED_BY.1);
+            let owners = is.metadata.owner_references.as_deref().unwrap_or_default();
+            let is_owned = owners.iter().any(|owner| owner.kind == Kind::GATEWAY.as_str());
+            requests.delete(is_managed && is_owned, &is.metadata).await
+        }
+        None => {
+            let is: discovery::EndpointSlice = requests.read().await?;
+            requests.delete(Slice::owns(&is), &is.metadata).await
+        }
+    }
+}
+
+/// The requests about one object.
+struct Requests<'a> {
+    client: &'a kube::Client,
+    manager: &'a str,
+    id: &'a ObjectId,
+}
+
+impl Requests<'_> {
+    fn path(&self) -> Request {
+        Request::new(self.id.kind.path(Some(&self.id.key.namespace)))
+    }
+
+    async fn create(&self, object: &Value) -> kube::Result<Performed> {
+        let params = PostParams { field_manager: Some(self.manager.to_owned()), ..PostParams::default() };
+        let object = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        let request = self.path().create(&params, object).map_err(kube::Error::BuildRequest)?;
+        self.client.request::<IgnoredAny>(request).await?;
+        Ok(Performed::Written("created"))
+    }
+
+    async fn patch<T: DeserializeOwned>(&self, patch: Value) -> kube::Result<T> {
+        let params = PatchParams { field_manager: Some(self.manager.to_owned()), ..PatchParams::default() };
+        let request = self.path().patch(&self.id.key.name, &params, &Patch::Merge(patch));
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    /// Reads the object by an empty patch, which changes nothing. It needs no permission that the other requests do not
+    /// need.
+    async fn read<T: DeserializeOwned>(&self) -> kube::Result<T> {
+        self.patch(json!({})).await
+    }
+
+    async fn change(&self, is_ours: bool, patch: Option<Value>) -> kube::Result<Performed> {
+        match patch {
+            _ if !is_ours => Ok(Performed::Foreign),
+            None => Ok(Performed::Unchanged),
+            Some(patch) => self.patch::<IgnoredAny>(patch).await.map(|_| Performed::Written("changed")),
+        }
+    }
+
+    /// Deletes the object if it is ours and has not changed since it was read.
+    async fn delete(&self, is_ours: bool, is: &ObjectMeta) -> kube::Result<Performed> {
+        if !is_ours {
+            return Ok(Performed::Foreign);
+        }
+        let preconditions = Preconditions { resource_version: is.resource_version.clone(), uid: is.uid.clone() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+        let request = self.path().delete(&self.id.key.name, &params).map_err(kube::Error::BuildRequest)?;
+        self.client.request::<IgnoredAny>(request).await?;
+        Ok(Performed::Written("deleted"))
+    }
+}

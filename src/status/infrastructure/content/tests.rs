@@ -1,0 +1,190 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use lockgate_route::testing::gateway::gateway_service;
+use lockgate_route::testing::objects::slice;
+
+use super::*;
+use crate::source::decode::from_value;
+use crate::source::kinds::ROWS;
+
+const US: &str = "lockgate/ingress/lockgate";
+
+fn wanted() -> Service {
+    Service {
+        key: ObjectKey::new("shop", "public-lockgate"),
+        gateway: "public".into(),
+        uid: "g".into(),
+        class: "lockgate".into(),
+        labels: [("team".to_owned(), "shop".to_owned())].into(),
+        annotations: [("size".to_owned(), "small".to_owned())].into(),
+        ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 443, 10_443)],
+        address: None,
+    }
+}
+
+/// Returns the Service as the API server has it after its creation by `US`.
+fn created(wanted: &Service) -> core::Service {
+    let mut is = wanted.object();
+    is["metadata"]["resourceVersion"] = "7".into();
+    is["metadata"]["uid"] = "s".into();
+    let owned = |map: &Value| map.as_object().unwrap().keys().map(|key| (format!("f:{key}"), json!({}))).collect();
+    let labels: Map<String, Value> = owned(&is["metadata"]["labels"]);
+    let annotations: Map<String, Value> = owned(&is["metadata"]["annotations"]);
+    let fields = json!({ "f:metadata": { "f:labels": labels, "f:annotations": annotations } });
+    is["metadata"]["managedFields"] =
+        json!([{ "manager": US, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields }]);
+    is["spec"]["clusterIP"] = "10.96.0.1".into();
+    serde_json::from_value(is).expect("a Service")
+}
+
+#[test]
+fn a_new_service_has_labels_an_owner_and_no_selector() {
+    let mut wanted = wanted();
+    wanted.labels.insert(GATEWAY_NAME.into(), "another".into());
+    wanted.address = Some("192.0.2.9".into());
+    let object = wanted.object();
+    let labels = json!({
+        "team": "shop",
+        "app.kubernetes.io/managed-by": "lockgate",
+        "gateway.networking.k8s.io/gateway-name": "public",
+        "gateway.networking.k8s.io/gateway-class-name": "lockgate",
+    });
+    assert_eq!(object["metadata"]["labels"], labels, "the owner of the Gateway cannot replace ours");
+    let owner = json!({ "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "name": "public", "uid": "g", "controller": true });
+    assert_eq!(object["metadata"]["ownerReferences"], json!([owner]));
+    let ports = json!([
+        { "name": "tcp-80", "port": 80, "protocol": "TCP", "targetPort": 10_080 },
+        { "name": "udp-443", "port": 443, "protocol": "UDP", "targetPort": 10_443 },
+    ]);
+    assert_eq!(object["spec"], json!({ "type": "LoadBalancer", "ports": ports, "loadBalancerIP": "192.0.2.9" }));
+}
+
+#[test]
+fn an_equal_service_is_not_written() {
+    let wanted = wanted();
+    let mut is = created(&wanted);
+    assert!(wanted.owns(&is));
+    assert_eq!(wanted.patch(&is, US), None);
+    // Other writers add what they like.
+    is.metadata.labels.as_mut().unwrap().insert("other".into(), "1".into());
+    is.spec.as_mut().unwrap().ports.as_mut().unwrap()[0].node_port = Some(30_080);
+    is.spec.as_mut().unwrap().ports.as_mut().unwrap().reverse();
+    assert_eq!(wanted.patch(&is, US), None);
+}
+
+#[test]
+fn a_patch_has_the_differences_and_holds_for_one_version() {
+    let before = wanted();
+    let mut is = created(&before);
+    is.metadata.labels.as_mut().unwrap().insert("other".into(), "1".into());
+    let mut now = before.clone();
+    now.labels = [("tier".to_owned(), "front".to_owned())].into();
+    now.annotations.clear();
+    now.ports.pop();
+    now.address = Some("192.0.2.9".into());
+    let expected = json!({
+        "metadata": {
+            "resourceVersion": "7",
+            "labels": { "team": null, "tier": "front" },
+            "annotations": { "size": null },
+        },
+        "spec": {
+            "ports": [{ "name": "tcp-80", "port": 80, "protocol": "TCP", "targetPort": 10_080 }],
+            "loadBalancerIP": "192.0.2.9",
+        },
+    });
+    assert_eq!(now.patch(&is, US), Some(expected), "the label of another writer stays");
+    // The request for an address is withdrawn, and the Gateway was created again.
+    let is = created(&now);
+    let again = Service { address: None, uid: "h".into(), ..now.clone() };
+    let patch = again.patch(&is, US).expect("a patch");
+    assert_eq!(patch["spec"], json!({ "loadBalancerIP": null }));
+    let owners = patch["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!((owners.len(), &owners[0]["uid"]), (1, &json!("h")));
+}
+
+#[test]
+fn a_service_without_the_labels_is_not_ours() {
+    let wanted = wanted();
+    for label in [GATEWAY_NAME, MANAGED_BY.0] {
+        let mut is = created(&wanted);
+        is.metadata.labels.as_mut().unwrap().remove(label);
+        assert!(!wanted.owns(&is), "{label}");
+    }
+}
+
+#[test]
+fn an_observed_service_is_compared_by_its_ports() {
+    let mut wanted = wanted();
+    wanted.ports = vec![(Transport::Tcp, 80, 10_080)];
+    let content = Content::Service(wanted);
+    assert!(content.is(&gateway_service("public", &[(80, 10_080)])));
+    assert!(!content.is(&gateway_service("public", &[(80, 10_081)])));
+    assert!(!content.is(&gateway_service("public", &[(80, 10_080), (81, 10_081)])));
+}
+
+fn envoys() -> Slice {
+    let endpoints: Object = slice("envoy", "envoy").ready("10.0.0.1").zone("a").pod("infra/envoy-1").into();
+    Slice {
+        key: ObjectKey::new("shop", "public-lockgate-ipv4"),
+        service: ("public-lockgate".into(), "s".into()),
+        family: AddressType::Ipv4,
+        ports: vec![(Transport::Tcp, 80, 10_080)],
+        endpoints: endpoints.get::<EndpointSlice>().unwrap().endpoints.clone(),
+    }
+}
+
+#[test]
+fn an_endpoint_slice_leads_to_the_ports_of_envoy() {
+    let object = envoys().object();
+    assert_eq!(object["ports"], json!([{ "name": "tcp-80", "port": 10_080, "protocol": "TCP" }]));
+    let endpoint = json!({
+        "addresses": ["10.0.0.1"],
+        "conditions": { "ready": true, "serving": true, "terminating": false },
+        "zone": "a",
+        "targetRef": { "kind": "Pod", "namespace": "infra", "name": "envoy-1" },
+    });
+    assert_eq!((&object["endpoints"], &object["addressType"]), (&json!([endpoint]), &json!("IPv4")));
+    let labels = &object["metadata"]["labels"];
+    assert_eq!(labels["kubernetes.io/service-name"], "public-lockgate");
+    // The value of a label has no slash.
+    assert_eq!(labels["endpointslice.kubernetes.io/managed-by"], "gateway-controller.lockgate.dev");
+}
+
+#[test]
+fn an_endpoint_slice_is_patched_where_it_differs() {
+    let mut wanted = envoys();
+    let mut is: discovery::EndpointSlice = serde_json::from_value(wanted.object()).expect("an EndpointSlice");
+    is.metadata.resource_version = Some("7".into());
+    assert!(Slice::owns(&is));
+    assert_eq!(wanted.patch(&is), None);
+    wanted.endpoints[0].ready = false;
+    let patch = wanted.patch(&is).expect("a patch");
+    assert_eq!(patch["metadata"], json!({ "resourceVersion": "7" }));
+    assert_eq!((patch["endpoints"][0]["conditions"]["ready"].clone(), patch.get("ports")), (json!(false), None));
+    is.metadata.labels = None;
+    assert!(!Slice::owns(&is));
+}
+
+#[test]
+fn an_observed_endpoint_slice_is_compared_by_its_content() {
+    let wanted = envoys();
+    let observed = |port: u16, ready: bool| -> Object {
+        let slice = slice("public-lockgate-ipv4", "public-lockgate").port("tcp-80", port);
+        slice.endpoint("10.0.0.1", [ready, true, false]).zone("a").pod("infra/envoy-1").into()
+    };
+    let content = Content::Slice(wanted);
+    assert!(content.is(&observed(10_080, true)));
+    assert!(!content.is(&observed(10_081, true)) && !content.is(&observed(10_080, false)));
+}
+
+#[test]
+fn an_observed_endpoint_slice_is_compared_by_its_ports_of_all_protocols() {
+    let observed = |slice: &Slice| from_value(slice.object(), &ROWS).unwrap().unwrap();
+    let tcp = envoys();
+    let both = Slice { ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 80, 10_081)], ..envoys() };
+    let (of_tcp, of_both) = (observed(&tcp), observed(&both));
+    let [tcp, both] = [tcp, both].map(Content::Slice);
+    assert!(tcp.is(&of_tcp) && both.is(&of_both));
+    assert!(!tcp.is(&of_both) && !both.is(&of_tcp));
+}

@@ -1,0 +1,258 @@
+//! The Services and EndpointSlices that the Gateways need, as a function of the objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_route::objects::gateway::{Gateway, GatewayClass};
+use lockgate_route::objects::{
+    AddressType, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Service as Observed, SliceEndpoint, Transport,
+};
+use lockgate_route::translate::gateway::service_key;
+
+use super::content::{Content, LABEL, Service, Slice};
+use super::ports::{RANGE, Request, allocate};
+use super::{Fault, Faults};
+use crate::inspection::{Inspection, changed};
+use crate::status::Chosen;
+
+/// The maximum number of endpoints in an EndpointSlice. Source: validation of discovery.k8s.io/v1.
+const ENDPOINTS: usize = 1000;
+
+/// The ports of a Service: transport, port of the Gateway, and port of Envoy.
+pub type Ports = Vec<(Transport, u16, u16)>;
+
+/// The objects that the Gateways need.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The content of each object that is needed.
+    pub wanted: BTreeMap<ObjectId, Content>,
+    /// The objects that are no longer needed.
+    pub obsolete: BTreeSet<ObjectId>,
+    /// The Gateways that cannot have what they need.
+    pub faults: Faults,
+    /// The Gateway of each Service.
+    pub services: BTreeMap<ObjectKey, ObjectKey>,
+}
+
+/// A Gateway that can have a Service.
+struct Candidate<'a> {
+    precedence: Precedence,
+    gateway: &'a Gateway,
+    service: ObjectKey,
+    ports: &'a [(Transport, u16)],
+}
+
+/// Returns whether two inspections may have different plans.
+pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &Plan) -> bool {
+    let differs = |kind| changed(before.objects.of_kind(kind), now.objects.of_kind(kind));
+    let envoys = chosen.envoy_service();
+    let is_of_gateway = |objects: &Objects, key: &ObjectKey| {
+        objects.get::<Observed>(key).is_some_and(|service| service.gateway.is_some())
+    };
+    let service = |key: &ObjectKey| {
+        plan.services.contains_key(key) || is_of_gateway(&before.objects, key) || is_of_gateway(&now.objects, key)
+    };
+    let slice = |key: &ObjectKey| {
+        let services = [before, now].into_iter().filter_map(|inspection| inspection.objects.service_of(key));
+        services.into_iter().any(|key| plan.services.contains_key(&key) || Some(&key) == envoys.as_ref())
+    };
+    changed(&before.gateways, &now.gateways).next().is_some()
+        || differs(Kind::GATEWAY).next().is_some()
+        || differs(Kind::GATEWAY_CLASS).next().is_some()
+        || differs(Kind::SERVICE).any(service)
+        || differs(Kind::ENDPOINT_SLICE).any(slice)
+}
+
+/// Returns the objects that the Gateways need. `recent` contains the ports of Services that were written, and that
+/// the watch has not brought back yet.
+pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKey, Ports>) -> Plan {
+    let mut plan = Plan::default();
+    let Some(envoys) = chosen.envoy_service() else {
+        let message = "no Service is created for Gateways, because the setting `status.envoyService` is empty";
+        let fault = Fault::new("AddressNotAssigned", message.to_owned());
+        plan.faults = inspection.gateways.keys().map(|key| (key.clone(), fault.clone())).collect();
+        return plan;
+    };
+    let objects = &inspection.objects;
+    let mut existing: BTreeMap<ObjectKey, Ports> = of_gateways(objects)
+        .filter_map(|service| Some((service.meta.key.clone(), service.gateway.as_ref()?.ports.clone())))
+        .collect();
+    existing.extend(recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
+    let mut candidates = candidates(inspection, &mut plan);
+    candidates.sort_by(|a, b| a.precedence.cmp(&b.precedence));
+    let requests: Vec<Request> = candidates
+        .iter()
+        .map(|candidate| Request {
+            service: &candidate.service,
+            wanted: candidate.ports,
+            existing: existing.get(&candidate.service).map_or(&[], |ports| ports),
+        })
+        .collect();
+    let taken = existing.values().flatten().map(|(_, _, target)| *target).collect();
+    let endpoints = Endpoints::new(objects, &envoys);
+    for (candidate, ports) in candidates.iter().zip(allocate(&requests, &taken, &chosen.reserved)) {
+        let missing = ports.iter().find(|(_, _, target)| target.is_none());
+        if let Some((_, port, _)) = missing {
+            let message = format!("no port for port {port}: all from {} to {} are in use", RANGE.start(), RANGE.end());
+            plan.faults.insert(candidate.gateway.meta.key.clone(), Fault::new("NoResources", message));
+        }
+        let ports: Ports = ports.into_iter().filter_map(|(a, b, target)| Some((a, b, target?))).collect();
+        if !ports.is_empty() {
+            plan.need(objects, candidate, ports, &endpoints);
+        }
+    }
+    plan.obsolete = obsolete(inspection, chosen, &plan);
+    plan
+}
+
+impl Plan {
+    /// Adds the objects of a Gateway.
+    fn need(&mut self, objects: &Objects, candidate: &Candidate, ports: Ports, endpoints: &Endpoints) {
+        let (gateway, key) = (candidate.gateway, &candidate.service);
+        if let Some(uid) = objects.meta(Kind::SERVICE, key).map(|meta| meta.uid.clone()) {
+            for slice in endpoints.slices(key, &uid, &ports) {
+                self.add(Content::Slice(slice));
+            }
+        }
+        let infrastructure = gateway.spec.infrastructure.clone().unwrap_or_default();
+        let is_address = |r#type: Option<&str>| r#type.is_none_or(|r#type| r#type == "IPAddress");
+        let mut requested = gateway.spec.addresses.iter().filter(|address| is_address(address.r#type.as_deref()));
+        self.add(Content::Service(Service {
+            key: key.clone(),
+            gateway: gateway.meta.key.name.clone(),
+            uid: gateway.meta.uid.clone(),
+            class: gateway.spec.gateway_class_name.clone(),
+            labels: infrastructure.labels,
+            annotations: infrastructure.annotations,
+            ports,
+            address: requested.find(|address| !address.value.is_empty()).map(|address| address.value.clone()),
+        }));
+    }
+
+    fn add(&mut self, content: Content) {
+        self.wanted.insert(content.id(), content);
+    }
+}
+
+/// Returns the Gateways that can have a Service. The others get their faults in `plan`.
+fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<'a>> {
+    let objects = &inspection.objects;
+    let (mut candidates, mut claimed) = (Vec::new(), BTreeSet::new());
+    for (key, report) in &inspection.gateways {
+        let Some(gateway) = objects.get::<Gateway>(key) else { continue };
+        let service = service_key(key, &gateway.spec.gateway_class_name);
+        plan.services.entry(service.clone()).or_insert_with(|| key.clone());
+        let precedence = objects.precedence(Kind::GATEWAY, &gateway.meta);
+        let existing = objects.meta(Kind::SERVICE, &service);
+        let is_ours = objects.get::<Observed>(&service).and_then(|service| service.gateway.as_ref());
+        let is_ours = is_ours.is_some_and(|service| service.name == key.name);
+        let fault = if key.name.len() > LABEL {
+            Some(format!("the name of the Gateway is longer than {LABEL} characters, so a Service cannot refer to it"))
+        } else if (existing.is_some() && !is_ours) || claimed.contains(&service) {
+            Some(format!(
+                "Service \"{service}\" does not belong to the Gateway; delete the Service or rename the Gateway"
+            ))
+        } else {
+            None
+        };
+        if let Some(message) = fault {
+            plan.faults.insert(key.clone(), Fault::new("Invalid", message));
+        } else if existing.is_some() || !precedence.terminating {
+            claimed.insert(service.clone());
+            plan.services.insert(service.clone(), key.clone());
+            candidates.push(Candidate { precedence, gateway, service, ports: &report.ports });
+        }
+    }
+    candidates
+}
+
+/// Returns the Services of Gateways, and their EndpointSlices, that no Gateway needs.
+///
+/// If a Gateway is deleted, the Kubernetes cluster deletes its Service. If all listeners of a Gateway are invalid, its
+/// Service stays, and with it the address.
+fn obsolete(inspection: &Inspection, chosen: &Chosen, plan: &Plan) -> BTreeSet<ObjectId> {
+    let objects = &inspection.objects;
+    let classes: Vec<&str> = objects
+        .all::<GatewayClass>()
+        .filter(|class| *class.spec.controller_name == *chosen.gateway_controller)
+        .map(|class| &*class.meta.key.name)
+        .collect();
+    let mut obsolete = BTreeSet::new();
+    for service in of_gateways(objects) {
+        let (key, name) = (&service.meta.key, service.gateway.as_ref().map(|gateway| gateway.name.clone()));
+        let gateway = ObjectKey { namespace: key.namespace.clone(), name: name.unwrap_or_default() };
+        let is_needed = plan.services.get(key) == Some(&gateway);
+        let was_ours = || {
+            let exists = objects.get::<Gateway>(&gateway).is_some();
+            exists && classes.iter().any(|class| service_key(&gateway, class) == *key)
+        };
+        if !is_needed && (inspection.gateways.contains_key(&gateway) || was_ours()) {
+            obsolete.insert(Kind::SERVICE.id(key.clone()));
+        }
+        // The EndpointSlices of a Service go with it.
+        if is_needed && plan.wanted.contains_key(&Kind::SERVICE.id(key.clone())) {
+            let slices = objects.slices_of(key).filter(|slice| is_slice_of(&slice.meta.key.name, &key.name));
+            let slices = slices.map(|slice| Kind::ENDPOINT_SLICE.id(slice.meta.key.clone()));
+            obsolete.extend(slices.filter(|id| !plan.wanted.contains_key(id)));
+        }
+    }
+    obsolete
+}
+
+/// Returns the Services that were created for Gateways.
+fn of_gateways(objects: &Objects) -> impl Iterator<Item = &Observed> {
+    objects.all::<Observed>().filter(|service| service.gateway.is_some())
+}
+
+/// Returns the name of an EndpointSlice: `public-lockgate-ipv4`, and for further ones `public-lockgate-ipv4-1`.
+fn slice_name(service: &str, family: AddressType, number: usize) -> String {
+    let family = if family == AddressType::Ipv6 { "ipv6" } else { "ipv4" };
+    if number == 0 { format!("{service}-{family}") } else { format!("{service}-{family}-{number}") }
+}
+
+/// Returns whether an EndpointSlice of a Service may be one that Lockgate has written.
+fn is_slice_of(name: &str, service: &str) -> bool {
+    [AddressType::Ipv4, AddressType::Ipv6].iter().any(|family| name.starts_with(&slice_name(service, *family, 0)))
+}
+
+/// The Envoys, as the EndpointSlices of their Service have them.
+struct Endpoints(Vec<(AddressType, Vec<SliceEndpoint>)>);
+
+impl Endpoints {
+    fn new(objects: &Objects, service: &ObjectKey) -> Self {
+        let family = |family: AddressType| {
+            let slices = objects.slices_of(service).filter(|slice| slice.address_type == family);
+            let endpoints = slices.flat_map(|slice| &slice.endpoints).filter(|one| one.ready || one.serving);
+            let by_address: BTreeMap<Arc<str>, SliceEndpoint> =
+                endpoints.map(|endpoint| (endpoint.address.clone(), endpoint.clone())).collect();
+            (family, by_address.into_values().collect())
+        };
+        Self([AddressType::Ipv4, AddressType::Ipv6].map(family).into())
+    }
+
+    /// Returns the EndpointSlices of a Service.
+    fn slices(&self, service: &ObjectKey, uid: &Arc<str>, ports: &Ports) -> Vec<Slice> {
+        let chunks = self.0.iter().flat_map(|(family, endpoints)| {
+            endpoints.chunks(ENDPOINTS).enumerate().map(|(number, endpoints)| (*family, number, endpoints))
+        });
+        let slice = |(family, number, endpoints): (AddressType, usize, &[SliceEndpoint])| {
+            let name = slice_name(&service.name, family, number).into();
+            Slice {
+                key: ObjectKey { namespace: service.namespace.clone(), name },
+                service: (service.name.clone(), uid.clone()),
+                family,
+                ports: ports.clone(),
+                endpoints: endpoints.to_vec(),
+            }
+        };
+        chunks.map(slice).collect()
+    }
+}
+
+/// Returns an object as it was observed.
+pub fn observed<'a>(objects: &'a Objects, id: &ObjectId) -> Option<&'a Object> {
+    objects.of_kind(id.kind).get(&id.key)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,290 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use lockgate_route::testing::gateway::{GatewayBuilder, gateway, gateway_class, gateway_service};
+use lockgate_route::testing::objects::{service, slice};
+use lockgate_route::translate::gateway::Report;
+
+use super::*;
+use crate::settings::{Settings, Status};
+
+const TCP: Transport = Transport::Tcp;
+
+fn chosen() -> Chosen {
+    let status = Status { envoy_service: Some(("infra".into(), "envoy".into())), ..Status::default() };
+    Chosen::of(&Settings { status, ..Settings::default() })
+}
+
+/// A cluster with the class `lockgate`, two Envoys, and Gateways of ours.
+struct World {
+    inspection: Inspection,
+    recent: BTreeMap<ObjectKey, Ports>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self { inspection: Inspection::default(), recent: BTreeMap::new() };
+        world.apply(gateway_class("lockgate"));
+        world.apply(slice("infra/envoy-a", "envoy").ready("10.0.0.1").ready("10.0.0.2"));
+        world
+    }
+
+    fn apply(&mut self, object: impl Into<Object>) {
+        self.inspection.objects.apply(object.into());
+    }
+
+    /// Adds a Gateway of ours with valid listeners on these ports.
+    fn gateway(&mut self, gateway: GatewayBuilder, ports: &[u16]) {
+        let object: Object = gateway.into();
+        let report = Report { listeners: vec![], ports: ports.iter().map(|port| (TCP, *port)).collect() };
+        self.inspection.gateways.insert(object.meta().key.clone(), Arc::new(report));
+        self.apply(object);
+    }
+
+    fn plan(&self) -> Plan {
+        plan(&self.inspection, &chosen(), &self.recent)
+    }
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("shop", name)
+}
+
+fn service_of<'a>(plan: &'a Plan, name: &str) -> Option<&'a Service> {
+    match plan.wanted.get(&Kind::SERVICE.id(key(name))) {
+        Some(Content::Service(service)) => Some(service),
+        _ => None,
+    }
+}
+
+fn ports(plan: &Plan, name: &str) -> Vec<u16> {
+    service_of(plan, name).expect("a Service").ports.iter().map(|(_, port, _)| *port).collect()
+}
+
+fn target(plan: &Plan, name: &str) -> u16 {
+    service_of(plan, name).expect("a Service").ports[0].2
+}
+
+fn slices(plan: &Plan) -> Vec<&Slice> {
+    let slices = plan.wanted.values().filter_map(|content| match content {
+        Content::Slice(slice) => Some(slice),
+        Content::Service(_) => None,
+    });
+    slices.collect()
+}
+
+fn faults(plan: &Plan) -> Vec<(String, &str)> {
+    plan.faults.iter().map(|(key, fault)| (key.to_string(), fault.reason)).collect()
+}
+
+#[test]
+fn a_gateway_gets_a_service_and_then_endpoint_slices() {
+    let mut world = World::new();
+    let wishes = |spec: &mut lockgate_route::objects::gateway::GatewaySpec| {
+        let infrastructure = spec.infrastructure.get_or_insert_default();
+        infrastructure.labels.insert("team".into(), "shop".into());
+        infrastructure.annotations.insert("balancer".into(), "small".into());
+    };
+    let public = gateway("public").address("IPAddress", "").address("IPAddress", "192.0.2.9").spec(wishes);
+    world.gateway(public, &[80, 443]);
+    let plan = world.plan();
+    let wanted = service_of(&plan, "public-lockgate").expect("a Service");
+    assert_eq!(
+        (&*wanted.gateway, &*wanted.class, wanted.address.as_deref()),
+        ("public", "lockgate", Some("192.0.2.9"))
+    );
+    assert_eq!((&*wanted.labels["team"], &*wanted.annotations["balancer"]), ("shop", "small"));
+    assert_eq!(ports(&plan, "public-lockgate"), [80, 443]);
+    assert!(slices(&plan).is_empty(), "an EndpointSlice needs the uid of its Service");
+
+    let targets: Vec<(u16, u16)> = wanted.ports.iter().map(|(_, port, target)| (*port, *target)).collect();
+    world.apply(gateway_service("public", &targets));
+    world.apply(slice("infra/envoy-b", "envoy").address_type(AddressType::Ipv6).ready("2001:db8::1"));
+    let leaving = slice("infra/envoy-c", "envoy").endpoint("10.0.0.3", [false, true, true]).pod("infra/envoy-3");
+    world.apply(leaving.endpoint("10.0.0.4", [false, false, true]));
+    let next = world.plan();
+    assert_eq!(service_of(&next, "public-lockgate"), Some(wanted), "the ports stay");
+    let found: Vec<(String, Vec<&str>)> = slices(&next)
+        .iter()
+        .map(|slice| (slice.key.to_string(), slice.endpoints.iter().map(|one| &*one.address).collect()))
+        .collect();
+    let expected = [
+        ("shop/public-lockgate-ipv4".to_owned(), vec!["10.0.0.1", "10.0.0.2", "10.0.0.3"]),
+        ("shop/public-lockgate-ipv6".to_owned(), vec!["2001:db8::1"]),
+    ];
+    assert_eq!(found, expected);
+    assert!(slices(&next).iter().all(|slice| slice.ports == wanted.ports));
+    assert!(next.obsolete.is_empty() && next.faults.is_empty());
+}
+
+#[test]
+fn ports_follow_the_listeners_and_the_others_stay() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80, 8080]);
+    world.apply(gateway_service("public", &[(80, 11_111), (443, 12_222)]));
+    let plan = world.plan();
+    let wanted = &service_of(&plan, "public-lockgate").expect("a Service").ports;
+    assert_eq!(wanted[0], (TCP, 80, 11_111));
+    assert!(wanted[1].1 == 8080 && wanted[1].2 != 12_222 && wanted.len() == 2, "{wanted:?}");
+}
+
+#[test]
+fn the_older_gateway_keeps_a_port_that_two_services_have() {
+    let mut world = World::new();
+    world.gateway(gateway("a-young").created(2), &[80]);
+    world.gateway(gateway("b-old").created(1), &[80]);
+    world.apply(gateway_service("a-young", &[(80, 12_345)]));
+    world.apply(gateway_service("b-old", &[(80, 12_345)]));
+    let plan = world.plan();
+    assert_eq!(target(&plan, "b-old-lockgate"), 12_345);
+    assert_ne!(target(&plan, "a-young-lockgate"), 12_345);
+    assert_eq!(world.plan(), plan, "two leaders decide the same");
+}
+
+#[test]
+fn ports_that_the_watch_has_not_brought_back_are_in_use() {
+    let mut world = World::new();
+    world.gateway(gateway("public").created(2), &[80]);
+    let chosen = target(&world.plan(), "public-lockgate");
+    // An older Gateway has just got this port.
+    world.recent.insert(key("other-lockgate"), vec![(TCP, 80, chosen)]);
+    assert_ne!(target(&world.plan(), "public-lockgate"), chosen);
+    // The Gateway itself keeps what was written.
+    world.recent.insert(key("public-lockgate"), vec![(TCP, 80, 22_222)]);
+    assert_eq!(target(&world.plan(), "public-lockgate"), 22_222);
+}
+
+#[test]
+fn a_service_of_another_owner_is_never_touched() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(service("public-lockgate").port("http", 80));
+    let plan = world.plan();
+    assert!(plan.wanted.is_empty() && plan.obsolete.is_empty());
+    assert_eq!(faults(&plan), [("shop/public".to_owned(), "Invalid")]);
+    assert!(plan.faults[&key("public")].message.contains("\"shop/public-lockgate\""));
+    // A Gateway with another name, whose Service has the same one.
+    let mut world = World::new();
+    world.apply(gateway_class("b-c"));
+    world.gateway(gateway("a-b").class("c"), &[80]);
+    world.gateway(gateway("a").class("b-c"), &[80]);
+    let plan = world.plan();
+    assert_eq!((plan.wanted.len(), faults(&plan)), (1, vec![("shop/a-b".to_owned(), "Invalid")]));
+}
+
+#[test]
+fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
+    let mut world = World::new();
+    let long = "g".repeat(64);
+    world.gateway(gateway(&long), &[80]);
+    world.gateway(gateway("public"), &[80]);
+    let plan = world.plan();
+    assert_eq!((plan.wanted.len(), faults(&plan)), (1, vec![(format!("shop/{long}"), "Invalid")]));
+    // All ports are in use.
+    let mut world = World::new();
+    let all: Vec<(u16, u16)> = RANGE.map(|target| (target, target)).collect();
+    world.gateway(gateway("old").created(1), &[10_000]);
+    world.apply(gateway_service("old", &all));
+    world.gateway(gateway("new").created(2), &[80]);
+    let plan = world.plan();
+    assert_eq!((target(&plan, "old-lockgate"), faults(&plan)), (10_000, vec![("shop/new".to_owned(), "NoResources")]));
+    assert!(service_of(&plan, "new-lockgate").is_none());
+}
+
+#[test]
+fn without_the_service_of_the_envoys_nothing_is_written_or_deleted() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(gateway_service("public", &[(443, 12_345)]));
+    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), &BTreeMap::new());
+    assert!(plan.wanted.is_empty() && plan.obsolete.is_empty());
+    assert!(plan.faults[&key("public")].message.contains("`status.envoyService`"));
+}
+
+#[test]
+fn a_gateway_without_a_valid_listener_keeps_its_service() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[]);
+    assert_eq!(world.plan().wanted.len(), 0);
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    let plan = world.plan();
+    assert!(plan.wanted.is_empty() && plan.obsolete.is_empty() && plan.faults.is_empty());
+    // Its ports stay in use.
+    world.gateway(gateway("other"), &[80]);
+    assert_ne!(target(&world.plan(), "other-lockgate"), 12_345);
+}
+
+#[test]
+fn the_service_of_a_former_class_goes() {
+    let service_id = |name: &str| Kind::SERVICE.id(key(name));
+    // The class is another one of ours.
+    let mut world = World::new();
+    world.apply(gateway_class("internal"));
+    world.gateway(gateway("public").class("internal"), &[80]);
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    let plan = world.plan();
+    assert!(service_of(&plan, "public-internal").is_some());
+    assert_eq!(plan.obsolete, [service_id("public-lockgate")].into());
+    // The class is one of another controller.
+    let mut world = World::new();
+    world.apply(gateway_class("other").controller("example.com/other"));
+    world.apply(gateway("public").class("other"));
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    assert_eq!(world.plan().obsolete, [service_id("public-lockgate")].into());
+    // A Gateway that another installation of Lockgate serves.
+    let mut world = World::new();
+    world.apply(gateway_class("other").controller("example.com/other"));
+    world.apply(gateway("a").class("other"));
+    let theirs = gateway_service("a", &[(80, 12_345)]);
+    world.apply(theirs.with::<Observed>(|service| service.meta.key.name = "a-other".into()));
+    assert!(world.plan().obsolete.is_empty());
+    // A Gateway that is gone: the Kubernetes cluster deletes its Service.
+    let mut world = World::new();
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    assert!(world.plan().obsolete.is_empty());
+}
+
+#[test]
+fn endpoint_slices_that_are_not_needed_go_and_those_of_others_stay() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    for name in ["public-lockgate-ipv4", "public-lockgate-ipv4-1", "public-lockgate-ipv6", "by-hand"] {
+        world.apply(slice(name, "public-lockgate"));
+    }
+    let obsolete: Vec<String> = world.plan().obsolete.iter().map(|id| id.key.name.to_string()).collect();
+    assert_eq!(obsolete, ["public-lockgate-ipv4-1", "public-lockgate-ipv6"]);
+    // Many Envoys.
+    let many = (0..1500)
+        .fold(slice("infra/envoy-a", "envoy"), |slice, i| slice.ready(&format!("10.0.{}.{}", i / 250, i % 250)));
+    world.apply(many);
+    let plan = world.plan();
+    let lengths: Vec<usize> = slices(&plan).iter().map(|slice| slice.endpoints.len()).collect();
+    assert_eq!(lengths, [1000, 500]);
+}
+
+#[test]
+fn only_changes_that_matter_lead_to_a_new_plan() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    let plan = world.plan();
+    let concerns = |change: &dyn Fn(&mut World)| {
+        let mut now = World { inspection: world.inspection.clone(), recent: BTreeMap::new() };
+        change(&mut now);
+        super::concerns(&world.inspection, &now.inspection, &chosen(), &plan)
+    };
+    assert!(!concerns(&|_| {}));
+    assert!(!concerns(&|world| world.apply(service("cart").port("http", 80))));
+    assert!(!concerns(&|world| world.apply(slice("cart-a", "cart").ready("10.0.0.9"))));
+    assert!(concerns(&|world| world.apply(slice("infra/envoy-b", "envoy").ready("10.0.0.9"))));
+    assert!(concerns(&|world| world.apply(slice("public-lockgate-ipv4", "public-lockgate"))));
+    assert!(concerns(&|world| world.apply(gateway_service("public", &[(80, 13_333)]))));
+    assert!(concerns(&|world| world.apply(gateway_service("stale", &[(80, 13_333)]))));
+    assert!(concerns(&|world| world.apply(gateway("public").created(7))));
+    assert!(concerns(&|world| world.apply(gateway_class("other"))));
+    assert!(concerns(&|world| world.gateway(gateway("public"), &[81])));
+    // The Service of another owner, in the way of a Gateway.
+    assert!(concerns(&|world| {
+        world.inspection.objects.delete(Kind::SERVICE, &key("public-lockgate"));
+    }));
+}

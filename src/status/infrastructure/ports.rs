@@ -1,0 +1,156 @@
+//! The allocation of the ports on which Envoy listens for Gateways. The Services of the Gateways store them.
+
+use std::collections::BTreeSet;
+
+use lockgate_route::objects::{ObjectKey, Transport};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub use lockgate_route::translate::gateway::TARGET_PORTS as RANGE;
+
+/// The ports that one Service needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The Service.
+    pub service: &'a ObjectKey,
+    /// The ports of the Gateway.
+    pub wanted: &'a [(Transport, u16)],
+    /// The ports that the Service has: transport, port of the Gateway, and port of Envoy.
+    pub existing: &'a [(Transport, u16, u16)],
+}
+
+/// Allocates a port of Envoy for each port of `requests`, which are in the order of precedence. The result has the same
+/// order. `None`: no port is free.
+///
+/// A port stays as long as the Service has it, unless it is reserved or a preceding Service has it too. New ports are
+/// none of
+/// `taken` and none of any request, even if the request no longer needs it: Envoys may still listen there for another
+/// Gateway. The search for a new port starts at a hash of its Service and port. A Service that is deleted and created
+/// again therefore gets the same port, and two leaders with different knowledge rarely choose the same one.
+pub fn allocate(
+    requests: &[Request],
+    taken: &BTreeSet<u16>,
+    reserved: &BTreeSet<u16>,
+) -> Vec<Vec<(Transport, u16, Option<u16>)>> {
+    let mut used: BTreeSet<u16> = reserved.clone();
+    let mut allocated: Vec<Vec<(Transport, u16, Option<u16>)>> = Vec::with_capacity(requests.len());
+    for request in requests {
+        let existing = |transport, port| {
+            let same = |one: &&(Transport, u16, u16)| (one.0, one.1) == (transport, port);
+            request.existing.iter().find(same).map(|(_, _, target)| *target).filter(|target| RANGE.contains(target))
+        };
+        let keep = |(transport, port): &(Transport, u16)| {
+            let target = existing(*transport, *port).filter(|target| used.insert(*target));
+            (*transport, *port, target)
+        };
+        allocated.push(request.wanted.iter().map(keep).collect());
+    }
+    used.extend(taken);
+    used.extend(requests.iter().flat_map(|request| request.existing).map(|(_, _, target)| *target));
+    for (request, ports) in requests.iter().zip(&mut allocated) {
+        for (transport, port, target) in ports.iter_mut().filter(|(_, _, target)| target.is_none()) {
+            *target = search(request.service, *transport, *port, &used);
+            used.extend(*target);
+        }
+    }
+    allocated
+}
+
+/// Returns the first free port after the hash of a Service and its port.
+fn search(service: &ObjectKey, transport: Transport, port: u16, used: &BTreeSet<u16>) -> Option<u16> {
+    let hash = xxh3_64(format!("{service} {transport:?} {port}").as_bytes());
+    let size = u64::from(RANGE.end() - RANGE.start()) + 1;
+    let start = u16::try_from(hash % size).map_or(*RANGE.start(), |offset| RANGE.start() + offset);
+    (start..=*RANGE.end()).chain(*RANGE.start()..start).find(|port| !used.contains(port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCP: Transport = Transport::Tcp;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("shop", name)
+    }
+
+    fn request<'a>(
+        service: &'a ObjectKey,
+        wanted: &'a [(Transport, u16)],
+        existing: &'a [(Transport, u16, u16)],
+    ) -> Request<'a> {
+        Request { service, wanted, existing }
+    }
+
+    fn targets(requests: &[Request], taken: &[u16], reserved: &[u16]) -> Vec<Vec<Option<u16>>> {
+        let set = |ports: &[u16]| ports.iter().copied().collect();
+        let allocated = allocate(requests, &set(taken), &set(reserved));
+        allocated.iter().map(|ports| ports.iter().map(|(_, _, target)| *target).collect()).collect()
+    }
+
+    #[test]
+    fn ports_are_unique_in_the_range_and_stay() {
+        let keys: Vec<ObjectKey> = (0..200).map(|i| key(&format!("gateway-{i}"))).collect();
+        let wanted = [(TCP, 80), (TCP, 443), (Transport::Udp, 443)];
+        let new: Vec<Request> = keys.iter().map(|key| request(key, &wanted, &[])).collect();
+        let allocated = allocate(&new, &BTreeSet::new(), &BTreeSet::new());
+        let all: BTreeSet<u16> = allocated.iter().flatten().filter_map(|(_, _, target)| *target).collect();
+        assert_eq!(all.len(), 600);
+        assert!(all.iter().all(|port| RANGE.contains(port)));
+
+        // The Services now have the ports, and half of them are gone.
+        let stored: Vec<Vec<(Transport, u16, u16)>> = allocated
+            .iter()
+            .map(|ports| {
+                ports.iter().map(|(transport, port, target)| (*transport, *port, target.unwrap_or(0))).collect()
+            })
+            .collect();
+        let left: Vec<Request> = (100..200).map(|i| request(&keys[i], &wanted, &stored[i])).collect();
+        assert_eq!(allocate(&left, &BTreeSet::new(), &BTreeSet::new()), allocated[100..]);
+        // Without knowledge of the Services, the choice is the same if there is no collision.
+        assert_eq!(targets(&[request(&keys[0], &wanted, &[])], &[], &[]), targets(&new[..1], &[], &[]));
+    }
+
+    #[test]
+    fn the_first_of_two_services_with_one_port_keeps_it() {
+        let (old, young) = (key("old"), key("young"));
+        let (wanted, existing) = ([(TCP, 80)], [(TCP, 80, 12_345)]);
+        let both = [request(&old, &wanted, &existing), request(&young, &wanted, &existing)];
+        let found = targets(&both, &[], &[]);
+        assert_eq!(found[0], [Some(12_345)]);
+        assert!(found[1][0].is_some_and(|port| port != 12_345));
+        // Two ports of one Service.
+        let twice = [(TCP, 80, 12_345), (TCP, 81, 12_345)];
+        let found = targets(&[request(&old, &[(TCP, 80), (TCP, 81)], &twice)], &[], &[]);
+        assert!(found[0][0] == Some(12_345) && found[0][1].is_some_and(|port| port != 12_345), "{found:?}");
+    }
+
+    #[test]
+    fn a_port_is_not_used_again_while_a_service_has_it() {
+        let (a, b) = (key("a"), key("b"));
+        let first = targets(&[request(&b, &[(TCP, 80)], &[])], &[], &[])[0][0].unwrap_or(0);
+        // `a` no longer needs the port, and its Service still has it.
+        let existing = [(TCP, 8080, first)];
+        let found = targets(&[request(&a, &[], &existing), request(&b, &[(TCP, 80)], &[])], &[], &[]);
+        assert_ne!(found[1], [Some(first)]);
+        assert_ne!(targets(&[request(&b, &[(TCP, 80)], &[])], &[first], &[])[0], [Some(first)]);
+        assert_ne!(targets(&[request(&b, &[(TCP, 80)], &[])], &[], &[first])[0], [Some(first)]);
+    }
+
+    #[test]
+    fn reserved_ports_and_ports_outside_the_range_are_replaced() {
+        let (a, wanted) = (key("a"), [(TCP, 80)]);
+        for target in [8080, 30_000, 15_000] {
+            let found = targets(&[request(&a, &wanted, &[(TCP, 80, target)])], &[], &[15_000]);
+            assert!(found[0][0].is_some_and(|port| port != target && RANGE.contains(&port)), "{target}");
+        }
+    }
+
+    #[test]
+    fn without_a_free_port_the_others_keep_theirs() {
+        let (old, new) = (key("old"), key("new"));
+        let all: Vec<u16> = RANGE.collect();
+        let existing = [(TCP, 80, 20_000)];
+        let requests = [request(&new, &[(TCP, 80)], &[]), request(&old, &[(TCP, 80)], &existing)];
+        assert_eq!(targets(&requests, &all, &[]), [[None], [Some(20_000)]]);
+    }
+}
