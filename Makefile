@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test fuzz lint deny golden docs manifests e2e ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test fuzz lint deny golden docs manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -39,6 +39,9 @@ manifests: ## rewrite what is made from the chart: its README.md and values.sche
 
 e2e: envoy grpc lab-build ## only the tests on real Envoy, API server and cluster; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
+
+conformance: ## the official Gateway API conformance suite in a lab of its own; RUN=HTTPRouteMatching for one test, KEEP=1 keeps the lab
+	@scripts/conformance.sh
 
 ingress-conformance: ## the official Ingress conformance suite in a lab of its own: SUITE=its test program (see CONTRIBUTING.md)
 	@scripts/ingress-conformance.sh "$(SUITE)"

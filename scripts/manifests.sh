@@ -31,7 +31,7 @@ YAML
 }
 
 # What the settings file takes, the chart takes, but for what is its own to say (lockgate.checkSettings).
-own='/^watch:/,$ { /^watch:/d; /^admin:/d; /^metrics:/d; /^  \(namespaces\|address\|tls\|envoyNames\|grpcNames\|replicaNames\|secrets\|service\|peers\|lease\):/d }'
+own='/^watch:/,$ { /^watch:/d; /^admin:/d; /^metrics:/d; /^  \(namespaces\|gatewayApi\|address\|tls\|envoyNames\|grpcNames\|replicaNames\|secrets\|service\|peers\|lease\):/d }'
 { echo "settings:" && sed -e "$own" -e 's/^/  /' src/settings/tests/every_key.yaml; } |
   "$BIN/helm" template lockgate charts/lockgate --set controller.replicas=1 --values - >/dev/null || die "the chart refuses a valid settings file"
 

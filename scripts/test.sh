@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-number=0 stages=10
+number=0 stages=11
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # stage NAME COMMAND...
@@ -44,4 +44,5 @@ stage "dependencies: licenses, sources, bans, advisories" scripts/deny.sh
 stage "chart and manifests" scripts/manifests.sh --check
 stage "unit, golden and protocol tests" unit
 stage "real Envoy, gRPC, API server and cluster" scripts/e2e.sh
+stage "the official Gateway API conformance suite" env REPORT="$PWD/.lockgate/conformance.yaml" scripts/conformance.sh
 say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -40,6 +40,7 @@ kind: Role
 metadata: { name: objects, namespace: shop }
 rules:
 - { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets], verbs: [list, watch] }
+- { apiGroups: [gateway.networking.k8s.io], resources: [gateways, httproutes, grpcroutes, tcproutes, udproutes, tlsroutes, referencegrants], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -51,7 +52,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: { name: controller }
 rules:
-- { apiGroups: ["", networking.k8s.io], resources: [ingressclasses, namespaces], verbs: [list, watch] }
+- { apiGroups: ["", networking.k8s.io, gateway.networking.k8s.io], resources: [ingressclasses, namespaces, gatewayclasses], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

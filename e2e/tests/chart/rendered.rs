@@ -43,6 +43,7 @@ const SETS: &[(&str, &[&str])] = &[
             "controller.podDisruptionBudget.enabled=false",
             "envoy.podDisruptionBudget.enabled=false",
             "ingressClass.create=false",
+            "gatewayAPI.enabled=false",
         ],
     ),
     (
@@ -132,6 +133,14 @@ const SETS: &[(&str, &[&str])] = &[
         ],
     ),
     ("no network policies", &["networkPolicy.enabled=false"]),
+    (
+        "a class of Gateways",
+        &[
+            "gatewayAPI.gatewayClass.create=true",
+            "gatewayAPI.gatewayClass.name=edge",
+            "gatewayAPI.gatewayClass.annotations.team=edge",
+        ],
+    ),
     ("certificates by cert-manager", &["xdsTls.mode=cert-manager"]),
     (
         "certificates by an issuer of the cluster",

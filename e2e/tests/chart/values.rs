@@ -74,6 +74,7 @@ fn values_that_do_not_fit_each_other_are_named() {
 fn a_setting_that_is_the_charts_own_is_told_where_it_belongs() {
     for (value, instead) in [
         ("settings.watch.namespaces={shop}", "watchNamespaces"),
+        ("settings.watch.gatewayApi=false", "gatewayAPI.enabled"),
         ("settings.xds.address=0.0.0.0:19000", "port 18000"),
         ("settings.xds.tls=off", "xdsTls.mode"),
         ("settings.xds.secrets=edge", "fullnameOverride"),
@@ -141,6 +142,36 @@ fn pods_at_ports_of_their_node_replace_each_other_one_by_one() {
             }
         }
     }
+}
+
+#[test]
+fn a_gateway_class_is_made_if_its_kind_is_installed() {
+    let classes = |flags: &[&str]| {
+        let mut command = lab("helm");
+        command.args(["template", "lockgate", "charts/lockgate", "--namespace", "lockgate"]).args(flags);
+        let rendered = run(&mut command, "").unwrap_or_else(|error| panic!("{flags:?}: {error}"));
+        rendered.matches("\nkind: GatewayClass\n").count()
+    };
+    let (auto, installed) =
+        ("--set=gatewayAPI.gatewayClass.create=auto", "--api-versions=gateway.networking.k8s.io/v1");
+    assert_eq!((classes(&[]), classes(&[installed])), (0, 0), "only on request");
+    assert_eq!((classes(&[auto]), classes(&[auto, installed])), (0, 1));
+    let create = "--set=gatewayAPI.gatewayClass.create=true";
+    assert_eq!((classes(&[create]), classes(&[create, "--set=gatewayAPI.enabled=false"])), (1, 0));
+    assert_refused(&["gatewayAPI.gatewayClass.create=maybe"], &["/gatewayAPI/gatewayClass/create"]);
+}
+
+#[test]
+fn without_gateway_api_the_controller_neither_watches_nor_writes_it() {
+    let off = ["gatewayAPI.enabled=false"];
+    let rendered = template(&off).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!rendered.contains("gateway.networking.k8s.io") && !rendered.contains("endPort"), "{rendered}");
+    assert!(documents("ConfigMap", &off)[0].contains("\n      gatewayApi: false\n"));
+    let verbs = "verbs: [create, patch, delete]";
+    assert!(!documents("ClusterRole", &off)[0].contains(verbs) && documents("ClusterRole", &[])[0].contains(verbs));
+    let pods = |values: &[&str]| documents("Deployment", values);
+    let controller = |pods: &[String]| pods.iter().find(|pod| pod.contains("- serve\n")).cloned();
+    assert_ne!(controller(&pods(&off)), controller(&pods(&[])), "the controller needs a restart");
 }
 
 /// Values in the documentation can be copied as they stand.

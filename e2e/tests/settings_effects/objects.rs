@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use crate::HOST;
 
 /// The settings that name an object, and where a test with a real API server shows that they take effect.
-const TESTED: [(&str, &str); 12] = [
+const TESTED: [(&str, &str); 13] = [
     ("ingress.controllerName", "here"),
     ("ingress.classNames", "here"),
+    ("gateway.controller", "status"),
     ("status.envoyService", "here"),
     ("listeners.stats.tls.secret", "here"),
     ("listeners.stats.tls.clientCa", "here"),

@@ -1,0 +1,172 @@
+//! The kinds of Gateway API with a real API server: they may be absent, installed later, removed, and forbidden.
+
+use std::time::Duration;
+
+use e2e::manifests::ingress_class;
+use e2e::wait::wait_at_most;
+use e2e::{ApiServer, Lockgate, Source};
+use serde_json::Value;
+
+/// Kind, name of the collection, scope, and the version that Lockgate reads.
+const KINDS: [(&str, &str, &str, &str); 4] = [
+    ("GatewayClass", "gatewayclasses", "Cluster", "v1"),
+    ("Gateway", "gateways", "Namespaced", "v1"),
+    ("HTTPRoute", "httproutes", "Namespaced", "v1"),
+    ("ReferenceGrant", "referencegrants", "Namespaced", "v1beta1"),
+];
+
+const OBJECTS: &str = r#"
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: other }
+spec: { controllerName: example.com/other }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: edge, namespace: default }
+spec: { gatewayClassName: other, listeners: [{ name: web, port: 80, protocol: HTTP }] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: good, namespace: default }
+spec: { parentRefs: [{ name: edge }] }
+---
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: { name: grant, namespace: default }
+spec: { from: [], to: [] }
+"#;
+
+/// A route whose schema is that of another version: the value of `rules` has another type.
+const MALFORMED: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: { name: bad, \
+                         namespace: default }, spec: { parentRefs: [{ name: edge }], rules: 7 } }";
+
+/// The roles of a controller before Gateway API, and those for Gateway API.
+const ROLES: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: before }
+rules:
+- apiGroups: ["", networking.k8s.io, discovery.k8s.io]
+  resources: [ingresses, ingressclasses, namespaces, services, endpointslices, secrets]
+  verbs: [list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: gateways }
+rules:
+- { apiGroups: [gateway.networking.k8s.io], resources: ["*"], verbs: [list, watch] }
+"#;
+
+/// The source asks for an absent kind every 30 s at most. Objects stay for 30 s after their kind is gone.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A CustomResourceDefinition that accepts every spec.
+fn definition((kind, plural, scope, version): (&str, &str, &str, &str)) -> String {
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  \
+         name: {plural}.gateway.networking.k8s.io\n  annotations: {{ api-approved.kubernetes.io: \
+         \"https://github.com/kubernetes-sigs/gateway-api\" }}\nspec:\n  group: gateway.networking.k8s.io\n  \
+         names: {{ kind: {kind}, plural: {plural} }}\n  scope: {scope}\n  versions:\n  - name: {version}\n    \
+         served: true\n    storage: true\n    schema: {{ openAPIV3Schema: {{ type: object, \
+         x-kubernetes-preserve-unknown-fields: true }} }}\n"
+    )
+}
+
+async fn install(server: &ApiServer, kinds: &[(&str, &str, &str, &str)]) {
+    server.apply(&kinds.iter().map(|kind| definition(*kind)).collect::<Vec<_>>().join("---\n")).await;
+    server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"], "").await;
+}
+
+/// The names of the objects of a kind.
+async fn objects(lockgate: &Lockgate, kind: &str) -> Vec<String> {
+    let all: Value = serde_json::from_str(&lockgate.get("/debug/objects").await.text()).expect("JSON");
+    let names = all[kind].as_array().unwrap_or_else(|| panic!("{kind} in {all}"));
+    names.iter().map(|name| name.as_str().unwrap_or_default().to_owned()).collect()
+}
+
+async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
+    let (_, took) =
+        wait_at_most(PATIENCE, Duration::from_millis(100), what, async || check().await.then_some(())).await;
+    println!("{what}: {:.1} s", took.as_secs_f64());
+}
+
+fn logged(lockgate: &Lockgate, part: &str) -> usize {
+    lockgate.log().lines().filter(|line| line.contains(part)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_watched_while_they_are_installed() {
+    let server = ApiServer::start().await;
+    server.apply(&ingress_class()).await;
+    let lockgate = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &[]).await;
+    let line = |plural: &str, installed: bool| match installed {
+        true => format!("Gateway API: watching {plural}.gateway.networking.k8s.io"),
+        false => format!("Gateway API: {plural}.gateway.networking.k8s.io are not installed in this cluster"),
+    };
+    for (kind, plural, ..) in KINDS {
+        assert_eq!(logged(&lockgate, &line(plural, false)), 1, "{}", lockgate.log());
+        assert_eq!(objects(&lockgate, kind).await, [""; 0]);
+    }
+
+    install(&server, &KINDS).await;
+    server.apply(OBJECTS).await;
+    let names = ["other", "default/edge", "default/good", "default/grant"];
+    for ((kind, plural, ..), name) in KINDS.into_iter().zip(names) {
+        eventually(&format!("the {kind}"), async || objects(&lockgate, kind).await == [name]).await;
+        assert_eq!(logged(&lockgate, &line(plural, true)), 1, "{}", lockgate.log());
+    }
+
+    // A malformed object affects only itself, in the watch and in a list.
+    server.apply(MALFORMED).await;
+    server.apply(&OBJECTS.replace("name: good", "name: better")).await;
+    eventually("the next HTTPRoute", async || objects(&lockgate, "HTTPRoute").await.len() == 2).await;
+    let again = Lockgate::start(&Source::Kubeconfig(server.kubeconfig("admin")), &[]).await;
+    for lockgate in [&lockgate, &again] {
+        assert_eq!(objects(lockgate, "HTTPRoute").await, ["default/better", "default/good"]);
+        assert_eq!(logged(lockgate, "left out an object of a list"), 0, "{}", lockgate.log());
+    }
+    assert_eq!(logged(&again, &line("httproutes", true)), 1, "also at the start");
+
+    server.kubectl(&["delete", "crd", "httproutes.gateway.networking.k8s.io"], "").await;
+    eventually("no HTTPRoute", async || objects(&lockgate, "HTTPRoute").await.is_empty()).await;
+    assert_eq!(objects(&lockgate, "Gateway").await, ["default/edge"]);
+    eventually("the log to say so", async || logged(&lockgate, &line("httproutes", false)) == 2).await;
+    install(&server, &KINDS[2..3]).await;
+    server.apply(OBJECTS).await;
+    eventually("the HTTPRoute again", async || objects(&lockgate, "HTTPRoute").await == ["default/good"]).await;
+    assert_eq!(logged(&lockgate, &line("httproutes", true)), 2, "{}", lockgate.log());
+    assert_eq!(lockgate.metric("lockgate_source_faults_total", &[]).await, 0.0, "{}", lockgate.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_waits_for_permission_to_read_gateway_api() {
+    let server = ApiServer::start().await;
+    server.apply(&ingress_class()).await;
+    install(&server, &KINDS).await;
+    server.apply(OBJECTS).await;
+    server.apply(ROLES).await;
+    let bind = async |role: &str| {
+        let role_flag = format!("--clusterrole={role}");
+        server.kubectl(&["create", "clusterrolebinding", role, &role_flag, "--user=controller"], "").await;
+    };
+    bind("before").await;
+    let kubeconfig = server.kubeconfig("controller");
+    let lockgate = Lockgate::start(&Source::Kubeconfig(kubeconfig.clone()), &[]).await;
+    let hint = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false";
+    for (_, plural, ..) in KINDS {
+        lockgate.logged(&[&format!("cannot list {plural}.gateway.networking.k8s.io"), hint]).await;
+    }
+    let file = "xds: { address: '127.0.0.1:XDS' }\nadmin: { address: '127.0.0.1:ADMIN' }\n\
+                listeners: { http: { port: HTTP_PORT }, https: { port: HTTPS_PORT }, stats: { port: STATS } }\n\
+                watch: { gatewayApi: false }\n";
+    let source = ["--kubeconfig", kubeconfig.to_str().expect("a path in UTF-8")];
+    let mut without = Lockgate::launch_by_file(&source, file);
+    without.wait_ready().await;
+    assert_eq!(without.metric("lockgate_source_faults_total", &[]).await, 0.0, "{}", without.log());
+    assert!(!without.log().contains("gateway.networking.k8s.io"), "{}", without.log());
+
+    bind("gateways").await;
+    eventually("the Gateway", async || objects(&lockgate, "Gateway").await == ["default/edge"]).await;
+    eventually("no fault", async || lockgate.metric("lockgate_source_faulty", &[]).await == 0.0).await;
+}
