@@ -366,7 +366,10 @@ fn every_command_line_in_help_and_documents_parses() {
         .chain(help.get_subcommands().filter(|command| command.get_name() != "help").cloned())
         .map(|mut command| command.render_long_help().to_string());
     let examples = helps.map(|help| help.split_once("Examples:").unwrap().1.to_owned());
-    let texts: Vec<String> = examples.chain(["README.md", "CHANGELOG.md"].map(read)).collect();
+    let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let pages = pages.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
+    let pages = pages.chain(["README.md", "CHANGELOG.md"].map(str::to_owned));
+    let texts: Vec<String> = examples.chain(pages.map(|page| read(&page))).collect();
     let lines: Vec<_> = texts.iter().flat_map(|text| command_lines(text)).collect();
     assert!(lines.len() > 15, "{lines:?}");
     for line in lines {
