@@ -6,17 +6,26 @@ cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 number=0 stages=11
 
+# In GB. A full run takes 20: Go's cache 7, the Rust targets 10, the lab's programs and its pods 3.
+disk=25 free=0
+measure_disk() { free=$(df --output=avail --block-size=1G . | tail -n 1 | tr -dc 0-9); }
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 # stage NAME COMMAND...
 stage() {
   local name=$1 start=$SECONDS; shift
   number=$((number + 1))
   say "== [$(clock $SECONDS)] $number/$stages $name ..."
-  "$@" || { say "== [$(clock $SECONDS)] $number/$stages $name: FAILED after $((SECONDS - start)) s"; exit 1; }
+  if ! "$@"; then
+    measure_disk
+    say "== [$(clock $SECONDS)] $number/$stages $name: FAILED after $((SECONDS - start)) s; $free GB of disk are free"
+    exit 1
+  fi
   say "== [$(clock $SECONDS)] $number/$stages $name: ok, $((SECONDS - start)) s"
 }
 
 tools() {
+  measure_disk
+  ((free >= disk)) || say "warning: $free GB of disk are free in $PWD; a full run needs up to $disk GB"
   need cargo "" "https://rustup.rs"
   need cc gcc
   need python3 python3
