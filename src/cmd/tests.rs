@@ -348,7 +348,10 @@ fn a_chain_of_errors_says_nothing_twice() {
 fn command_lines(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     let lines = joined.lines().map(|line| line.trim().trim_start_matches("$ "));
-    let commands = lines.filter(|line| line.starts_with("lockgate ") && !line.contains("COMMAND"));
+    // Not a version, and not a row of a table.
+    let is_command =
+        |line: &&str| line.strip_prefix("lockgate ").is_some_and(|rest| rest.starts_with(|c: char| c.is_lowercase()));
+    let commands = lines.filter(is_command).filter(|line| !line.contains("COMMAND"));
     let words = |line: &str| -> Vec<String> {
         let end = |word: &&str| !["|", ">", "<", "&", "#"].iter().any(|mark| word.starts_with(mark));
         line.split_whitespace().take_while(end).map(str::to_owned).collect()
