@@ -1,0 +1,74 @@
+//! The fields of a single listener: its protocol, host name, and the routes that may attach.
+
+use super::parser::Parser;
+use super::{Listener, Namespaces, Protocol};
+use crate::model::Host;
+use crate::objects::gateway::{GROUP, GatewayListener, RouteKind};
+use crate::translate::host;
+use crate::translate::verdict::Status;
+
+impl Parser<'_, '_> {
+    /// Parses a listener, except for conflicts and ports.
+    pub fn listener(&mut self, listener: &GatewayListener) -> Listener {
+        let name = &listener.name;
+        let protocol = self.protocol(listener);
+        let host = match &protocol {
+            Some(Protocol::Tcp | Protocol::Udp) => Ok(Host::Any),
+            _ => host::parse(listener.hostname.as_deref().unwrap_or_default()),
+        };
+        if let Err(fault) = &host {
+            let message = format!("hostname {:?} {fault}", listener.hostname.as_deref().unwrap_or_default());
+            self.verdict(Some(name), "Accepted", Status::False, "UnsupportedValue", message);
+        }
+        let kinds = self.kinds(listener, protocol.as_ref().map(Protocol::kinds).unwrap_or_default());
+        let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
+        let namespaces = match namespaces {
+            None => Namespaces::Same,
+            Some(allowed) => match (allowed.from.as_deref(), &allowed.selector) {
+                (None | Some("Same"), _) => Namespaces::Same,
+                (Some("All"), _) => Namespaces::All,
+                (Some("Selector"), Some(selector)) => Namespaces::Selected(selector.clone()),
+                _ => Namespaces::None,
+            },
+        };
+        self.verdict(Some(name), "Accepted", Status::True, "Accepted", String::new());
+        self.verdict(Some(name), "Conflicted", Status::False, "NoConflicts", String::new());
+        self.verdict(Some(name), "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
+        let host = host.unwrap_or(Host::Any);
+        Listener { name: name.clone(), host, port: listener.port, protocol, kinds, namespaces, bound: None }
+    }
+
+    /// Returns the protocol of a listener, if it is supported.
+    fn protocol(&mut self, listener: &GatewayListener) -> Option<Protocol> {
+        let mode = listener.tls.as_ref().and_then(|tls| tls.mode.as_deref()).unwrap_or("Terminate");
+        let (reason, message) = match (listener.protocol.as_str(), mode) {
+            ("HTTP", _) => return Some(Protocol::Http),
+            ("HTTPS", _) => return Some(Protocol::Https(self.key_pairs(listener))),
+            ("TLS", "Terminate") => return Some(Protocol::Tls(self.key_pairs(listener))),
+            ("TLS", "Passthrough") => return Some(Protocol::Passthrough),
+            ("TCP", _) => return Some(Protocol::Tcp),
+            ("UDP", _) => return Some(Protocol::Udp),
+            ("TLS", mode) => ("UnsupportedValue", format!("TLS mode {mode:?} is not supported")),
+            (other, _) => ("UnsupportedProtocol", format!("protocol {other:?} is not supported")),
+        };
+        self.verdict(Some(&listener.name), "Accepted", Status::False, reason, message);
+        None
+    }
+
+    /// Returns the kinds of routes that may attach: the intersection of the allowed and the supported kinds.
+    fn kinds(&mut self, listener: &GatewayListener, supported: &[&str]) -> Vec<RouteKind> {
+        let kind = |kind: &str| RouteKind { group: Some(GROUP.to_owned()), kind: kind.to_owned() };
+        let allowed = listener.allowed_routes.as_ref().map(|allowed| allowed.kinds.as_slice()).unwrap_or_default();
+        if allowed.is_empty() {
+            return supported.iter().map(|name| kind(name)).collect();
+        }
+        let is_supported = |allowed: &&RouteKind| {
+            allowed.group.as_deref().unwrap_or(GROUP) == GROUP && supported.contains(&allowed.kind.as_str())
+        };
+        if let Some(other) = allowed.iter().find(|kind| !is_supported(kind)) {
+            let message = format!("kind {:?} is not supported by protocol {:?}", other.kind, listener.protocol);
+            self.verdict(Some(&listener.name), "ResolvedRefs", Status::False, "InvalidRouteKinds", message);
+        }
+        allowed.iter().filter(is_supported).map(|allowed| kind(&allowed.kind)).collect()
+    }
+}
