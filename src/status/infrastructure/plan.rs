@@ -7,7 +7,7 @@ use lockgate_route::objects::gateway::{Gateway, GatewayClass};
 use lockgate_route::objects::{
     AddressType, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Service as Observed, SliceEndpoint, Transport,
 };
-use lockgate_route::translate::gateway::service_key;
+use lockgate_route::translate::gateway::{home, service_key};
 
 use super::content::{Content, LABEL, Service, Slice};
 use super::ports::{RANGE, Request, allocate};
@@ -75,6 +75,7 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
     };
     let objects = &inspection.objects;
     let mut existing: BTreeMap<ObjectKey, Ports> = of_gateways(objects)
+        .filter(|service| has_gateway(objects, service))
         .filter_map(|service| Some((service.meta.key.clone(), service.gateway.as_ref()?.ports.clone())))
         .collect();
     existing.extend(recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
@@ -83,7 +84,7 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
     let requests: Vec<Request> = candidates
         .iter()
         .map(|candidate| Request {
-            service: &candidate.service,
+            home: home(&candidate.gateway.meta.uid),
             wanted: candidate.ports,
             existing: existing.get(&candidate.service).map_or(&[], |ports| ports),
         })
@@ -202,6 +203,15 @@ fn obsolete(inspection: &Inspection, chosen: &Chosen, plan: &Plan) -> BTreeSet<O
 /// Returns the Services that were created for Gateways.
 fn of_gateways(objects: &Objects) -> impl Iterator<Item = &Observed> {
     objects.all::<Observed>().filter(|service| service.gateway.is_some())
+}
+
+/// Returns whether the Gateway of a Service exists. Without this condition, anyone who may create Services could use up the
+/// ports.
+fn has_gateway(objects: &Objects, service: &Observed) -> bool {
+    let name = service.gateway.as_ref().map(|gateway| gateway.name.clone()).unwrap_or_default();
+    let key = ObjectKey { namespace: service.meta.key.namespace.clone(), name };
+    let gateway = objects.get::<Gateway>(&key);
+    gateway.is_some_and(|gateway| service_key(&key, &gateway.spec.gateway_class_name) == service.meta.key)
 }
 
 /// Returns the name of an EndpointSlice: `public-lockgate-ipv4`, and for further ones `public-lockgate-ipv4-1`.

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use lockgate_route::objects::{ObjectKey, Transport};
-use xxhash_rust::xxh3::xxh3_64;
+use lockgate_route::objects::Transport;
+use lockgate_route::translate::gateway::is_at_home;
 
 pub use lockgate_route::translate::gateway::TARGET_PORTS as RANGE;
 
 /// The ports that one Service needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The Service.
-    pub service: &'a ObjectKey,
+    /// The first port of the home of the Gateway.
+    pub home: u16,
     /// The ports of the Gateway.
     pub wanted: &'a [(Transport, u16)],
     /// The ports that the Service has: transport, port of the Gateway, and port of Envoy.
@@ -21,64 +21,54 @@ pub struct Request<'a> {
 /// Allocates a port of Envoy for each port of `requests`, which are in the order of precedence. The result has the same
 /// order. `None`: no port is free.
 ///
-/// A port stays as long as the Service has it, unless it is reserved or a preceding Service has it too. New ports are
-/// none of
-/// `taken` and none of any request, even if the request no longer needs it: Envoys may still listen there for another
-/// Gateway. The search for a new port starts at a hash of its Service and port. A Service that is deleted and created
-/// again therefore gets the same port, and two leaders with different knowledge rarely choose the same one.
+/// A port stays as long as the Service has it, unless it is reserved or another Service has it too. Then the first Gateway
+/// keeps it for which it is at home, or the first Gateway. New ports are none of `taken` and none of any request, even if the
+/// request no longer needs it: Envoys may still listen there for another Gateway. The search for a new port starts at the home
+/// of the Gateway. A Service that is deleted and created again therefore gets the same ports, and two leaders with different
+/// knowledge rarely choose the same one.
 pub fn allocate(
     requests: &[Request],
     taken: &BTreeSet<u16>,
     reserved: &BTreeSet<u16>,
 ) -> Vec<Vec<(Transport, u16, Option<u16>)>> {
     let mut used: BTreeSet<u16> = reserved.clone();
-    let mut allocated: Vec<Vec<(Transport, u16, Option<u16>)>> = Vec::with_capacity(requests.len());
-    for request in requests {
-        let existing = |transport, port| {
-            let same = |one: &&(Transport, u16, u16)| (one.0, one.1) == (transport, port);
-            request.existing.iter().find(same).map(|(_, _, target)| *target).filter(|target| RANGE.contains(target))
-        };
-        let keep = |(transport, port): &(Transport, u16)| {
-            let target = existing(*transport, *port).filter(|target| used.insert(*target));
-            (*transport, *port, target)
-        };
-        allocated.push(request.wanted.iter().map(keep).collect());
+    let none = |(transport, port): &(Transport, u16)| (*transport, *port, None);
+    let mut allocated: Vec<Vec<(Transport, u16, Option<u16>)>> =
+        requests.iter().map(|request| request.wanted.iter().map(none).collect()).collect();
+    for at_home in [true, false] {
+        for (request, ports) in requests.iter().zip(&mut allocated) {
+            for (transport, port, target) in ports {
+                let same = |one: &&(Transport, u16, u16)| (one.0, one.1) == (*transport, *port);
+                let existing = request.existing.iter().find(same).map(|(_, _, target)| *target);
+                let existing = existing.filter(|target| RANGE.contains(target));
+                let existing = existing.filter(|target| is_at_home(request.home, *target) == at_home);
+                *target = target.or(existing.filter(|target| used.insert(*target)));
+            }
+        }
     }
     used.extend(taken);
     used.extend(requests.iter().flat_map(|request| request.existing).map(|(_, _, target)| *target));
     for (request, ports) in requests.iter().zip(&mut allocated) {
-        for (transport, port, target) in ports.iter_mut().filter(|(_, _, target)| target.is_none()) {
-            *target = search(request.service, *transport, *port, &used);
+        for (_, _, target) in ports.iter_mut().filter(|(_, _, target)| target.is_none()) {
+            *target =
+                (request.home..=*RANGE.end()).chain(*RANGE.start()..request.home).find(|port| !used.contains(port));
             used.extend(*target);
         }
     }
     allocated
 }
 
-/// Returns the first free port after the hash of a Service and its port.
-fn search(service: &ObjectKey, transport: Transport, port: u16, used: &BTreeSet<u16>) -> Option<u16> {
-    let hash = xxh3_64(format!("{service} {transport:?} {port}").as_bytes());
-    let size = u64::from(RANGE.end() - RANGE.start()) + 1;
-    let start = u16::try_from(hash % size).map_or(*RANGE.start(), |offset| RANGE.start() + offset);
-    (start..=*RANGE.end()).chain(*RANGE.start()..start).find(|port| !used.contains(port))
-}
-
 #[cfg(test)]
 mod tests {
+    use lockgate_route::translate::gateway::home;
+
     use super::*;
 
     const TCP: Transport = Transport::Tcp;
 
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey::new("shop", name)
-    }
-
-    fn request<'a>(
-        service: &'a ObjectKey,
-        wanted: &'a [(Transport, u16)],
-        existing: &'a [(Transport, u16, u16)],
-    ) -> Request<'a> {
-        Request { service, wanted, existing }
+    /// Returns the request of the Gateway with this uid.
+    fn request<'a>(uid: &str, wanted: &'a [(Transport, u16)], existing: &'a [(Transport, u16, u16)]) -> Request<'a> {
+        Request { home: home(uid), wanted, existing }
     }
 
     fn targets(requests: &[Request], taken: &[u16], reserved: &[u16]) -> Vec<Vec<Option<u16>>> {
@@ -89,7 +79,7 @@ mod tests {
 
     #[test]
     fn ports_are_unique_in_the_range_and_stay() {
-        let keys: Vec<ObjectKey> = (0..200).map(|i| key(&format!("gateway-{i}"))).collect();
+        let keys: Vec<String> = (0..200).map(|i| format!("gateway-{i}")).collect();
         let wanted = [(TCP, 80), (TCP, 443), (Transport::Udp, 443)];
         let new: Vec<Request> = keys.iter().map(|key| request(key, &wanted, &[])).collect();
         let allocated = allocate(&new, &BTreeSet::new(), &BTreeSet::new());
@@ -112,45 +102,54 @@ mod tests {
 
     #[test]
     fn the_first_of_two_services_with_one_port_keeps_it() {
-        let (old, young) = (key("old"), key("young"));
+        let (old, young) = ("old", "young");
         let (wanted, existing) = ([(TCP, 80)], [(TCP, 80, 12_345)]);
-        let both = [request(&old, &wanted, &existing), request(&young, &wanted, &existing)];
+        let both = [request(old, &wanted, &existing), request(young, &wanted, &existing)];
         let found = targets(&both, &[], &[]);
         assert_eq!(found[0], [Some(12_345)]);
         assert!(found[1][0].is_some_and(|port| port != 12_345));
         // Two ports of one Service.
         let twice = [(TCP, 80, 12_345), (TCP, 81, 12_345)];
-        let found = targets(&[request(&old, &[(TCP, 80), (TCP, 81)], &twice)], &[], &[]);
+        let found = targets(&[request(old, &[(TCP, 80), (TCP, 81)], &twice)], &[], &[]);
         assert!(found[0][0] == Some(12_345) && found[0][1].is_some_and(|port| port != 12_345), "{found:?}");
     }
 
     #[test]
+    fn an_older_gateway_does_not_take_a_port_of_the_home_of_another() {
+        let at_home = home("victim");
+        let (wanted, existing) = ([(TCP, 80)], [(TCP, 80, at_home)]);
+        let found = targets(&[request("old", &wanted, &existing), request("victim", &wanted, &existing)], &[], &[]);
+        assert_eq!(found[1], [Some(at_home)]);
+        assert!(found[0][0].is_some_and(|port| port != at_home), "{found:?}");
+    }
+
+    #[test]
     fn a_port_is_not_used_again_while_a_service_has_it() {
-        let (a, b) = (key("a"), key("b"));
-        let first = targets(&[request(&b, &[(TCP, 80)], &[])], &[], &[])[0][0].unwrap_or(0);
+        let (a, b) = ("a", "b");
+        let first = targets(&[request(b, &[(TCP, 80)], &[])], &[], &[])[0][0].unwrap_or(0);
         // `a` no longer needs the port, and its Service still has it.
         let existing = [(TCP, 8080, first)];
-        let found = targets(&[request(&a, &[], &existing), request(&b, &[(TCP, 80)], &[])], &[], &[]);
+        let found = targets(&[request(a, &[], &existing), request(b, &[(TCP, 80)], &[])], &[], &[]);
         assert_ne!(found[1], [Some(first)]);
-        assert_ne!(targets(&[request(&b, &[(TCP, 80)], &[])], &[first], &[])[0], [Some(first)]);
-        assert_ne!(targets(&[request(&b, &[(TCP, 80)], &[])], &[], &[first])[0], [Some(first)]);
+        assert_ne!(targets(&[request(b, &[(TCP, 80)], &[])], &[first], &[])[0], [Some(first)]);
+        assert_ne!(targets(&[request(b, &[(TCP, 80)], &[])], &[], &[first])[0], [Some(first)]);
     }
 
     #[test]
     fn reserved_ports_and_ports_outside_the_range_are_replaced() {
-        let (a, wanted) = (key("a"), [(TCP, 80)]);
+        let (a, wanted) = ("a", [(TCP, 80)]);
         for target in [8080, 30_000, 15_000] {
-            let found = targets(&[request(&a, &wanted, &[(TCP, 80, target)])], &[], &[15_000]);
+            let found = targets(&[request(a, &wanted, &[(TCP, 80, target)])], &[], &[15_000]);
             assert!(found[0][0].is_some_and(|port| port != target && RANGE.contains(&port)), "{target}");
         }
     }
 
     #[test]
     fn without_a_free_port_the_others_keep_theirs() {
-        let (old, new) = (key("old"), key("new"));
+        let (old, new) = ("old", "new");
         let all: Vec<u16> = RANGE.collect();
         let existing = [(TCP, 80, 20_000)];
-        let requests = [request(&new, &[(TCP, 80)], &[]), request(&old, &[(TCP, 80)], &existing)];
+        let requests = [request(new, &[(TCP, 80)], &[]), request(old, &[(TCP, 80)], &existing)];
         assert_eq!(targets(&requests, &all, &[]), [[None], [Some(20_000)]]);
     }
 }

@@ -288,3 +288,29 @@ fn only_changes_that_matter_lead_to_a_new_plan() {
         world.inspection.objects.delete(Kind::SERVICE, &key("public-lockgate"));
     }));
 }
+
+#[test]
+fn services_without_a_gateway_reserve_no_ports() {
+    let mut world = World::new();
+    let all: Vec<u16> = RANGE.collect();
+    for (index, targets) in all.chunks(250).enumerate() {
+        let ports: Vec<(u16, u16)> = (1..).zip(targets.iter().copied()).collect();
+        world.apply(gateway_service(&format!("evil/gone-{index}"), &ports));
+    }
+    world.gateway(gateway("public"), &[80]);
+    let plan = world.plan();
+    assert!(plan.faults.is_empty(), "{:?}", faults(&plan));
+    assert_eq!(ports(&plan, "public-lockgate"), [80]);
+}
+
+#[test]
+fn endpoint_slices_of_other_namespaces_are_no_envoys() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(gateway_service("public", &[(80, 12_345)]));
+    world.apply(slice("evil/envoy-b", "envoy").ready("10.0.0.66"));
+    world.apply(slice("public-lockgate-by-hand", "public-lockgate").ready("10.0.0.66"));
+    let plan = world.plan();
+    let endpoints = slices(&plan).into_iter().flat_map(|slice| &slice.endpoints);
+    assert_eq!(endpoints.map(|endpoint| &*endpoint.address).collect::<Vec<_>>(), ["10.0.0.1", "10.0.0.2"]);
+}

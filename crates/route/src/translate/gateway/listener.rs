@@ -34,6 +34,8 @@ pub struct Gateway {
     pub revision: Revision,
     /// Its rank among objects.
     pub precedence: Precedence,
+    /// The first port of its home ([`super::home`]).
+    pub home: u16,
     /// The listeners, in the order of the spec.
     pub listeners: Box<[Listener]>,
     /// The ports that its Service must have, sorted.

@@ -63,6 +63,7 @@ pub fn parse(gateway: &gateway::Gateway, mut reading: Reading) -> Result<Gateway
     Ok(Gateway {
         revision: Revision::new(&gateway.meta, &(&gateway.spec, bound)),
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
+        home: super::super::home(&gateway.meta.uid),
         listeners: listeners.into(),
         ports,
         reads: reading.into_reads(),

@@ -1,21 +1,26 @@
 //! The ports of the Envoys that Gateways ask for. All Gateways share the Envoys, so each port belongs to one Gateway.
 //!
 //! The leader allocates different ports, but anyone who may write a Service can ask for the port of another Gateway. Envoy
-//! would refuse one of two listeners with one address.
+//! would refuse one of two listeners with one address. The port belongs to the oldest of the Gateways for which it is at home, or
+//! to the oldest Gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::objects::{ObjectId, ObjectKey, Precedence, Transport};
+use crate::translate::gateway::is_at_home;
 use crate::translate::gateway::listener::Gateway;
 
 /// A port of the Envoys.
 type Port = (Transport, u16);
 
+/// A Gateway that asks for a port: whether the port is not at home there, and the rank of the Gateway.
+type Claim = (bool, Precedence);
+
 /// The Gateways that ask for each port.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    of_port: BTreeMap<Port, BTreeSet<Precedence>>,
-    of_gateway: BTreeMap<ObjectKey, (Precedence, BTreeSet<Port>)>,
+    of_port: BTreeMap<Port, BTreeSet<Claim>>,
+    of_gateway: BTreeMap<ObjectKey, BTreeMap<Port, Claim>>,
 }
 
 impl PortClaims {
@@ -23,47 +28,49 @@ impl PortClaims {
     /// that gain or lose a port thereby.
     pub fn claim(&mut self, key: &ObjectKey, now: Option<&mut Gateway>) -> BTreeSet<ObjectId> {
         let mut affected = BTreeSet::new();
-        let wanted = now.as_deref().map(|gateway| (gateway.precedence.clone(), gateway.binds()));
-        let before = self.of_gateway.remove(key);
+        let wanted = now.as_deref().map(claims).unwrap_or_default();
+        let before = self.of_gateway.remove(key).unwrap_or_default();
         if before != wanted {
-            if let Some((precedence, ports)) = &before {
-                ports.iter().for_each(|port| self.remove(*port, precedence, &mut affected));
-            }
-            if let Some((precedence, ports)) = &wanted {
-                ports.iter().for_each(|port| self.insert(*port, precedence, &mut affected));
-            }
+            before.iter().for_each(|(port, claim)| self.remove(*port, claim, &mut affected));
+            wanted.iter().for_each(|(port, claim)| self.insert(*port, claim, &mut affected));
             affected.remove(&crate::objects::Kind::GATEWAY.id(key.clone()));
         }
-        if let (Some(gateway), Some((precedence, ports))) = (now, &wanted) {
-            for port in ports.iter().filter(|port| self.owner(**port) != Some(precedence)) {
+        if let Some(gateway) = now {
+            for (port, _) in wanted.iter().filter(|(port, claim)| self.owner(**port) != Some(claim)) {
                 gateway.release(*port);
             }
         }
-        if let Some(wanted) = wanted {
+        if !wanted.is_empty() {
             self.of_gateway.insert(key.clone(), wanted);
         }
         affected
     }
 
-    fn owner(&self, port: Port) -> Option<&Precedence> {
+    fn owner(&self, port: Port) -> Option<&Claim> {
         self.of_port.get(&port)?.first()
     }
 
-    fn insert(&mut self, port: Port, precedence: &Precedence, affected: &mut BTreeSet<ObjectId>) {
+    fn insert(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
         let claims = self.of_port.entry(port).or_default();
-        affected.extend(claims.first().filter(|owner| precedence < *owner).map(Precedence::id));
-        claims.insert(precedence.clone());
+        affected.extend(claims.first().filter(|owner| claim < *owner).map(|owner| owner.1.id()));
+        claims.insert(claim.clone());
     }
 
-    fn remove(&mut self, port: Port, precedence: &Precedence, affected: &mut BTreeSet<ObjectId>) {
+    fn remove(&mut self, port: Port, claim: &Claim, affected: &mut BTreeSet<ObjectId>) {
         let Some(claims) = self.of_port.get_mut(&port) else { return };
-        let was_owner = claims.first() == Some(precedence);
-        claims.remove(precedence);
+        let was_owner = claims.first() == Some(claim);
+        claims.remove(claim);
         if was_owner {
-            affected.extend(claims.first().map(Precedence::id));
+            affected.extend(claims.first().map(|owner| owner.1.id()));
         }
         if claims.is_empty() {
             self.of_port.remove(&port);
         }
     }
+}
+
+/// Returns the claims of a Gateway.
+fn claims(gateway: &Gateway) -> BTreeMap<Port, Claim> {
+    let claim = |port: Port| (port, (!is_at_home(gateway.home, port.1), gateway.precedence.clone()));
+    gateway.binds().into_iter().map(claim).collect()
 }
