@@ -22,15 +22,28 @@ pub struct Backends {
 /// and the message.
 type Fault = (&'static str, &'static str, Reason, String);
 
+/// The largest weight. Source: Gateway API v1, `BackendRef.weight`. Manifests have not passed the schema, and Envoy rejects
+/// weights whose sum exceeds 32 bits.
+const HEAVIEST: u32 = 1_000_000;
+
+/// Returns the weight of a backend.
+pub fn weight(reference: &BackendRef) -> u32 {
+    reference.weight.unwrap_or(1).min(HEAVIEST)
+}
+
 /// Resolves the backends of a rule. Source: Gateway API v1, `HTTPRouteRule.backendRefs`.
 pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser) -> Backends {
     let (mut clusters, mut invalid) = (Vec::<WeightedCluster>::new(), 0u64);
     for (index, reference) in references.iter().enumerate() {
         let field = format!("{field}.backendRefs[{index}]");
-        let weight = reference.backend.weight.unwrap_or(1);
+        let weight = weight(&reference.backend);
         match cluster(&reference.backend, parser) {
             Ok(cluster) => {
-                let filters = Filters::from(cluster_filters(&field, &reference.filters, parser));
+                let Some(filters) = cluster_filters(&field, &reference.filters, parser) else {
+                    invalid += u64::from(weight);
+                    continue;
+                };
+                let filters = Filters::from(filters);
                 let is_same = |one: &&mut WeightedCluster| one.cluster == cluster && one.filters == filters;
                 match clusters.iter_mut().find(is_same) {
                     Some(same) => same.weight = same.weight.saturating_add(weight),

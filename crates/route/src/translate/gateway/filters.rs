@@ -49,9 +49,10 @@ pub fn filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Filt
     filtered
 }
 
-/// Parses the filters of a backend.
-pub fn cluster_filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Vec<ClusterFilter> {
-    let mut parsed = Vec::new();
+/// Parses the filters of a backend. Returns `None` if one is not supported or not valid: the backend must not get requests
+/// without it. Source: Gateway API v1, `HTTPBackendRef.filters`.
+pub fn cluster_filters(field: &str, filters: &[HttpFilter], parser: &mut Parser) -> Option<Vec<ClusterFilter>> {
+    let (mut parsed, mut is_valid) = (Vec::new(), true);
     for (index, filter) in filters.iter().enumerate() {
         let changes = match (filter.r#type.as_str(), &filter.request_header_modifier, &filter.response_header_modifier)
         {
@@ -63,11 +64,13 @@ pub fn cluster_filters(field: &str, filters: &[HttpFilter], parser: &mut Parser)
             Ok(filter) => parsed.push(filter),
             Err(message) => {
                 let field = format!("{field}.filters[{index}]");
-                parser.left_out(field, Reason::RouteFilterNotValid, message, "filter left out");
+                let instead = "the backend's share of the requests is answered 500";
+                parser.left_out(field, Reason::RouteFilterNotValid, message, instead);
+                is_valid = false;
             }
         }
     }
-    parsed
+    is_valid.then_some(parsed)
 }
 
 enum Parsed {

@@ -57,7 +57,7 @@ fn content(rules: &[StreamRule], parser: &mut Parser) -> Content {
             continue;
         }
         for (index, reference) in rule.backend_refs.iter().enumerate() {
-            let weight = reference.weight.unwrap_or(1);
+            let weight = backend::weight(reference);
             match backend::cluster(reference, parser) {
                 Ok(cluster) => match to.clusters.iter_mut().find(|one| one.cluster == cluster) {
                     Some(same) => same.weight = same.weight.saturating_add(weight),
