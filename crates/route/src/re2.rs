@@ -2,7 +2,7 @@
 //!
 //! [`check`] applies RE2's grammar and limits. It detects a bad pattern before Envoy would reject it together with
 //! other routes. [`cost`] also limits the time and memory that a pattern takes in Envoy. Use it for patterns that
-//! tenants write.
+//! tenants write. [`elements`] returns the part of a path that a pattern fixes.
 //!
 //! Rust's parser stands in for RE2's. Syntax that only Rust supports is rejected here. Syntax that only RE2 supports
 //! (`\C`, `\Q…\E`, octal escapes, a literal `{`) is rejected by Rust's parser. That costs a rarely used path, but never
@@ -10,6 +10,9 @@
 
 mod automaton;
 mod class;
+mod elements;
+
+pub use elements::elements;
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{

@@ -14,6 +14,7 @@ pub mod hostname;
 pub mod http_route;
 pub mod listener;
 mod matches;
+mod order;
 pub mod parser;
 mod report;
 pub mod stream_route;

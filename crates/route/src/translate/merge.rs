@@ -37,7 +37,7 @@ impl<'a, C> Merged<'a, C> {
     }
 
     /// Returns the winners in no particular order.
-    pub fn winners(&self) -> impl Iterator<Item = &C> {
+    pub fn winners(&self) -> impl Iterator<Item = &C> + Clone {
         self.winners.values()
     }
 

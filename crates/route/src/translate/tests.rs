@@ -8,6 +8,8 @@ mod fuzz;
 mod gateway;
 mod gateway_incremental;
 mod gateway_streams;
+mod gateway_tenants;
+mod gateway_texts;
 mod incremental;
 mod ownership;
 mod rules;

@@ -3,6 +3,7 @@
 //! The path of a request is `/service/method`. Source: gRPC over HTTP/2, "Requests".
 
 use crate::objects::gateway::{GrpcMatch, GrpcMethod, GrpcRule, HttpMatch, HttpPathMatch, HttpRule};
+use crate::re2;
 
 /// A service or a method that no condition restricts.
 const ANY: &str = "[^/]+";
@@ -33,12 +34,23 @@ fn path(condition: &GrpcMethod) -> HttpPathMatch {
         ("Exact", Some(service), None) => ("PathPrefix", format!("/{service}/")),
         ("Exact", None, Some(method)) => ("RegularExpression", format!("/{ANY}/{}", regex_syntax::escape(&method))),
         ("RegularExpression", service, method) => {
+            // Each text has to be valid by itself. Otherwise `a)|(?:b` would end the group around it.
+            if let Some(invalid) = [&service, &method].into_iter().flatten().find(|text| re2::check(text).is_err()) {
+                return HttpPathMatch { r#type: Some("RegularExpression".to_owned()), value: Some(invalid.clone()) };
+            }
             let any = |text: Option<String>| text.map_or_else(|| ANY.to_owned(), |text| format!("(?:{text})"));
             ("RegularExpression", format!("/{}/{}", any(service), any(method)))
         }
         (other, ..) => (other, String::new()),
     };
     HttpPathMatch { r#type: Some(kind.to_owned()), value: Some(value) }
+}
+
+/// Returns whether a regular expression of a GRPCRoute is an exact method of any service.
+pub fn is_method_of_any_service(path: &str) -> bool {
+    let method = path.strip_prefix('/').and_then(|path| path.strip_prefix(ANY)?.strip_prefix('/'));
+    // A pattern is in a group, and the text of an exact method is escaped.
+    method.is_some_and(|method| !method.starts_with("(?:") && method != ANY)
 }
 
 #[cfg(test)]
@@ -60,5 +72,21 @@ mod tests {
         assert_eq!(path(regex, Some("a|b"), None), "RegularExpression /(?:a|b)/[^/]+");
         assert_eq!(path(regex, Some(""), Some("")), "PathPrefix /");
         assert_eq!(path(Some("Like"), Some("a"), None), "Like ");
+        for one in [path(regex, Some("a)|.*|(b"), None), path(regex, None, Some("a)|.*|(b"))] {
+            assert_eq!(one, "RegularExpression a)|.*|(b", "it is not valid, so it cannot end its group");
+        }
+    }
+
+    #[test]
+    fn an_exact_method_of_any_service_is_recognized() {
+        for (path, expected) in [
+            ("/[^/]+/C", true),
+            ("/[^/]+/\\(\\?:C\\)", true),
+            ("/[^/]+/(?:C)", false),
+            ("/(?:a)/[^/]+", false),
+            ("/C", false),
+        ] {
+            assert_eq!(is_method_of_any_service(path), expected, "{path}");
+        }
     }
 }

@@ -1,9 +1,6 @@
-//! Matches of HTTPRoutes, and the order in which routes of one host are tried.
-
-use std::cmp::Reverse;
+//! Matches of HTTPRoutes.
 
 use crate::model::{Conditions, HeaderMatch, HeaderName, Match, PathMatch, QueryMatch, ValueMatch};
-use crate::objects::Precedence;
 use crate::objects::gateway::{HttpMatch, NamedMatch};
 use crate::re2::{self, Cost, Rejection};
 use crate::settings::Regexes;
@@ -88,6 +85,9 @@ fn value(one: &NamedMatch, field: &str, limits: &Regexes, cost: &mut Cost) -> Re
 fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(), Fault> {
     let limits = re2::Limits { size: limits.max_size, steps: limits.max_steps };
     let fault = |reason, message| (field.to_owned(), reason, format!("regular expression {text:?} {message}"));
+    if text.is_empty() {
+        return Err(fault(Reason::RouteMatchNotValid, "is empty".to_owned()));
+    }
     let added = re2::cost(text, limits).map_err(|rejection| match rejection {
         Rejection::Invalid(why) => fault(Reason::RouteMatchNotValid, format!("is not one that Envoy takes: {why}")),
         Rejection::TooExpensive(why) => fault(Reason::RegexTooExpensive, format!("would take Envoy too long: {why}")),
@@ -95,25 +95,4 @@ fn regex(text: &str, field: &str, limits: &Regexes, cost: &mut Cost) -> Result<(
     cost.size = cost.size.saturating_add(added.size);
     cost.steps = cost.steps.saturating_add(added.steps);
     Ok(())
-}
-
-/// The sort key of a route: see [`rank`].
-pub type Rank<'a> = (u8, Reverse<usize>, (bool, Reverse<usize>, Reverse<usize>), &'a Precedence, (u32, u32));
-
-/// Returns the position of a route among those of one host: exact paths, then regular expressions, then prefixes, longer
-/// before shorter; then a method, more headers, more query parameters; then the older object, and the order in the object.
-/// Source: Gateway API v1, `HTTPRouteRule.matches`; the place of regular expressions is ours.
-pub fn rank<'a>(matches: &Match, precedence: &'a Precedence, place: (u32, u32)) -> Rank<'a> {
-    let (kind, text) = match &matches.path {
-        PathMatch::Exact(text) => (0, text),
-        PathMatch::Regex(text) => (1, text),
-        PathMatch::SeparatedPrefix(text) | PathMatch::Prefix(text) => (2, text),
-    };
-    let specific = match matches.conditions() {
-        None => (true, Reverse(0), Reverse(0)),
-        Some(Conditions { method, headers, query, share: _ }) => {
-            (method.is_none(), Reverse(headers.len()), Reverse(query.len()))
-        }
-    };
-    (kind, Reverse(text.len()), specific, precedence, place)
 }

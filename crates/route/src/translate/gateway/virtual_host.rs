@@ -1,11 +1,12 @@
 //! The virtual host of a host name on one listener, from all routes that are attached to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::http_route::Candidate;
-use super::matches;
+use super::order::Order;
 use super::parser::Attached;
 use crate::model::{Action, PathMatch, Redirect, Route, Scheme, VirtualHost};
 use crate::objects::Precedence;
@@ -29,28 +30,21 @@ pub fn virtual_host(
     port: u16,
     limits: &Regexes,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
-    let (mut merged, mut problems) = (Merged::default(), Vec::new());
-    let (mut count, mut size, mut steps) = (0u32, 0u32, 0u32);
+    let first = routes.iter().find(|route| !route.candidates().is_empty()).map(|route| namespace(route));
+    let refused = beyond_budget(routes, first, limits);
+    let mut merged = Merged::default();
     for route in routes {
-        for candidate in route.candidates() {
-            if candidate.cost.size > 0 {
-                let cost = candidate.cost;
-                let after = (count + 1, size.saturating_add(cost.size), steps.saturating_add(cost.steps));
-                if after.0 > limits.max_per_host
-                    || after.1 > limits.max_size_per_host
-                    || after.2 > limits.max_steps_per_host
-                {
-                    problems.push(Arc::new(too_expensive(route, candidate)));
-                    continue;
-                }
-                (count, size, steps) = after;
-            }
+        let precedence = &route.precedence;
+        let within = |candidate: &&Candidate| !refused.contains_key(&(precedence, place(candidate)));
+        for candidate in route.candidates().iter().filter(within) {
             // Equal matches are no fault: the older route takes precedence.
-            let _ = merged.offer(candidate.matches(), Competitor { precedence: &route.precedence, candidate });
+            let _ = merged.offer(candidate.matches(), Competitor { precedence, candidate });
         }
     }
-    let place = |one: &Competitor<'_>| (one.candidate.rule, one.candidate.position);
-    let ordered = merged.in_order(|matches, one: &Competitor<'_>| matches::rank(matches, one.precedence, place(one)));
+    let problems = refused.into_values().map(Arc::new).collect();
+    let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
+    let ordered =
+        merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
     let both = |one: &Competitor<'_>| [Some(one.candidate.route.clone()), one.candidate.rest.clone()];
     let mut routes: Vec<Arc<Route>> =
         ordered.into_iter().flat_map(both).flatten().map(|route| on_port(route, port)).collect();
@@ -59,6 +53,42 @@ pub fn virtual_host(
     }
     routes.shrink_to_fit();
     (VirtualHost { routes, one_label: 0 }, problems)
+}
+
+/// Returns the matches that exceed the budget of the host for regular expressions, with their problems. The namespace `first`
+/// uses the budget first, so that other namespaces cannot exhaust it.
+fn beyond_budget<'a>(
+    routes: &[&'a Attached],
+    first: Option<&Arc<str>>,
+    limits: &Regexes,
+) -> BTreeMap<(&'a Precedence, (u32, u32)), Problem> {
+    let mut refused = BTreeMap::new();
+    let (mut count, mut size, mut steps) = (0u32, 0u32, 0u32);
+    let (own, others): (Vec<&Attached>, Vec<&Attached>) =
+        routes.iter().copied().partition(|route| Some(namespace(route)) == first);
+    for route in own.into_iter().chain(others) {
+        for candidate in route.candidates().iter().filter(|candidate| candidate.cost.size > 0) {
+            let cost = candidate.cost;
+            let after = (count + 1, size.saturating_add(cost.size), steps.saturating_add(cost.steps));
+            let is_within = after.0 <= limits.max_per_host
+                && after.1 <= limits.max_size_per_host
+                && after.2 <= limits.max_steps_per_host;
+            match is_within {
+                true => (count, size, steps) = after,
+                false => drop(refused.insert((&route.precedence, place(candidate)), too_expensive(route, candidate))),
+            }
+        }
+    }
+    refused
+}
+
+fn namespace(route: &Attached) -> &Arc<str> {
+    &route.precedence.key.namespace
+}
+
+/// Returns the place of a match in its object.
+fn place(candidate: &Candidate) -> (u32, u32) {
+    (candidate.rule, candidate.position)
 }
 
 /// Returns the virtual host of a host without routes.
