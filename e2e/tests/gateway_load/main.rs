@@ -1,0 +1,11 @@
+//! Changes of Gateways and their routes under load, through a real Envoy: no request may fail but those that must.
+//!
+//! Envoy drains within two seconds, so a connection that a change drains is closed within the test. The tests of this program
+//! run one after another.
+
+mod deleted;
+mod grants;
+mod listeners;
+mod moves;
+mod site;
+mod weights;
