@@ -59,6 +59,8 @@ pub struct Controller {
     sources: OrdMap<ObjectId, Published>,
     faults: BTreeSet<ObjectRef>,
     replicas: Replicas,
+    /// The installed version of Gateway API, as it was logged.
+    gateway_api: Option<String>,
 }
 
 /// The work that the events since the last pass require.
@@ -113,6 +115,7 @@ impl Controller {
             sources: OrdMap::new(),
             faults: BTreeSet::new(),
             replicas: Replicas::default(),
+            gateway_api: None,
         }
     }
 
@@ -369,6 +372,7 @@ impl Controller {
         let update = self.translator.update(&self.objects, &self.settings, &inputs);
         self.metrics.translated(start.elapsed());
         self.note_readers(&mut changed);
+        report::gateway_api(&self.objects, &mut self.gateway_api);
         report::changed(&changed, self.fleets.quota.get_mut());
         let changes = self.publish(&update.touched, start);
         self.note_problems();

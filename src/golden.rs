@@ -20,9 +20,11 @@ use envoy_types::pb::envoy::config::cluster::v3 as cluster_v3;
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_route::envoy;
-use lockgate_route::objects::{Object, ObjectKey, Objects};
+use lockgate_route::objects::gateway::SUPPORTED;
+use lockgate_route::objects::{Kind, Object, ObjectKey, Objects};
 use lockgate_route::settings::Settings;
 use lockgate_route::testing::envoy::{config_sources, standalone, validate};
+use lockgate_route::testing::gateway::definition;
 use lockgate_route::translate::gateway::{ListenerReport, Report};
 use lockgate_route::translate::{ChangedInputs, Translator, Verdict};
 use lockgate_xds::protobuf;
@@ -100,21 +102,36 @@ fn run(objects: &[Object], settings: &Settings) -> (Told, Vec<Resource>) {
     for object in objects {
         state.apply(object.clone());
     }
+    // Most cases need no CustomResourceDefinitions, and do not show their version.
+    let shows_version = objects.iter().any(|object| object.kind() == Kind::CUSTOM_RESOURCE_DEFINITION);
+    if !shows_version {
+        state.apply(definition("gateways", SUPPORTED, "standard"));
+    }
+    let condition = |verdict: &Verdict| match verdict.condition {
+        "SupportedVersion" if !shows_version => line(&Verdict { message: String::new(), ..verdict.clone() }),
+        _ => line(verdict),
+    };
     let mut translator = Translator::default();
     translator.update(&state, settings, &ChangedInputs::everything());
-    let gateway = |(key, report): (&ObjectKey, &Arc<Report>)| {
-        let ports: Vec<String> = report.ports.iter().map(|(transport, port)| format!("{transport:?} {port}")).collect();
-        let listeners = report.listeners.iter().map(|listener| {
+    let listeners = |listeners: &[ListenerReport]| {
+        let listeners = listeners.iter().map(|listener| {
             let kinds: Vec<&str> = listener.supported_kinds.iter().map(|kind| &*kind.kind).collect();
             let ListenerReport { name, attached_routes, serves, .. } = listener;
             format!("{name}: {} {attached_routes} routes, served: {serves}", kinds.join("+"))
         });
-        let listeners: Vec<String> = listeners.collect();
-        format!("{key}: ports {}; {}", ports.join(", "), listeners.join("; "))
+        listeners.collect::<Vec<_>>().join("; ")
+    };
+    let gateway = |(key, report): (&ObjectKey, &Arc<Report>)| {
+        let ports: Vec<String> = report.ports.iter().map(|(transport, port)| format!("{transport:?} {port}")).collect();
+        let sets = report.sets.iter().map(|(key, set)| {
+            format!("; ListenerSet {key}, accepted: {}; {}", set.accepted, listeners(&set.listeners))
+        });
+        let sets: String = sets.collect();
+        format!("{key}: ports {}; {}{sets}", ports.join(", "), listeners(&report.listeners))
     };
     let told = Told {
         problems: translator.problems().iter().map(ToString::to_string).collect(),
-        conditions: translator.verdicts().values().flat_map(|verdicts| verdicts.iter()).map(line).collect(),
+        conditions: translator.verdicts().values().flat_map(|verdicts| verdicts.iter()).map(condition).collect(),
         gateways: translator.gateways().iter().map(gateway).collect(),
     };
     (told, envoy::build(translator.model(), settings))

@@ -22,7 +22,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use lockgate_route::objects::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::gateway::{
+    Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, TcpRoute, TlsRoute, UdpRoute,
+};
 use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use lockgate_route::translate::problem::Problems;
 use tokio::sync::{mpsc, watch};
@@ -51,10 +53,11 @@ const PROGRAMMED: usize = 1000;
 type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, Run); 8] = [
+const WRITERS: [(Kind, Run); 9] = [
     (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
     (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
     (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
+    (Kind::LISTENER_SET, |writer| writer.run::<ListenerSet>().boxed()),
     (Kind::HTTP_ROUTE, |writer| writer.run::<HttpRoute>().boxed()),
     (Kind::GRPC_ROUTE, |writer| writer.run::<GrpcRoute>().boxed()),
     (Kind::TCP_ROUTE, |writer| writer.run::<TcpRoute>().boxed()),

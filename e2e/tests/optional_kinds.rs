@@ -8,11 +8,12 @@ use e2e::{ApiServer, Lockgate, Source};
 use serde_json::Value;
 
 /// Kind, name of the collection, scope, and the version that Lockgate reads.
-const KINDS: [(&str, &str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str, &str); 5] = [
     ("GatewayClass", "gatewayclasses", "Cluster", "v1"),
     ("Gateway", "gateways", "Namespaced", "v1"),
     ("HTTPRoute", "httproutes", "Namespaced", "v1"),
     ("ReferenceGrant", "referencegrants", "Namespaced", "v1beta1"),
+    ("ListenerSet", "listenersets", "Namespaced", "v1"),
 ];
 
 const OBJECTS: &str = r#"
@@ -35,6 +36,11 @@ apiVersion: gateway.networking.k8s.io/v1beta1
 kind: ReferenceGrant
 metadata: { name: grant, namespace: default }
 spec: { from: [], to: [] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: ListenerSet
+metadata: { name: more, namespace: default }
+spec: { parentRef: { name: edge }, listeners: [{ name: web, port: 81, protocol: HTTP }] }
 "#;
 
 /// A route whose schema is that of another version: the value of `rules` has another type.
@@ -56,6 +62,7 @@ kind: ClusterRole
 metadata: { name: gateways }
 rules:
 - { apiGroups: [gateway.networking.k8s.io], resources: ["*"], verbs: [list, watch] }
+- { apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch] }
 "#;
 
 /// The source asks for an absent kind every 30 s at most. Objects stay for 30 s after their kind is gone.
@@ -111,11 +118,15 @@ async fn kinds_are_watched_while_they_are_installed() {
 
     install(&server, &KINDS).await;
     server.apply(OBJECTS).await;
-    let names = ["other", "default/edge", "default/good", "default/grant"];
+    let names = ["other", "default/edge", "default/good", "default/grant", "default/more"];
     for ((kind, plural, ..), name) in KINDS.into_iter().zip(names) {
         eventually(&format!("the {kind}"), async || objects(&lockgate, kind).await == [name]).await;
         assert_eq!(logged(&lockgate, &line(plural, true)), 1, "{}", lockgate.log());
     }
+
+    // The definitions have no annotations, as in an unknown version.
+    let version = "found Gateway API in a version other than v1.6";
+    eventually("the version in the log", async || logged(&lockgate, version) >= 1).await;
 
     // A malformed object affects only itself, in the watch and in a list.
     server.apply(MALFORMED).await;
@@ -154,6 +165,7 @@ async fn nothing_waits_for_permission_to_read_gateway_api() {
     let kubeconfig = server.kubeconfig("controller");
     let lockgate = Lockgate::start(&Source::Kubeconfig(kubeconfig.clone()), &[]).await;
     let hint = "grant list and watch in a ClusterRole, or set watch.gatewayApi to false";
+    lockgate.logged(&["cannot list customresourcedefinitions", "the version of Gateway API is unknown"]).await;
     for (_, plural, ..) in KINDS {
         lockgate.logged(&[&format!("cannot list {plural}.gateway.networking.k8s.io"), hint]).await;
     }

@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use lockgate_route::objects::gateway::Installed;
 use lockgate_route::objects::{Kind, ObjectKey};
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::AdminState;
 
 const INDEX: &str = "\
-/debug/objects                       the known objects, by kind
+/debug/objects                       the known objects, by kind, and the version of Gateway API
 /debug/problems                      the current problems of the objects
 /debug/resources                     the types of resources, with their number and version
 /debug/resources?type=Cluster        one type: names, versions, and the objects of each resource
@@ -51,7 +52,8 @@ async fn objects(State(state): State<Arc<AdminState>>) -> Response {
         .collect()
     };
     let by_kind = Kind::ALL.map(|kind| (kind.as_str().to_owned(), json!(names(&mut objects.of_kind(kind).keys()))));
-    pretty(&Value::from_iter(by_kind))
+    let gateway_api = Installed::of(&objects).map(|installed| ("Gateway API".to_owned(), json!(installed.to_string())));
+    pretty(&Value::from_iter(by_kind.into_iter().chain(gateway_api)))
 }
 
 async fn problems(State(state): State<Arc<AdminState>>) -> Response {

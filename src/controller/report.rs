@@ -9,6 +9,8 @@ use imbl::ordset::DiffItem;
 
 pub(super) use quota::Quota;
 
+use lockgate_route::objects::Objects;
+use lockgate_route::objects::gateway::{Installed, SUPPORTED};
 use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Changes, Resource};
@@ -35,6 +37,24 @@ pub(super) fn changed(objects: &[Changed], quota: &mut Quota) {
     for Changed { object: ObjectRef { kind, namespace, name, generation }, .. } in others {
         tracing::debug!(kind, %namespace, %name, generation, "object changed");
     }
+}
+
+/// Logs the installed version of Gateway API if it differs from `before`, which it replaces.
+pub(super) fn gateway_api(objects: &Objects, before: &mut Option<String>) {
+    let found = Installed::of(objects);
+    let now = found.as_ref().map(ToString::to_string);
+    if now == *before {
+        return;
+    }
+    match found.map(|found| found.is_supported()) {
+        Some(true) => tracing::info!(version = now, "found Gateway API"),
+        Some(false) => tracing::warn!(
+            version = now,
+            "found Gateway API in a version other than {SUPPORTED}; unknown fields have no effect, and some kinds may be absent"
+        ),
+        None => tracing::info!("the CustomResourceDefinitions of Gateway API are gone"),
+    }
+    *before = now;
 }
 
 /// Logs and counts new and resolved problems.

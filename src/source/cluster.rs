@@ -115,7 +115,7 @@ impl Scope {
     /// Creates the watches of a kind: one for each namespace, one for all, or none.
     fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
         let paths = match &self.options.namespaces {
-            _ if kind.info().group == gateway::GROUP && !self.options.gateway_api => Vec::new(),
+            _ if is_of_gateway_api(kind) && !self.options.gateway_api => Vec::new(),
             Some(namespaces) if kind.info().namespaced => {
                 let namespaces: BTreeSet<_> = namespaces.iter().collect();
                 namespaces.into_iter().map(|namespace| kind.path(Some(namespace))).collect()
@@ -214,6 +214,11 @@ fn status_code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
+/// Returns whether a kind is watched for Gateway API alone.
+fn is_of_gateway_api(kind: Kind) -> bool {
+    kind.info().group == gateway::GROUP || kind == Kind::CUSTOM_RESOURCE_DEFINITION
+}
+
 fn origin(kind: Kind) -> ObjectRef {
     ObjectRef::new(kind.as_str(), "", "*")
 }
@@ -238,6 +243,10 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
     };
     let hint = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => match kind.info().group {
+            _ if kind == Kind::CUSTOM_RESOURCE_DEFINITION => {
+                "; the version of Gateway API is unknown, and experimental features are not reported; grant list and watch in \
+                 a ClusterRole"
+            }
             gateway::GROUP => "; grant list and watch in a ClusterRole, or set watch.gatewayApi to false",
             _ => "; grant list and watch in a ClusterRole",
         },

@@ -3,6 +3,7 @@
 //! The API server checks objects by the schemas of the CustomResourceDefinitions. Manifests have not passed them, so
 //! [`Decode::refused`] repeats the rules that users violate most.
 
+mod definitions;
 mod routes;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use lockgate_route::objects::gateway::{
     Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, HttpFilter, HttpMatch,
-    HttpRule, ReferenceGrant, ReferenceGrantSpec, RouteStatus,
+    HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant, ReferenceGrantSpec, RouteStatus,
 };
 use lockgate_route::objects::{GatewayService, Kind, Object, Transport};
 use serde::Deserialize;
@@ -21,6 +22,8 @@ use serde_json::Value;
 
 use super::decode::{Decode, exact, list, meta};
 use super::names::shared;
+
+pub use definitions::Metadata;
 
 /// The label of a Service with the name of its Gateway.
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
@@ -77,17 +80,7 @@ impl Decode for Custom<GatewaySpec, GatewayStatus> {
 
     fn refused(value: &Value) -> Option<(String, String)> {
         let class = (value.pointer("/spec/gatewayClassName"), "spec.gatewayClassName");
-        let listeners = list(value.get("spec"), "listeners");
-        let fault = |(i, listener): (usize, &Value)| {
-            let path = format!("spec.listeners[{i}].");
-            let required = ["name", "port", "protocol"].map(|field| (listener.get(field), field));
-            missing(&path, &required).or_else(|| port(&path, listener)).or_else(|| {
-                let name = listener.get("name")?;
-                let is_taken = listeners.iter().take(i).any(|other| other.get("name") == Some(name));
-                is_taken.then(|| (format!("{path}name"), format!("{name} is the name of another listener")))
-            })
-        };
-        missing("", &[class]).or_else(|| listeners.iter().enumerate().find_map(fault))
+        missing("", &[class]).or_else(|| refused_listeners(value))
     }
 
     fn decode(self) -> Option<Object> {
@@ -96,6 +89,45 @@ impl Decode for Custom<GatewaySpec, GatewayStatus> {
         let version = version(&self.metadata);
         Some(Object::new(Gateway { meta: meta(self.metadata, Self::KIND), spec, status, version }))
     }
+}
+
+impl Decode for Custom<ListenerSetSpec, ListenerSetStatus> {
+    const KIND: Kind = Kind::LISTENER_SET;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let parent = (value.pointer("/spec/parentRef/name"), "spec.parentRef.name");
+        missing("", &[parent]).or_else(|| refused_listeners(value))
+    }
+
+    fn decode(self) -> Option<Object> {
+        let (mut spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        spec.listeners.shrink_to_fit();
+        let version = version(&self.metadata);
+        Some(Object::new(ListenerSet { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
+
+/// Returns the fault of the first listener that the API server would reject.
+fn refused_listeners(value: &Value) -> Option<(String, String)> {
+    let listeners = list(value.get("spec"), "listeners");
+    let fault = |(i, listener): (usize, &Value)| {
+        let path = format!("spec.listeners[{i}].");
+        let required = ["name", "port", "protocol"].map(|field| (listener.get(field), field));
+        missing(&path, &required).or_else(|| port(&path, listener)).or_else(|| {
+            let name = listener.get("name")?;
+            let is_taken = listeners.iter().take(i).any(|other| other.get("name") == Some(name));
+            is_taken.then(|| (format!("{path}name"), format!("{name} is the name of another listener")))
+        })
+    };
+    listeners.iter().enumerate().find_map(fault)
 }
 
 /// Returns the fault of a route that the API server would reject: a reference without a name, or with an invalid port.

@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::gateway::{
-    GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec, HttpRouteSpec, ReferenceGrantSpec,
-    RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
+    GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec, HttpRouteSpec, ListenerSetSpec,
+    ListenerSetStatus, ReferenceGrantSpec, RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
 use lockgate_route::objects::{Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::cluster::form::{Form, Wire};
 use super::decode::{self, Decode, DecodeFault};
-use super::gateway::Custom;
+use super::gateway::{Custom, Metadata};
 
 /// Types of Secrets that never contain a key pair for a server, and may be large (Helm's releases). They are excluded
 /// from a single watch. Two watches, one for each wanted type, could reorder the deletion of a Secret and its creation
@@ -61,12 +61,14 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::metadata::<core::Namespace>(Form::namespaces),
     Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
     Row::custom::<Custom<GatewaySpec, GatewayStatus>>(),
+    Row::custom::<Custom<ListenerSetSpec, ListenerSetStatus>>(),
     Row::custom::<Custom<HttpRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<GrpcRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<TcpRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<UdpRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
+    Row::metadata::<Metadata>(Form::metadata::<Metadata>),
 ];
 
 #[cfg(test)]

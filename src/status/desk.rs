@@ -179,7 +179,7 @@ impl<T: HasStatus> Desk<T> {
             verdicts: inspection.verdicts.get(&T::KIND.id(key.clone())).map_or(&[], |verdicts| verdicts),
             inspection,
             controller: &self.known.outside.controller,
-            fault: self.known.outside.faults.get(key),
+            faults: &self.known.outside.faults,
         };
         match content.goal(&facts) {
             Some(goal) => self.open(key, goal, content.version(), now),

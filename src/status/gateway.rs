@@ -6,6 +6,8 @@
 
 mod class;
 mod conditions;
+mod listener_set;
+mod listeners;
 mod route;
 
 use std::collections::BTreeSet;
@@ -14,12 +16,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use lockgate_route::objects::gateway::{
-    Condition, GROUP, Gateway, GatewayAddress, GatewayClass, ListenerStatus, RouteKind,
-};
-use lockgate_route::objects::{GatewayService, Kind, ObjectKey, Revision, Service};
+use lockgate_route::objects::gateway::{Gateway, GatewayAddress, GatewayClass, ListenerSet};
+use lockgate_route::objects::{GatewayService, Kind, ObjectKey, Service, Transport};
 use lockgate_route::translate::Verdict;
-use lockgate_route::translate::gateway::{ListenerReport, Report, service_key};
+use lockgate_route::translate::gateway::{Report, service_key};
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
@@ -27,7 +27,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::infrastructure::Fault;
 use super::kind::{Facts, Goal, HasStatus, Known};
 use crate::inspection::{changed, changed_sources};
-use conditions::{Message, Wanted as Wish, are, merge};
+use conditions::{Wanted as Wish, are, merge};
+use listeners::{Listener, Listeners, PROGRAMMED, Progress};
 
 /// The maximum number of addresses, and of listeners. Source: CustomResourceDefinition of Gateway v1.
 const MOST: (usize, usize) = (16, 64);
@@ -38,25 +39,8 @@ pub struct Wanted {
     addresses: Vec<GatewayAddress>,
     conditions: Vec<Wish>,
     listeners: Vec<Listener>,
-}
-
-/// The status that a listener should have.
-#[derive(Debug, Clone, PartialEq)]
-struct Listener {
-    name: Arc<str>,
-    supported_kinds: Vec<RouteKind>,
-    attached_routes: u32,
-    conditions: Vec<Wish>,
-}
-
-/// How far a Gateway is.
-enum Progress {
-    /// It cannot be served, or not yet.
-    Held(Fault),
-    /// Nothing but the acceptance by all Envoys is missing.
-    Waits,
-    /// All Envoys have accepted this revision.
-    Done(Revision),
+    /// The number of accepted ListenerSets.
+    sets: u32,
 }
 
 impl HasStatus for Gateway {
@@ -72,7 +56,7 @@ impl HasStatus for Gateway {
         };
         let view = View::new(self, facts);
         let status = |progress| view.status(&progress);
-        if let Some(fault) = view.fault(facts.fault) {
+        if let Some(fault) = view.fault(facts.faults.get(&self.meta.key)) {
             let held = status(Progress::Held(fault));
             return (!is_right(self, &held)).then(|| Goal { cause: cause(&held), status: held, needs: None });
         }
@@ -88,20 +72,11 @@ impl HasStatus for Gateway {
     }
 
     fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {
-        let listener = |listener: &Listener| {
-            let is = existing(self, &listener.name).map_or(&[][..], |is| &is.conditions);
-            let kind = |kind: &RouteKind| json!({ "group": group(kind), "kind": kind.kind });
-            json!({
-                "name": &*listener.name,
-                "supportedKinds": listener.supported_kinds.iter().map(kind).collect::<Vec<_>>(),
-                "attachedRoutes": listener.attached_routes,
-                "conditions": merge(is, &listener.conditions, envoys, now),
-            })
-        };
         json!({
             "addresses": wanted.addresses,
             "conditions": merge(&self.status.conditions, &wanted.conditions, envoys, now),
-            "listeners": wanted.listeners.iter().map(listener).collect::<Vec<_>>(),
+            "listeners": listeners::patch(&self.status.listeners, &wanted.listeners, envoys, now),
+            "attachedListenerSets": wanted.sets,
         })
     }
 
@@ -130,9 +105,6 @@ impl HasStatus for Gateway {
     }
 }
 
-/// The type of the condition that tells whether Envoys serve an object.
-const PROGRAMMED: &str = "Programmed";
-
 /// A Gateway, and the facts that its status is made of.
 struct View<'a> {
     gateway: &'a Gateway,
@@ -153,14 +125,24 @@ impl<'a> View<'a> {
         Self { gateway, verdicts: facts.verdicts, report, key, service }
     }
 
+    /// Returns the Gateway that `set` names, for its ListenerSets.
+    fn of_set(set: &ListenerSet, facts: &Facts<'a>) -> Option<Self> {
+        let key = set.gateway()?;
+        let gateway = facts.inspection.objects.get::<Gateway>(&key)?;
+        let verdicts = facts.inspection.verdicts.get(&Kind::GATEWAY.id(key));
+        Some(Self { verdicts: verdicts.map_or(&[], |verdicts| verdicts), ..Self::new(gateway, facts) })
+    }
+
     /// Returns the reason why the Gateway cannot be programmed now, if there is one. `infrastructure`: the reason why
-    /// it cannot have a Service.
+    /// it cannot have a Service. Listeners of ListenerSets have no effect.
     fn fault(&self, infrastructure: Option<&Fault>) -> Option<Fault> {
         let verdict = self.verdicts.iter().find(|one| one.listener.is_none() && one.condition == "Accepted");
         if let Some(verdict) = verdict.filter(|verdict| verdict.status == Status::False) {
             return Some(Fault::new("Invalid", format!("the Gateway is not accepted: {}", verdict.reason)));
         }
-        let Some(report) = self.report.filter(|report| !report.ports.is_empty()) else {
+        // A Gateway without listeners of its own exists for its ListenerSets.
+        let is_valid = |report: &&Report| report.own_ports().next().is_some() || report.listeners.is_empty();
+        let Some(report) = self.report.filter(is_valid).filter(|report| !report.ports.is_empty()) else {
             return Some(Fault::new("Invalid", "no listener is valid".to_owned()));
         };
         if let Some(fault) = infrastructure {
@@ -170,9 +152,8 @@ impl<'a> View<'a> {
         let Some(service) = self.service else {
             return Some(Fault::new("Pending", format!("Service \"{key}\" does not exist yet")));
         };
-        let has = |wanted: &(_, u16)| service.ports.iter().any(|(transport, port, _)| (*transport, *port) == *wanted);
-        if let Some((_, port)) = report.ports.iter().find(|wanted| !has(wanted)) {
-            return Some(Fault::new("Pending", format!("Service \"{key}\" does not have port {port} yet")));
+        if let Some(fault) = report.own_ports().find_map(|port| self.lacks(service, port)) {
+            return Some(fault);
         }
         let addresses = self.addresses();
         let requested = self.gateway.spec.addresses.iter().filter(|address| !address.value.is_empty());
@@ -187,6 +168,13 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Returns the fault of a Service without this port.
+    fn lacks(&self, service: &GatewayService, wanted: (Transport, u16)) -> Option<Fault> {
+        let has = service.ports.iter().any(|(transport, port, _)| (*transport, *port) == wanted);
+        let message = || format!("Service \"{}\" does not have port {} yet", self.key, wanted.1);
+        (!has).then(|| Fault::new("Pending", message()))
+    }
+
     /// Returns the addresses of the Service.
     fn addresses(&self) -> Vec<GatewayAddress> {
         let address = |r#type: &str, value: &Option<String>| {
@@ -199,66 +187,18 @@ impl<'a> View<'a> {
     }
 
     fn status(&self, progress: &Progress) -> Wanted {
-        let of_gateway = self.verdicts.iter().filter(|verdict| verdict.listener.is_none());
-        let mut conditions = self.conditions(of_gateway);
-        let programmed = match progress {
-            Progress::Held(fault) => self.not_programmed(fault.reason, &fault.message),
-            other => self.programmed(other, &self.gateway.status.conditions),
-        };
-        conditions.push(programmed);
+        let (meta, is) = (&self.gateway.meta, &self.gateway.status);
+        let view = Listeners { generation: meta.generation, verdicts: self.verdicts, is: &is.listeners };
+        let mut conditions = view.of_object();
+        conditions.push(view.programmed(progress, &is.conditions));
         let reports = self.report.map(|report| report.listeners.as_slice()).unwrap_or_default();
-        let listeners = reports.iter().take(MOST.1).map(|report| self.listener(report, progress));
-        Wanted { addresses: self.addresses(), conditions, listeners: listeners.collect() }
-    }
-
-    fn listener(&self, report: &ListenerReport, progress: &Progress) -> Listener {
-        let verdicts: Vec<&Verdict> =
-            self.verdicts.iter().filter(|verdict| verdict.listener.as_ref() == Some(&report.name)).collect();
-        let is_negative = |verdict: &&Verdict| match verdict.condition {
-            "Accepted" | "ResolvedRefs" => verdict.status == Status::False,
-            "Conflicted" => verdict.status == Status::True,
-            _ => false,
-        };
-        let mut conditions = self.conditions(verdicts.iter().copied());
-        conditions.push(match (report.serves, verdicts.iter().copied().find(is_negative)) {
-            (false, Some(verdict)) => {
-                self.not_programmed("Invalid", &format!("the listener is not served: {}", verdict.reason))
-            }
-            (false, None) => self.not_programmed("Pending", "Envoy does not listen yet"),
-            (true, _) => match progress {
-                Progress::Held(fault) => self.not_programmed("Pending", &fault.message),
-                other => self.programmed(other, existing(self.gateway, &report.name).map_or(&[], |is| &is.conditions)),
-            },
-        });
-        Listener {
-            name: report.name.clone(),
-            supported_kinds: report.supported_kinds.clone(),
-            attached_routes: report.attached_routes,
+        let listeners = reports.iter().take(MOST.1).map(|report| view.listener(report, progress, |_| "Invalid"));
+        let sets = self.report.map_or(0, Report::accepted_sets);
+        Wanted {
+            addresses: self.addresses(),
             conditions,
-        }
-    }
-
-    fn conditions<'v>(&self, verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<Wish> {
-        verdicts.map(|verdict| Wish::of_verdict(verdict, self.gateway.meta.generation)).collect()
-    }
-
-    fn not_programmed(&self, reason: &'static str, message: &str) -> Wish {
-        let (generation, message) = (self.gateway.meta.generation, Message::Text(message.to_owned()));
-        Wish { r#type: PROGRAMMED, status: Status::False, reason, message, generation }
-    }
-
-    /// Returns the condition of a Gateway or a listener that nothing holds back but the Envoys. `is`: its existing
-    /// conditions.
-    fn programmed(&self, progress: &Progress, is: &[Condition]) -> Wish {
-        let generation = self.gateway.meta.generation;
-        let yes = |message| Wish { r#type: PROGRAMMED, status: Status::True, reason: PROGRAMMED, message, generation };
-        let was = |is: &Condition| {
-            is.r#type == PROGRAMMED && is.status == Status::True.as_str() && is.observed_generation == generation
-        };
-        match progress {
-            Progress::Done(revision) => yes(Message::Accepted(*revision)),
-            _ if is.iter().any(was) => yes(Message::Kept),
-            _ => self.not_programmed("Pending", "not all Envoys have accepted the Gateway yet"),
+            listeners: listeners.collect(),
+            sets: u32::try_from(sets).unwrap_or(u32::MAX),
         }
     }
 }
@@ -266,20 +206,12 @@ impl<'a> View<'a> {
 /// Returns whether the status of `gateway` is the wanted one.
 fn is_right(gateway: &Gateway, wanted: &Wanted) -> bool {
     let is = &gateway.status;
-    let same_kinds = |a: &[RouteKind], b: &[RouteKind]| {
-        a.iter().map(|kind| (group(kind), &kind.kind)).eq(b.iter().map(|kind| (group(kind), &kind.kind)))
-    };
-    let is_listener = |(is, wanted): (&ListenerStatus, &Listener)| {
-        *is.name == *wanted.name
-            && is.attached_routes == wanted.attached_routes
-            && same_kinds(&is.supported_kinds, &wanted.supported_kinds)
-            && are(&is.conditions, &wanted.conditions)
-    };
     is.addresses.len() == wanted.addresses.len()
         && is.addresses.iter().zip(&wanted.addresses).all(|(is, wanted)| is_same(is, wanted))
         && are(&is.conditions, &wanted.conditions)
-        && is.listeners.len() == wanted.listeners.len()
-        && is.listeners.iter().zip(&wanted.listeners).all(is_listener)
+        && listeners::are_right(&is.listeners, &wanted.listeners)
+        // The API server drops the field before version 1.5 of Gateway API.
+        && is.attached_listener_sets.unwrap_or_default() == wanted.sets
 }
 
 /// Returns the status that a Gateway without a class begins with, if it was ours. A controller of another class
@@ -289,25 +221,9 @@ fn withdrawn(gateway: &Gateway, facts: &Facts<'_>) -> Option<Wanted> {
     if !facts.left || facts.inspection.objects.get::<GatewayClass>(&class).is_some() {
         return None;
     }
-    let condition = |r#type| Wish {
-        r#type,
-        status: Status::Unknown,
-        reason: "Pending",
-        message: Message::Text("waits for a controller".to_owned()),
-        generation: gateway.meta.generation,
-    };
-    let conditions = ["Accepted", PROGRAMMED].map(condition).into();
-    let wanted = Wanted { addresses: Vec::new(), conditions, listeners: Vec::new() };
+    let conditions = listeners::pending(gateway.meta.generation);
+    let wanted = Wanted { addresses: Vec::new(), conditions, listeners: Vec::new(), sets: 0 };
     (!is_right(gateway, &wanted)).then_some(wanted)
-}
-
-/// Returns the existing status of a listener.
-fn existing<'a>(gateway: &'a Gateway, listener: &str) -> Option<&'a ListenerStatus> {
-    gateway.status.listeners.iter().find(|is| is.name == listener)
-}
-
-fn group(kind: &RouteKind) -> &str {
-    kind.group.as_deref().unwrap_or(GROUP)
 }
 
 /// Returns whether two addresses are the same, with a default type or without, in any notation.

@@ -9,7 +9,7 @@ use lockgate_route::objects::{ObjectKey, Typed};
 use lockgate_route::translate::Verdict;
 use serde_json::Value;
 
-use super::infrastructure::{Fault, Faults};
+use super::infrastructure::Faults;
 use crate::inspection::{Inspection, Published, changed_sources};
 
 /// An address of the Envoys, as the status of an Ingress has it.
@@ -88,8 +88,8 @@ pub(super) struct Facts<'a> {
     pub inspection: &'a Inspection,
     /// The name of the controller in GatewayClasses and in the status of routes.
     pub controller: &'a str,
-    /// The reason why the object, a Gateway, cannot have a Service.
-    pub fault: Option<&'a Fault>,
+    /// The Gateways that cannot have a Service, each with the reason.
+    pub faults: &'a Faults,
 }
 
 /// The status that an object should have next.

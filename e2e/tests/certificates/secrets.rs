@@ -40,7 +40,7 @@ kind: Role
 metadata: { name: objects, namespace: shop }
 rules:
 - { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets], verbs: [list, watch] }
-- { apiGroups: [gateway.networking.k8s.io], resources: [gateways, httproutes, grpcroutes, tcproutes, udproutes, tlsroutes, referencegrants], verbs: [list, watch] }
+- { apiGroups: [gateway.networking.k8s.io], resources: [gateways, listenersets, httproutes, grpcroutes, tcproutes, udproutes, tlsroutes, referencegrants], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -53,6 +53,7 @@ kind: ClusterRole
 metadata: { name: controller }
 rules:
 - { apiGroups: ["", networking.k8s.io, gateway.networking.k8s.io], resources: [ingressclasses, namespaces, gatewayclasses], verbs: [list, watch] }
+- { apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -49,6 +49,12 @@ const METADATA: [&str; 2] = [
      application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
 ];
 
+/// The metadata only, in JSON.
+const METADATA_IN_JSON: [&str; 2] = [
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+];
+
 /// A kind whose objects are read completely.
 pub trait Wire: Decode + DeserializeOwned {
     /// The message with the fields that are read.
@@ -92,6 +98,11 @@ impl Form {
         let never =
             |bytes: Bytes| misencoded(proto::identity(&bytes), K::KIND, (String::new(), "in protobuf".into()), None);
         Self { accept: [JSON; 2], proto: never, too_large: never, json: |text| from_json::<K>(text, K::KIND, whole) }
+    }
+
+    /// Requests the metadata of objects, in JSON.
+    pub fn metadata<K: Decode + DeserializeOwned>() -> Self {
+        Self { accept: METADATA_IN_JSON, ..Self::custom::<K>() }
     }
 
     /// Requests the metadata of Namespaces.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
-use lockgate_route::objects::gateway::GatewayClass;
+use lockgate_route::objects::Objects;
+use lockgate_route::objects::gateway::{GatewayClass, Installed};
 use serde_json::{Value, json};
 
 use super::cause;
-use super::conditions::{Wanted, are, merge};
+use super::conditions::{Wanted as Wish, are, merge};
 use crate::status::kind::{Facts, Goal, HasStatus};
 
-/// The supported features, sorted by name. The official conformance suite tests them. Source: Gateway API v1.6,
+/// The supported features with any CustomResourceDefinitions, sorted by name. The official conformance suite tests them. Source: Gateway API v1.6,
 /// `pkg/features`.
 pub const FEATURES: &[&str] = &[
     "GRPCRoute",
@@ -46,6 +47,7 @@ pub const FEATURES: &[&str] = &[
     "HTTPRouteRequestTimeout",
     "HTTPRouteResponseHeaderModification",
     "HTTPRouteSchemeRedirect",
+    "ListenerSet",
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",
@@ -54,8 +56,27 @@ pub const FEATURES: &[&str] = &[
     "UDPRoute",
 ];
 
+/// The features that need fields of the experimental channel.
+const EXPERIMENTAL: &[&str] = &["HTTPRouteRetry"];
+
+/// The status that a GatewayClass should have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    conditions: Vec<Wish>,
+    features: Vec<&'static str>,
+}
+
+/// Returns the features that Lockgate supports with the installed CustomResourceDefinitions, sorted by name.
+fn features(objects: &Objects) -> Vec<&'static str> {
+    let experimental = Installed::of(objects).is_some_and(|installed| installed.experimental);
+    let more = if experimental { EXPERIMENTAL } else { &[] };
+    let mut features: Vec<&str> = FEATURES.iter().chain(more).copied().collect();
+    features.sort_unstable();
+    features
+}
+
 impl HasStatus for GatewayClass {
-    type Status = Vec<Wanted>;
+    type Status = Wanted;
 
     fn version(&self) -> &Arc<str> {
         &self.version
@@ -64,20 +85,22 @@ impl HasStatus for GatewayClass {
     fn goal(&self, facts: &Facts<'_>) -> Option<Goal<Self::Status>> {
         facts.published?;
         let generation = self.meta.generation;
-        let status: Vec<_> = facts.verdicts.iter().map(|verdict| Wanted::of_verdict(verdict, generation)).collect();
+        let status: Vec<_> = facts.verdicts.iter().map(|verdict| Wish::of_verdict(verdict, generation)).collect();
+        let wanted = Wanted { conditions: status, features: features(&facts.inspection.objects) };
         // Before version 1.2 of Gateway API, the field is unknown, and the API server drops it.
         let features: Vec<&str> = self.status.supported_features.iter().map(|feature| &*feature.name).collect();
-        let is_right = are(&self.status.conditions, &status) && (features.is_empty() || features == FEATURES);
-        (!is_right).then(|| Goal { cause: cause(&status), status, needs: None })
+        let has_features = features.is_empty() || features == wanted.features;
+        let is_right = are(&self.status.conditions, &wanted.conditions) && has_features;
+        (!is_right).then(|| Goal { cause: cause(&wanted), status: wanted, needs: None })
     }
 
     fn patch(&self, status: &Self::Status, envoys: usize, now: Timestamp) -> Value {
-        let features: Vec<Value> = FEATURES.iter().map(|name| json!({ "name": name })).collect();
-        let conditions = merge(&self.status.conditions, status, envoys, now);
+        let features: Vec<Value> = status.features.iter().map(|name| json!({ "name": name })).collect();
+        let conditions = merge(&self.status.conditions, &status.conditions, envoys, now);
         json!({ "conditions": conditions, "supportedFeatures": features })
     }
 
     fn summary(status: &Self::Status) -> String {
-        super::summary(status)
+        super::summary(&status.conditions)
     }
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use lockgate_route::objects::gateway::{HttpRoute, ParentRef, ParentStatus};
-use lockgate_route::objects::{Object, Transport};
-use lockgate_route::testing::gateway::{gateway, gateway_class, gateway_service, http_route};
+use lockgate_route::objects::gateway::{
+    Condition, GROUP, GatewayClassStatus, HttpRoute, ListenerStatus, ParentRef, ParentStatus, RouteKind,
+};
+use lockgate_route::objects::{Object, Revision};
+use lockgate_route::testing::gateway::{definition, gateway, gateway_class, gateway_service, http_route};
+use lockgate_route::translate::gateway::{ListenerReport, SetReport};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::time::Instant;
 
@@ -59,6 +62,7 @@ impl World {
             name: "http".into(),
             supported_kinds: vec![RouteKind { group: None, kind: "HTTPRoute".into() }],
             attached_routes: 0,
+            port: Some((Transport::Tcp, 80)),
             serves: true,
         };
         let verdicts = [None, Some("http")].map(|listener| verdict(listener, "Accepted", Status::True, "Accepted"));
@@ -69,7 +73,7 @@ impl World {
             class: true,
             published: Some(Published { uid: "u".into(), revision: Revision(1), since: 1, served: true }),
             verdicts: verdicts.into(),
-            report: Report { listeners: vec![http], ports: vec![(Transport::Tcp, 80)] },
+            report: Report { listeners: vec![http], ports: vec![(Transport::Tcp, 80)], ..Report::default() },
             service: Some(vec![ip("192.0.2.1")]),
             ports: vec![(80, 10_080)],
             faults: Faults::new(),
@@ -151,7 +155,7 @@ impl World {
     }
 
     fn listener(&self, name: &str) -> &ListenerStatus {
-        existing(&self.gateway, name).expect("the listener")
+        self.gateway.status.listeners.iter().find(|is| is.name == name).expect("the listener")
     }
 }
 
@@ -267,6 +271,7 @@ fn each_obstacle_has_its_reason() {
         }),
         ("False Pending: Service \"shop/public-lockgate\" does not exist yet", |world| world.service = None),
         ("False Pending: Service \"shop/public-lockgate\" does not have port 443 yet", |world| {
+            world.report.listeners[0].port = Some((Transport::Tcp, 443));
             world.report.ports.push((Transport::Tcp, 443));
         }),
         (
@@ -378,6 +383,8 @@ fn a_gateway_without_a_class_waits_for_a_controller_again() {
     assert_eq!(world.write(), None);
 }
 
+static NO_FAULTS: std::sync::LazyLock<Faults> = std::sync::LazyLock::new(Faults::new);
+
 fn facts<'a>(inspection: &'a Inspection, published: &'a Published, verdicts: &'a [Verdict]) -> Facts<'a> {
     Facts {
         manager: "us",
@@ -387,7 +394,7 @@ fn facts<'a>(inspection: &'a Inspection, published: &'a Published, verdicts: &'a
         verdicts,
         inspection,
         controller: US,
-        fault: None,
+        faults: &NO_FAULTS,
     }
 }
 
@@ -411,6 +418,51 @@ fn a_gateway_class_has_its_conditions_and_the_features() {
     class.status = stored(class.patch(&goal.status, 0, Timestamp::UNIX_EPOCH));
     assert_eq!(class.status.conditions[0].observed_generation, 2);
     assert_eq!(class.goal(&Facts { published: None, ..facts }), None, "a class of another controller");
+}
+
+#[test]
+fn experimental_features_need_the_experimental_channel() {
+    let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+    let class: GatewayClass = typed(gateway_class("lockgate"));
+    for (plural, channel, expected) in [
+        ("httproutes", "experimental", true),
+        ("httproutes", "standard", false),
+        ("httproutes", "", false),
+        ("gateways", "experimental", false),
+    ] {
+        let mut inspection = Inspection::default();
+        inspection.objects.apply(definition(plural, "v1.6.3", channel));
+        let verdicts = [verdict(None, "Accepted", Status::True, "Accepted")];
+        let goal = class.goal(&facts(&inspection, &published, &verdicts)).expect("a status");
+        let status: GatewayClassStatus = stored(class.patch(&goal.status, 0, Timestamp::UNIX_EPOCH));
+        assert!(status.supported_features.iter().is_sorted_by_key(|feature| &feature.name));
+        let has = status.supported_features.iter().any(|feature| feature.name == "HTTPRouteRetry");
+        assert_eq!(has, expected, "{plural} {channel}");
+    }
+}
+
+#[test]
+fn a_gateway_counts_its_listener_sets_and_does_not_wait_for_them() {
+    let mut world = World::new();
+    let port = Some((Transport::Tcp, 8080));
+    let listener = ListenerReport { port, serves: false, ..world.report.listeners[0].clone() };
+    for (name, accepted) in [("a", true), ("b", true), ("c", false)] {
+        let set = SetReport { accepted, listeners: vec![listener.clone()] };
+        world.report.sets.insert(ObjectKey::new("other", name), set);
+    }
+    world.report.ports.push((Transport::Tcp, 8080));
+    assert_eq!(world.next_write(), "False Pending: not all Envoys have accepted the Gateway yet");
+    world.accept();
+    assert!(world.next_write().starts_with("True "), "although its Service does not have port 8080");
+    assert_eq!(world.gateway.status.attached_listener_sets, Some(2));
+    world.report.sets.remove(&ObjectKey::new("other", "a"));
+    world.next_write();
+    assert_eq!(world.gateway.status.attached_listener_sets, Some(1));
+    // Without the field of a newer API, a Gateway without ListenerSets needs no write.
+    world.report.sets.clear();
+    world.next_write();
+    world.gateway.status.attached_listener_sets = None;
+    assert!(world.is_quiet());
 }
 
 /// A verdict on the parent number `at` of the route `shop/cart`.

@@ -40,6 +40,8 @@ struct Candidate<'a> {
     gateway: &'a Gateway,
     service: ObjectKey,
     ports: &'a [(Transport, u16)],
+    /// The ports without those of ListenerSets.
+    own_ports: BTreeSet<(Transport, u16)>,
 }
 
 /// Returns whether two inspections may have different plans.
@@ -92,12 +94,15 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
     let taken = existing.values().flatten().map(|(_, _, target)| *target).collect();
     let endpoints = Endpoints::new(objects, &envoys);
     for (candidate, ports) in candidates.iter().zip(allocate(&requests, &taken, &chosen.reserved)) {
-        let missing = ports.iter().find(|(_, _, target)| target.is_none());
+        // A ListenerSet without a port does not hold the Gateway back.
+        let is_own = |port: &(Transport, u16, _)| candidate.own_ports.contains(&(port.0, port.1));
+        let missing = ports.iter().find(|port| port.2.is_none() && is_own(port));
         if let Some((_, port, _)) = missing {
             let message = format!("no port for port {port}: all from {} to {} are in use", RANGE.start(), RANGE.end());
             plan.faults.insert(candidate.gateway.meta.key.clone(), Fault::new("NoResources", message));
         }
-        let ports: Ports = ports.into_iter().filter_map(|(a, b, target)| Some((a, b, target?))).collect();
+        let mut ports: Ports = ports.into_iter().filter_map(|(a, b, target)| Some((a, b, target?))).collect();
+        ports.sort_unstable();
         if !ports.is_empty() {
             plan.need(objects, candidate, ports, &endpoints);
         }
@@ -161,7 +166,8 @@ fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<
         } else if existing.is_some() || !precedence.terminating {
             claimed.insert(service.clone());
             plan.services.insert(service.clone(), key.clone());
-            candidates.push(Candidate { precedence, gateway, service, ports: &report.ports });
+            let own_ports = report.own_ports().collect();
+            candidates.push(Candidate { precedence, gateway, service, ports: &report.ports, own_ports });
         }
     }
     candidates

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, ReferenceGrant, TcpRoute, TlsRoute, UdpRoute};
+use super::gateway::{
+    Definition, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
+};
 use super::{
     EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, ObjectId,
     ObjectKey, Secret, Service,
@@ -144,6 +146,7 @@ macro_rules! typed {
 }
 
 typed!(IngressClass, Kind::INGRESS_CLASS);
+typed!(Definition, Kind::CUSTOM_RESOURCE_DEFINITION);
 typed!(ReferenceGrant, Kind::REFERENCE_GRANT);
 typed!(EndpointSlice, Kind::ENDPOINT_SLICE);
 typed!(Secret, Kind::SECRET);
@@ -169,6 +172,7 @@ macro_rules! with_status {
 
 with_status!(GatewayClass, Kind::GATEWAY_CLASS);
 with_status!(Gateway, Kind::GATEWAY);
+with_status!(ListenerSet, Kind::LISTENER_SET);
 with_status!(HttpRoute, Kind::HTTP_ROUTE);
 with_status!(GrpcRoute, Kind::GRPC_ROUTE);
 with_status!(TcpRoute, Kind::TCP_ROUTE);

@@ -4,7 +4,9 @@
 //! it, not of the whole object. Defaults are applied where a field is read, because manifests lack those of the API server.
 //! Source: Gateway API v1.6, `apis/v1`.
 
+mod definition;
 mod grpc_route;
+mod listener_set;
 mod reference;
 mod route;
 mod status;
@@ -15,7 +17,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
+pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use reference::{BackendRef, GrantFrom, GrantTo, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef};
 pub use route::{
     CorsFilter, Fraction, HeaderFilter, HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute,
@@ -99,11 +103,11 @@ pub struct GatewaySpec {
     pub allowed_listeners: Option<AllowedListeners>,
 }
 
-/// A listener of a Gateway.
+/// A listener of a Gateway or a ListenerSet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GatewayListener {
-    /// The name, unique in the Gateway.
+    /// The name, unique in its object.
     pub name: Arc<str>,
     /// The host names that it accepts, exact or with a leading `*.`; `None` and the empty text accept all.
     pub hostname: Option<String>,

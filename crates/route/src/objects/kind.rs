@@ -50,6 +50,7 @@ pub enum Grouping {
     /// The key of the object's Service, for all objects of that Service together.
     ByService,
     /// The name of the object's namespace, as the key of an object without a namespace, for all objects in it together.
+    /// Objects without a namespace are read together.
     ByNamespace,
 }
 
@@ -129,6 +130,9 @@ impl Kind {
     /// gateway.networking.k8s.io/v1
     pub const GATEWAY: Self = Self(&KindInfo { name: "Gateway", plural: "gateways", ..GATEWAY_API });
     /// gateway.networking.k8s.io/v1
+    pub const LISTENER_SET: Self =
+        Self(&KindInfo { name: "ListenerSet", other_versions: &[], plural: "listenersets", ..GATEWAY_API });
+    /// gateway.networking.k8s.io/v1
     pub const HTTP_ROUTE: Self =
         Self(&KindInfo { name: "HTTPRoute", plural: "httproutes", named_by_others: false, ..GATEWAY_API });
     /// gateway.networking.k8s.io/v1
@@ -170,8 +174,20 @@ impl Kind {
         ..GATEWAY_API
     });
 
+    /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
+    pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
+        name: "CustomResourceDefinition",
+        group: "apiextensions.k8s.io",
+        plural: "customresourcedefinitions",
+        namespaced: false,
+        optional: true,
+        grouping: Grouping::ByNamespace,
+        named_by_others: false,
+        ..COMMON
+    });
+
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -180,12 +196,14 @@ impl Kind {
         Self::NAMESPACE,
         Self::GATEWAY_CLASS,
         Self::GATEWAY,
+        Self::LISTENER_SET,
         Self::HTTP_ROUTE,
         Self::GRPC_ROUTE,
         Self::TCP_ROUTE,
         Self::UDP_ROUTE,
         Self::TLS_ROUTE,
         Self::REFERENCE_GRANT,
+        Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 
     /// Creates a kind that is not in [`Kind::ALL`].

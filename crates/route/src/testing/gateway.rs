@@ -1,18 +1,20 @@
 //! Builders of the objects of Gateway API.
 
+mod listener_sets;
 mod streams;
 
 use std::sync::Arc;
 
 use super::objects::{meta, service, with_meta};
 use crate::objects::gateway::{
-    AllowedNamespaces, AllowedRoutes, BackendRef, Gateway, GatewayAddress, GatewayClass, GatewayClassSpec,
+    AllowedNamespaces, AllowedRoutes, BackendRef, Definition, Gateway, GatewayAddress, GatewayClass, GatewayClassSpec,
     GatewayListener, GatewaySpec, GrantFrom, GrantTo, HttpBackendRef, HttpFilter, HttpMatch, HttpPathMatch, HttpRoute,
     HttpRouteSpec, HttpRule, LabelSelector, NamedMatch, ParentRef, ReferenceGrant, ReferenceGrantSpec, RouteKind,
     SecretRef,
 };
 use crate::objects::{GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
 
+pub use listener_sets::{ListenerSetBuilder, allowed_listeners, listener_set, parent_set};
 pub use streams::{StreamRouteBuilder, stream_route, tcp_route, tls_route, udp_route, with_udp_port, with_udp_ports};
 
 /// The group of Gateway API's routes and Gateways.
@@ -44,6 +46,13 @@ impl GatewayClassBuilder {
         change(&mut self.0.spec);
         self
     }
+}
+
+/// Returns the CustomResourceDefinition of a kind of Gateway API, by its plural. An empty annotation is absent.
+pub fn definition(plural: &str, bundle: &str, channel: &str) -> Object {
+    let annotation = |text: &str| (!text.is_empty()).then(|| text.into());
+    let meta = Meta { key: ObjectKey::new("", &format!("{plural}.{GROUP}")), ..meta(plural) };
+    Object::new(Definition { meta, bundle: annotation(bundle), channel: annotation(channel) })
 }
 
 /// A Gateway.
@@ -106,6 +115,12 @@ impl GatewayBuilder {
         self.allow(|allowed| allowed.kinds.push(RouteKind { group: None, kind: kind.to_owned() }))
     }
 
+    /// Allows ListenerSets of the namespaces `All`, `Same`, or `None`, or with the label `team: front` (`Selector`).
+    pub fn sets_from(mut self, from: &str) -> Self {
+        self.0.spec.allowed_listeners = allowed_listeners(from);
+        self
+    }
+
     /// Requests an address of the Gateway.
     pub fn address(mut self, r#type: &str, value: &str) -> Self {
         let address = GatewayAddress { r#type: Some(r#type.to_owned()), value: value.to_owned() };
@@ -146,6 +161,12 @@ impl HttpRouteBuilder {
     pub fn parent(mut self, gateway: &str) -> Self {
         let (namespace, name) = named(gateway);
         self.0.spec.parent_refs.push(ParentRef { namespace, name, ..ParentRef::default() });
+        self
+    }
+
+    /// Adds the parent `name` or `namespace/name`, a ListenerSet.
+    pub fn parent_set(mut self, set: &str) -> Self {
+        self.0.spec.parent_refs.push(parent_set(set));
         self
     }
 

@@ -1,6 +1,7 @@
 //! The dialect of Gateway API: Gateways declare listeners, and routes attach to them.
 //!
-//! A Gateway is parsed by itself ([`listener`]). A route is parsed with the Gateways that it names ([`parser`]): it is attached
+//! A Gateway is parsed with the ListenerSets that name it ([`listener`]). A route is parsed with the Gateways and
+//! ListenerSets that it names ([`parser`]): it is attached
 //! to some of their listeners ([`attach`]), and its rules become routes that all its hosts share ([`http_route`]), or the
 //! destination of connections ([`stream_route`]). The translator then merges the routes of each host of an Envoy listener
 //! ([`virtual_host`]), or selects the oldest destination.
@@ -21,7 +22,7 @@ pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;
 
-pub use report::{ListenerReport, Report, Reports};
+pub use report::{ListenerReport, Report, Reports, SetReport};
 
 use std::ops::RangeInclusive;
 

@@ -11,6 +11,7 @@ mod gateway_streams;
 mod gateway_tenants;
 mod gateway_texts;
 mod incremental;
+mod listener_sets;
 mod ownership;
 mod rules;
 mod services;

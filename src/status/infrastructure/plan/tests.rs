@@ -2,7 +2,7 @@
 
 use lockgate_route::testing::gateway::{GatewayBuilder, gateway, gateway_class, gateway_service};
 use lockgate_route::testing::objects::{service, slice};
-use lockgate_route::translate::gateway::Report;
+use lockgate_route::translate::gateway::{ListenerReport, Report, SetReport};
 
 use super::*;
 use crate::settings::{Settings, Status};
@@ -35,7 +35,11 @@ impl World {
     /// Adds a Gateway of ours with valid listeners on these ports.
     fn gateway(&mut self, gateway: GatewayBuilder, ports: &[u16]) {
         let object: Object = gateway.into();
-        let report = Report { listeners: vec![], ports: ports.iter().map(|port| (TCP, *port)).collect() };
+        let report = Report {
+            listeners: ports.iter().map(|port| listener(*port)).collect(),
+            ports: ports.iter().map(|port| (TCP, *port)).collect(),
+            ..Report::default()
+        };
         self.inspection.gateways.insert(object.meta().key.clone(), Arc::new(report));
         self.apply(object);
     }
@@ -43,6 +47,11 @@ impl World {
     fn plan(&self) -> Plan {
         plan(&self.inspection, &chosen(), &self.recent)
     }
+}
+
+fn listener(port: u16) -> ListenerReport {
+    let (name, port) = (port.to_string().into(), Some((TCP, port)));
+    ListenerReport { name, supported_kinds: vec![], attached_routes: 0, port, serves: true }
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -188,6 +197,24 @@ fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
     let plan = world.plan();
     assert_eq!((target(&plan, "old-lockgate"), faults(&plan)), (10_000, vec![("shop/new".to_owned(), "NoResources")]));
     assert!(service_of(&plan, "new-lockgate").is_none());
+}
+
+#[test]
+fn a_listener_set_without_a_port_does_not_hold_its_gateway_back() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    let mut report = Report::clone(&world.inspection.gateways[&key("public")]);
+    report.ports.push((TCP, 8080));
+    report.sets.insert(key("extra"), SetReport { accepted: true, listeners: vec![listener(8080)] });
+    world.inspection.gateways.insert(key("public"), Arc::new(report));
+    let plan = world.plan();
+    assert_eq!((ports(&plan, "public-lockgate"), faults(&plan)), (vec![80, 8080], vec![]));
+    // All other ports are in use.
+    let all: Vec<(u16, u16)> = RANGE.skip(1).map(|target| (target, target)).collect();
+    world.apply(gateway("other").created(1));
+    world.apply(gateway_service("other", &all));
+    let plan = world.plan();
+    assert_eq!((ports(&plan, "public-lockgate"), faults(&plan)), (vec![80], vec![]));
 }
 
 #[test]

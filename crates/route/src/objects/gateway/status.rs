@@ -51,7 +51,7 @@ fn features<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Feature>, D::Error
 
 /// The status of a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct GatewayStatus {
     /// The assigned addresses.
     pub addresses: Vec<GatewayAddress>,
@@ -59,6 +59,8 @@ pub struct GatewayStatus {
     pub conditions: Vec<Condition>,
     /// The status of each listener.
     pub listeners: Vec<ListenerStatus>,
+    /// The number of accepted ListenerSets.
+    pub attached_listener_sets: Option<u32>,
 }
 
 /// The status of a listener.

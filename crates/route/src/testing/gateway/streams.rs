@@ -1,6 +1,6 @@
 //! Builders of TCPRoutes, UDPRoutes, and TLSRoutes, and of Services for them.
 
-use super::{backend_ref, named};
+use super::{backend_ref, named, parent_set};
 use crate::objects::gateway::{
     ParentRef, StreamRule, TcpRoute, TcpRouteSpec, TlsRoute, TlsRouteSpec, UdpRoute, UdpRouteSpec,
 };
@@ -43,6 +43,12 @@ impl StreamRouteBuilder {
     pub fn parent(mut self, gateway: &str) -> Self {
         let (namespace, name) = named(gateway);
         self.parents.push(ParentRef { namespace, name, ..ParentRef::default() });
+        self
+    }
+
+    /// Adds the parent `name` or `namespace/name`, a ListenerSet.
+    pub fn parent_set(mut self, set: &str) -> Self {
+        self.parents.push(parent_set(set));
         self
     }
 

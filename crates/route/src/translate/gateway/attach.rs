@@ -6,22 +6,47 @@ use super::hostname::intersect;
 use super::listener::{Gateway, Listener};
 use crate::model::{Host, ListenerId};
 use crate::objects::gateway::{GROUP, ParentRef, RouteKind};
-use crate::objects::{Kind, Meta, ObjectKey};
+use crate::objects::{Kind, Meta, ObjectId, ObjectKey};
 use crate::translate::dialect::Reading;
 use crate::translate::graph::Input;
 
 /// The attachment of a route to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
-    /// The Gateway.
-    pub gateway: ObjectKey,
     /// The listener.
-    pub listener: Arc<str>,
+    pub listener: ListenerName,
     /// The Envoy listener, if there is one.
     pub bound: Option<ListenerId>,
     /// The host names of the route that the listener serves, without those that a more specific listener of the same port
     /// serves.
     pub hosts: Vec<Host>,
+}
+
+/// The identity of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListenerName {
+    /// The Gateway.
+    pub gateway: ObjectKey,
+    /// The ListenerSet that declares the listener. `None`: the Gateway itself.
+    pub set: Option<ObjectKey>,
+    /// The name of the listener.
+    pub name: Arc<str>,
+}
+
+/// A parent of a route: a Gateway, or a ListenerSet of a Gateway.
+#[derive(Debug, Clone, Copy)]
+pub struct Parent<'g> {
+    /// The Gateway.
+    pub gateway: &'g Gateway,
+    /// The ListenerSet. `None`: the parent is the Gateway itself, without the listeners of ListenerSets.
+    pub set: Option<&'g ObjectKey>,
+}
+
+impl Parent<'_> {
+    /// Returns the kind of the object that routes name.
+    pub fn kind(&self) -> Kind {
+        if self.set.is_some() { Kind::LISTENER_SET } else { Kind::GATEWAY }
+    }
 }
 
 /// Why a route is not attached to a parent: the reason of the condition `Accepted`, and a message.
@@ -38,33 +63,45 @@ pub struct Attaching<'a> {
     pub hosts: Option<&'a [Host]>,
 }
 
-/// Returns the Gateway that a reference of a route in `namespace` leads to. Returns `None` for parents of other kinds.
-pub fn parent_key(reference: &ParentRef, namespace: &Arc<str>) -> Option<ObjectKey> {
-    let is_gateway = reference.group.as_deref().unwrap_or(GROUP) == GROUP
-        && reference.kind.as_deref().unwrap_or(Kind::GATEWAY.as_str()) == Kind::GATEWAY.as_str();
-    let namespace = || reference.namespace.as_deref().map_or_else(|| namespace.clone(), Arc::from);
-    is_gateway.then(|| ObjectKey { namespace: namespace(), name: reference.name.as_str().into() })
+/// Returns the Gateway or the ListenerSet that a reference of a route in `namespace` leads to. Returns `None` for parents of
+/// other kinds.
+pub fn parent_id(reference: &ParentRef, namespace: &Arc<str>) -> Option<ObjectId> {
+    if reference.group.as_deref().unwrap_or(GROUP) != GROUP {
+        return None;
+    }
+    let name = reference.kind.as_deref().unwrap_or(Kind::GATEWAY.as_str());
+    let kind = [Kind::GATEWAY, Kind::LISTENER_SET].into_iter().find(|kind| kind.as_str() == name)?;
+    let namespace = reference.namespace.as_deref().map_or_else(|| namespace.clone(), Arc::from);
+    Some(kind.id(ObjectKey { namespace, name: reference.name.as_str().into() }))
 }
 
-/// Attaches a route to the listeners of `gateway` that `reference` names. Source: Gateway API v1, `ParentReference`,
+/// Attaches a route to the listeners of `parent` that `reference` names. Source: Gateway API v1, `ParentReference`,
 /// `AllowedRoutes`, and `RouteConditionReason`.
 pub fn attach(
     route: Attaching,
     reference: &ParentRef,
-    gateway: &Gateway,
+    parent: Parent,
     reading: &mut Reading,
 ) -> Result<Vec<Attachment>, Refusal> {
+    let Parent { gateway, set } = parent;
+    if set.and_then(|set| gateway.set(set)).is_some_and(|set| !set.attached) {
+        return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".to_owned()));
+    }
     let is_named = |listener: &&Listener| {
-        reference.section_name.as_deref().is_none_or(|name| *name == *listener.name)
+        listener.set.as_ref() == set
+            && reference.section_name.as_deref().is_none_or(|name| *name == *listener.name)
             && reference.port.is_none_or(|port| port == listener.port)
     };
     let named: Vec<&Listener> = gateway.listeners.iter().filter(is_named).collect();
     if named.is_empty() {
-        return Err(("NoMatchingParent", "the Gateway has no listener of this name and port".to_owned()));
+        return Err((
+            "NoMatchingParent",
+            format!("the {} has no listener of this name and port", parent.kind().as_str()),
+        ));
     }
     let is_kind =
         |kind: &RouteKind| kind.group.as_deref().unwrap_or(GROUP) == GROUP && kind.kind == route.kind.as_str();
-    let (namespace, own) = (&route.meta.key.namespace, &gateway.key().namespace);
+    let (namespace, own) = (&route.meta.key.namespace, &set.unwrap_or(gateway.key()).namespace);
     let allowed = named.into_iter().filter(|listener| listener.kinds.iter().any(is_kind));
     let allowed: Vec<&Listener> =
         allowed.filter(|listener| listener.namespaces.allow(namespace, own, reading)).collect();
@@ -81,8 +118,7 @@ pub fn attach(
         hosts.sort();
         hosts.dedup();
         matches.then(|| Attachment {
-            gateway: gateway.key().clone(),
-            listener: listener.name.clone(),
+            listener: ListenerName { gateway: gateway.key().clone(), set: set.cloned(), name: listener.name.clone() },
             bound: listener.bound.as_ref().map(|(id, _)| id.clone()),
             hosts,
         })
@@ -94,7 +130,7 @@ pub fn attach(
     }
 }
 
-/// Records that a route reads a Gateway, whether it exists or not.
-pub fn record(gateway: &ObjectKey, reading: &mut Reading) {
-    reading.record(Input::new(Kind::GATEWAY, gateway.clone()));
+/// Records that a route reads a parent, whether it exists or not.
+pub fn record(parent: &ObjectId, reading: &mut Reading) {
+    reading.record(Input::new(parent.kind, parent.key.clone()));
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use super::attach::Parent;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
-use super::listener::Gateway;
 use super::parser::{self, Attached, Content, Fields, Parser};
 use super::{grpc_route, matches, timeouts};
 use crate::model::{Action, Filters, Forward, Match, Route};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
-use crate::objects::{Kind, ObjectKey, Revision};
+use crate::objects::{Kind, ObjectId, Revision};
 use crate::re2::Cost;
 use crate::translate::dialect::Reading;
 use crate::translate::source::Reads;
@@ -36,11 +36,11 @@ impl Candidate {
     }
 }
 
-/// Parses an HTTPRoute. `gateway` returns a Gateway of ours. Returns the inputs alone if no parent is a Gateway of ours: one
-/// of the parents may become ours.
+/// Parses an HTTPRoute. `parent` returns a Gateway of ours or a ListenerSet of one. Returns the inputs alone if no parent is
+/// ours: one of the parents may become ours.
 pub fn parse<'g>(
     route: &HttpRoute,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let HttpRoute { meta, spec, status: _, version: _ } = route;
@@ -49,13 +49,13 @@ pub fn parse<'g>(
     let rules = spec.rules.as_deref().unwrap_or(&none);
     let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, gateway, reading, |parser| content(rules, parser))
+    parser::parse(fields, parent, reading, |parser| content(rules, parser))
 }
 
 /// Parses a GRPCRoute like [`parse`].
 pub fn parse_grpc<'g>(
     route: &GrpcRoute,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let GrpcRoute { meta, spec, status: _, version: _ } = route;
@@ -66,7 +66,7 @@ pub fn parse_grpc<'g>(
     };
     let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, gateway, reading, |parser| content(&rules, parser))
+    parser::parse(fields, parent, reading, |parser| content(&rules, parser))
 }
 
 fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {

@@ -1,29 +1,31 @@
-//! The listeners of one Gateway: which of them are valid, where Envoy binds them, and which routes may attach.
+//! The listeners of a Gateway: which of them are valid, where Envoy binds them, and which routes may attach.
 //!
-//! [`parser`] parses a whole Gateway, [`fields`] a single listener, and [`certificates`] its key pairs. [`conflicts`] decides
-//! which of two contradicting listeners is served.
+//! A Gateway has its own listeners, and those that ListenerSets add ([`sets`]). [`parser`] parses a whole Gateway, [`fields`]
+//! a single listener, and [`certificates`] its key pairs. [`conflicts`] decides which of two contradicting listeners is
+//! served.
 
 mod certificates;
 mod conflicts;
+mod declared;
 mod fields;
+mod merged;
 mod parser;
+mod sets;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 pub use parser::parse;
+pub use sets::AddedSet;
 
-use super::hostname::covers;
 use crate::model::{Host, ListenerId, SecretId};
-use crate::objects::gateway::{LabelSelector, RouteKind};
+use crate::objects::gateway::{AllowedNamespaces, LabelSelector, RouteKind};
 use crate::objects::{Kind, Namespace, ObjectKey, Precedence, Revision, Transport};
 use crate::translate::dialect::Reading;
 use crate::translate::graph::Input;
-use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Reads;
-use crate::translate::verdict::{Status, Verdict};
+use crate::translate::verdict::Verdict;
 
 /// A Gateway, parsed.
 #[derive(Debug, PartialEq)]
@@ -36,9 +38,11 @@ pub struct Gateway {
     pub precedence: Precedence,
     /// The first port of its home ([`super::home`]).
     pub home: u16,
-    /// The listeners, in the order of the spec.
+    /// Its own listeners in the order of the spec, and then those of its ListenerSets.
     pub listeners: Box<[Listener]>,
-    /// The ports that its Service must have, sorted.
+    /// The ListenerSets that name it, accepted or not, in the order of precedence.
+    pub sets: Box<[AddedSet]>,
+    /// The ports that its Service must have: its own, and then those of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
     /// The inputs that it was made from.
     pub reads: Reads,
@@ -46,11 +50,15 @@ pub struct Gateway {
     pub verdicts: Box<[Verdict]>,
 }
 
-/// A listener of a Gateway, parsed.
+/// A listener of a Gateway or of a ListenerSet, parsed.
 #[derive(Debug, PartialEq)]
 pub struct Listener {
-    /// The name.
+    /// The name, unique in its object.
     pub name: Arc<str>,
+    /// A reference to the object that declares it.
+    pub origin: ObjectRef,
+    /// The ListenerSet that declares it. `None`: the Gateway itself.
+    pub set: Option<ObjectKey>,
     /// The host names that it accepts: all of them without TLS and HTTP.
     pub host: Host,
     /// The port that clients connect to.
@@ -61,14 +69,21 @@ pub struct Listener {
     pub kinds: Vec<RouteKind>,
     /// The namespaces of the routes that may attach.
     pub namespaces: Namespaces,
+    /// Whether it has a supported protocol, a host name, and no conflict.
+    pub accepted: bool,
     /// The Envoy listener and the port on which it listens. `None`: the listener is not valid, or has no port yet.
     pub bound: Option<(ListenerId, u16)>,
 }
 
 impl Listener {
     /// Returns the transport protocol and the port that clients use, if the protocol is supported.
-    fn place(&self) -> Option<(Transport, u16)> {
+    pub fn place(&self) -> Option<(Transport, u16)> {
         Some((self.protocol.as_ref()?.transport(), self.port))
+    }
+
+    /// Returns whether it can be served.
+    pub fn is_valid(&self) -> bool {
+        self.accepted && self.protocol.as_ref().is_some_and(|protocol| !protocol.lacks_pairs())
     }
 }
 
@@ -134,7 +149,7 @@ impl Protocol {
 pub enum Namespaces {
     /// Every namespace.
     All,
-    /// The namespace of the Gateway.
+    /// The namespace of the object that declares the listener.
     Same,
     /// Namespaces with certain labels.
     Selected(LabelSelector),
@@ -142,75 +157,19 @@ pub enum Namespaces {
     None,
 }
 
-impl Gateway {
-    /// Returns its key.
-    pub fn key(&self) -> &ObjectKey {
-        &self.precedence.key
-    }
-
-    /// Returns the problems of its listeners and of itself: every condition that does not hold as it should.
-    pub fn problems(&self) -> Box<[Arc<Problem>]> {
-        let is_fault = |verdict: &&Verdict| verdict.status == Status::False && verdict.condition != "Conflicted";
-        let faults = self.verdicts.iter().filter(is_fault);
-        let problem = |verdict: &Verdict| {
-            let field = verdict.listener.as_ref().map(|name| format!("spec.listeners[{name:?}]")).unwrap_or_default();
-            let (object, message) = (self.origin.clone(), format!("{}: {}", verdict.reason, verdict.message));
-            let listener = self.listeners.iter().find(|listener| verdict.listener.as_ref() == Some(&listener.name));
-            let lacks_pairs =
-                listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(Protocol::lacks_pairs);
-            let consequence = match verdict.condition {
-                "Accepted" => "not served",
-                _ if lacks_pairs => "not served",
-                _ => "served without this reference",
-            };
-            let reason = Reason::ListenerNotValid;
-            Arc::new(Problem { object, field, reason, message, consequence: consequence.to_owned() })
-        };
-        faults.map(problem).collect()
-    }
-
-    /// Returns the ports on which Envoys listen for it.
-    pub fn binds(&self) -> BTreeSet<(Transport, u16)> {
-        let bind = |listener: &Listener| Some((listener.place()?.0, listener.bound.as_ref()?.1));
-        self.listeners.iter().filter_map(bind).collect()
-    }
-
-    /// Removes its listeners from a port that another Gateway has.
-    pub fn release(&mut self, bind: (Transport, u16)) {
-        let message = || format!("another Gateway has port {} of the Envoys", bind.1);
-        for listener in &mut self.listeners {
-            let at = listener.place().map(|place| place.0).zip(listener.bound.as_ref().map(|(_, port)| *port));
-            if at != Some(bind) {
-                continue;
-            }
-            listener.bound = None;
-            let refused = Verdict::new(self.origin.clone(), "Accepted", Status::False, "PortUnavailable");
-            let refused = Verdict { listener: Some(listener.name.clone()), message: message(), ..refused };
-            self.verdicts = self.verdicts.iter().cloned().chain([refused]).collect();
-        }
-    }
-
-    /// Returns the listeners on the same Envoy listener.
-    pub fn on<'a>(&'a self, id: &'a ListenerId) -> impl Iterator<Item = &'a Listener> {
-        self.listeners.iter().filter(move |listener| listener.bound.as_ref().is_some_and(|(other, _)| other == id))
-    }
-
-    /// Returns whether `listener` owns `host`: of all listeners on its port that cover the host, it has the most specific
-    /// pattern. Source: Gateway API v1, `Listener.hostname`, and the feature
-    /// `GatewayHTTPListenerIsolation`.
-    pub fn owns(&self, listener: &Listener, host: &Host) -> bool {
-        let closer = |other: &Listener| {
-            other.host != listener.host && covers(&listener.host, &other.host) && covers(&other.host, host)
-        };
-        match &listener.bound {
-            Some((id, _)) => !self.on(id).any(closer),
-            None => true,
-        }
-    }
-}
-
 impl Namespaces {
-    /// Returns whether routes of `namespace` may attach to a listener of a Gateway in the namespace `own`.
+    /// Returns a set of namespaces of the API. `default` applies without a type.
+    fn new(allowed: &AllowedNamespaces, default: Self) -> Self {
+        match (allowed.from.as_deref(), &allowed.selector) {
+            (None, _) => default,
+            (Some("Same"), _) => Self::Same,
+            (Some("All"), _) => Self::All,
+            (Some("Selector"), Some(selector)) => Self::Selected(selector.clone()),
+            _ => Self::None,
+        }
+    }
+
+    /// Returns whether `namespace` is one of them. `own` is the namespace of the object that allows them.
     pub fn allow(&self, namespace: &Arc<str>, own: &Arc<str>, reading: &mut Reading) -> bool {
         match self {
             Self::All => true,

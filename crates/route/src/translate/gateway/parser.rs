@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::attach::{self, Attaching, Attachment};
+use super::attach::{self, Attaching, Attachment, Parent};
 use super::http_route::Candidate;
-use super::listener::Gateway;
 use crate::model::{Destination, Host};
 use crate::objects::gateway::ParentRef;
-use crate::objects::{Kind, Meta, ObjectKey, Precedence, Revision};
+use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
 use crate::translate::dialect::Reading;
 use crate::translate::host;
 use crate::translate::problem::{Problem, Reason};
@@ -79,11 +78,11 @@ pub struct Fields<'a> {
     pub revision: Revision,
 }
 
-/// Parses a route. `gateway` returns a Gateway of ours, and `content` parses the rules. Returns the inputs alone if no
+/// Parses a route. `parent` returns a Gateway of ours or a ListenerSet of one, and `content` parses the rules. Returns the inputs alone if no
 /// parent is a Gateway of ours: one of the parents may become ours.
 pub fn parse<'g>(
     route: Fields,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
     content: impl FnOnce(&mut Parser) -> Content,
 ) -> Result<Attached, Reads> {
@@ -102,21 +101,25 @@ pub fn parse<'g>(
     let mut attachments = Vec::<Attachment>::new();
     let mut ours = Vec::new();
     for (index, reference) in route.parents.iter().enumerate() {
-        let Some(key) = attach::parent_key(reference, &route.meta.key.namespace) else { continue };
-        attach::record(&key, &mut parser.reading);
-        let Some(parent) = gateway(&key) else { continue };
+        let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
+        attach::record(&id, &mut parser.reading);
+        let Some(parent) = parent(&id) else { continue };
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         ours.push(index);
         match attach::attach(attaching, reference, parent, &mut parser.reading) {
             Ok(new) => {
                 parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
-                let is_new = |one: &Attachment| !attachments.iter().any(|other| same_listener(one, other));
+                let is_new = |one: &Attachment| !attachments.iter().any(|other| one.listener == other.listener);
                 let new: Vec<Attachment> = new.into_iter().filter(is_new).collect();
                 attachments.extend(new);
             }
             Err((reason, message)) => {
                 let field = format!("spec.parentRefs[{index}]");
-                parser.problem(field, Reason::RouteNotAttached, message.clone(), "not attached to this Gateway");
+                let instead = match parent.set {
+                    Some(_) => "not attached to this ListenerSet",
+                    None => "not attached to this Gateway",
+                };
+                parser.problem(field, Reason::RouteNotAttached, message.clone(), instead);
                 parser.verdict(index, "Accepted", Status::False, reason, message);
             }
         }
@@ -145,10 +148,6 @@ pub fn parse<'g>(
         verdicts: verdicts.into(),
         origin,
     })
-}
-
-fn same_listener(one: &Attachment, other: &Attachment) -> bool {
-    one.gateway == other.gateway && one.listener == other.listener
 }
 
 /// The state of parsing one route.

@@ -1,5 +1,6 @@
 //! What the status of a Gateway and its Service are made of, beside the verdicts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -15,11 +16,35 @@ pub type Reports = OrdMap<ObjectKey, Arc<Report>>;
 pub struct Report {
     /// The listeners, in the order of the spec.
     pub listeners: Vec<ListenerReport>,
-    /// The ports of the valid listeners, sorted and without repetition: the ports that the Service of the Gateway must have.
+    /// The ListenerSets that name the Gateway, accepted or not.
+    pub sets: BTreeMap<ObjectKey, SetReport>,
+    /// The ports of the valid listeners without repetition: the ports that the Service of the Gateway must have. Those of
+    /// ListenerSets come last.
     pub ports: Vec<(Transport, u16)>,
 }
 
-/// The report on a listener of a Gateway.
+impl Report {
+    /// Returns the number of accepted ListenerSets.
+    pub fn accepted_sets(&self) -> usize {
+        self.sets.values().filter(|set| set.accepted).count()
+    }
+
+    /// Returns the ports of its own valid listeners.
+    pub fn own_ports(&self) -> impl Iterator<Item = (Transport, u16)> {
+        self.listeners.iter().filter_map(|listener| listener.port)
+    }
+}
+
+/// The report on a ListenerSet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetReport {
+    /// Whether it is accepted.
+    pub accepted: bool,
+    /// The listeners, in the order of the spec.
+    pub listeners: Vec<ListenerReport>,
+}
+
+/// The report on a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerReport {
     /// The name.
@@ -28,6 +53,8 @@ pub struct ListenerReport {
     pub supported_kinds: Vec<RouteKind>,
     /// The number of attached routes.
     pub attached_routes: u32,
+    /// The port that the Service of the Gateway must have for it. `None`: the listener is not valid.
+    pub port: Option<(Transport, u16)>,
     /// Whether the listener is valid, and an Envoy listener exists for it.
     pub serves: bool,
 }

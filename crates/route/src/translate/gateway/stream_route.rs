@@ -1,11 +1,11 @@
 //! TCPRoutes, UDPRoutes, and TLSRoutes: parses the rule of a single route.
 
+use super::attach::Parent;
 use super::backend;
-use super::listener::Gateway;
 use super::parser::{self, Attached, Content, Fields, Parser};
 use crate::model::{Destination, WeightedCluster};
 use crate::objects::gateway::{StreamRule, TcpRoute, TlsRoute, UdpRoute};
-use crate::objects::{Kind, ObjectKey, Revision};
+use crate::objects::{Kind, ObjectId, Revision};
 use crate::translate::dialect::Reading;
 use crate::translate::problem::Reason;
 use crate::translate::source::Reads;
@@ -13,37 +13,37 @@ use crate::translate::source::Reads;
 /// Parses a TCPRoute like [`parser::parse`].
 pub fn parse_tcp<'g>(
     route: &TcpRoute,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let TcpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let fields = Fields { kind: Kind::TCP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
-    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+    parser::parse(fields, parent, reading, |parser| content(&spec.rules, parser))
 }
 
 /// Parses a UDPRoute like [`parser::parse`].
 pub fn parse_udp<'g>(
     route: &UdpRoute,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let UdpRoute { meta, spec, status: _, version: _ } = route;
     let revision = Revision::new(meta, spec);
     let fields = Fields { kind: Kind::UDP_ROUTE, meta, parents: &spec.parent_refs, hostnames: &[], revision };
-    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+    parser::parse(fields, parent, reading, |parser| content(&spec.rules, parser))
 }
 
 /// Parses a TLSRoute like [`parser::parse`].
 pub fn parse_tls<'g>(
     route: &TlsRoute,
-    gateway: impl Fn(&ObjectKey) -> Option<&'g Gateway>,
+    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let TlsRoute { meta, spec, status: _, version: _ } = route;
     let (parents, hostnames, revision) = (&spec.parent_refs, &spec.hostnames, Revision::new(meta, spec));
     let fields = Fields { kind: Kind::TLS_ROUTE, meta, parents, hostnames, revision };
-    parser::parse(fields, gateway, reading, |parser| content(&spec.rules, parser))
+    parser::parse(fields, parent, reading, |parser| content(&spec.rules, parser))
 }
 
 /// Returns the destination of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`.

@@ -22,11 +22,11 @@ struct Competitor<'a> {
 
 /// Returns the virtual host, and the problems of routes that exceed the budget of the host for regular expressions.
 ///
-/// `routes` are in the order of precedence. Of equal matches, the first one is served. `gateway` is the origin of a virtual
+/// `routes` are in the order of precedence. Of equal matches, the first one is served. `origin` is the origin of a virtual
 /// host without routes; `port` is the port of the listener.
 pub fn virtual_host(
     routes: &[&Attached],
-    gateway: &ObjectRef,
+    origin: &ObjectRef,
     port: u16,
     limits: &Regexes,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
@@ -49,7 +49,7 @@ pub fn virtual_host(
     let mut routes: Vec<Arc<Route>> =
         ordered.into_iter().flat_map(both).flatten().map(|route| on_port(route, port)).collect();
     if routes.is_empty() {
-        return (not_found(gateway), problems);
+        return (not_found(origin), problems);
     }
     routes.shrink_to_fit();
     (VirtualHost { routes, one_label: 0 }, problems)
@@ -92,8 +92,8 @@ fn place(candidate: &Candidate) -> (u32, u32) {
 }
 
 /// Returns the virtual host of a host without routes.
-pub fn not_found(gateway: &ObjectRef) -> VirtualHost {
-    VirtualHost::new([Route::new(PathMatch::root(), Action::respond(404), gateway.clone())])
+pub fn not_found(origin: &ObjectRef) -> VirtualHost {
+    VirtualHost::new([Route::new(PathMatch::root(), Action::respond(404), origin.clone())])
 }
 
 /// Returns the route on a listener with this port. A redirect that names neither scheme nor port leads to the port of the

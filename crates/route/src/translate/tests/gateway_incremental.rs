@@ -7,7 +7,7 @@ use proptest::sample::select;
 
 use super::gateway::world_of;
 use crate::model::{Model, Touched, Traffic};
-use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::objects::{Kind, Namespace, Object, ObjectKey, Objects};
 use crate::settings::Settings;
 use crate::testing::gateway::*;
 use crate::testing::objects::{ingress, secret, service};
@@ -35,9 +35,10 @@ fn any_gateway() -> impl Strategy<Value = Object> {
     let host = select(vec![None, Some("*.test"), Some("x.test"), Some("*.b.test"), Some("?")]);
     let allowed = select(vec!["Same", "All", "Selector", "None"]);
     let listeners = prop::collection::vec((listener, host, allowed, any::<bool>()), 0..4);
-    (select(&NAMES[..]), select(vec!["lockgate", "lockgate", "else"]), listeners).prop_map(
-        |(name, class, listeners)| {
-            let start = gateway(name).class(class);
+    let class = select(vec!["lockgate", "lockgate", "else"]);
+    (select(&NAMES[..]), class, select(vec!["All", "All", "Same", "Selector", "None"]), listeners).prop_map(
+        |(name, class, sets, listeners)| {
+            let start = gateway(name).class(class).sets_from(sets);
             let add = |builder: GatewayBuilder,
                        ((name, port, (protocol, mode)), host, allowed, certificate): (
                 Place,
@@ -59,17 +60,49 @@ fn any_gateway() -> impl Strategy<Value = Object> {
     )
 }
 
+fn any_listener_set() -> impl Strategy<Value = Object> {
+    let listener = (select(vec!["one", "two", "three"]), select(vec![80u16, 81]), select(PROTOCOLS.to_vec()));
+    let host = select(vec![None, Some("*.test"), Some("x.test"), Some("a.b.test"), Some("?")]);
+    let listeners = prop::collection::vec((listener, host, any::<bool>(), any::<bool>()), 0..3);
+    let names = select(vec!["one", "two", "other/three"]);
+    (names, select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]), 1i64..3, listeners).prop_map(
+        |(name, gateway, created, listeners)| {
+            let start = listener_set(name, gateway).created(created);
+            let add = |builder: ListenerSetBuilder,
+                       ((name, port, (protocol, mode)), host, all, certificate): (
+                Place,
+                Option<&str>,
+                bool,
+                bool,
+            )| {
+                let builder = builder.listener(name, port, protocol);
+                let builder = if mode.is_empty() { builder } else { builder.tls_mode(mode) };
+                let builder = host.into_iter().fold(builder, ListenerSetBuilder::hostname);
+                let builder = if certificate { builder.certificate("shop/good") } else { builder };
+                if all { builder.routes_from("All") } else { builder }
+            };
+            listeners.into_iter().fold(start, add).into()
+        },
+    )
+}
+
+/// The parents of a route: the object, whether it is a ListenerSet, and the listener.
+fn any_parents() -> impl Strategy<Value = Vec<(&'static str, bool, Option<&'static str>)>> {
+    let gateway = select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]).prop_map(|name| (name, false));
+    let set = select(vec!["shop/one", "shop/two", "other/three", "shop/gone"]).prop_map(|name| (name, true));
+    let parent = (prop_oneof![gateway, set], prop::option::of(select(vec!["one", "two"])));
+    prop::collection::vec(parent.prop_map(|((name, is_set), section)| (name, is_set, section)), 0..3)
+}
+
 fn any_route() -> impl Strategy<Value = Object> {
-    let parent =
-        (select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]), prop::option::of(select(vec!["one", "two"])));
-    let parents = prop::collection::vec(parent, 0..3);
+    let parents = any_parents();
     let hosts = prop::collection::vec(select(vec!["x.test", "*.test", "a.b.test", "y.other", "?"]), 0..3);
     let backend = select(vec!["a:80", "b:80", "shop/c:80", "gone:80", ""]);
     let rules = prop::collection::vec((select(vec!["/", "/a", "/a/b", ""]), backend), 0..3);
     (select(&NAMES[..]), 1i64..3, parents, hosts, rules).prop_map(|(name, created, parents, hosts, rules)| {
         let builder = http_route(name).created(created);
-        let builder = parents.into_iter().fold(builder, |builder, (parent, section)| {
-            let builder = builder.parent(parent);
+        let builder = parents.into_iter().fold(builder, |builder, (parent, is_set, section)| {
+            let builder = if is_set { builder.parent_set(parent) } else { builder.parent(parent) };
             section.into_iter().fold(builder, HttpRouteBuilder::section)
         });
         let builder = hosts.into_iter().fold(builder, HttpRouteBuilder::host);
@@ -79,17 +112,15 @@ fn any_route() -> impl Strategy<Value = Object> {
 
 fn any_stream_route() -> impl Strategy<Value = Object> {
     let kind = select(vec![Kind::TCP_ROUTE, Kind::UDP_ROUTE, Kind::TLS_ROUTE]);
-    let parent =
-        (select(vec!["shop/a", "shop/b", "other/c", "shop/gone"]), prop::option::of(select(vec!["one", "two"])));
-    let parents = prop::collection::vec(parent, 0..3);
+    let parents = any_parents();
     let hosts = prop::collection::vec(select(vec!["x.test", "*.test", "a.b.test", "y.other", "?"]), 0..3);
     let backend = (select(vec!["a:80", "b:80", "shop/c:80", "c:53", "gone:80"]), 0u32..3);
     let backends = prop::collection::vec(backend, 0..3);
     (kind, select(&NAMES[..]), 1i64..3, parents, hosts, backends).prop_map(
         |(kind, name, created, parents, hosts, backends)| {
             let builder = stream_route(kind, name).created(created);
-            let builder = parents.into_iter().fold(builder, |builder, (parent, section)| {
-                let builder = builder.parent(parent);
+            let builder = parents.into_iter().fold(builder, |builder, (parent, is_set, section)| {
+                let builder = if is_set { builder.parent_set(parent) } else { builder.parent(parent) };
                 section.into_iter().fold(builder, StreamRouteBuilder::section)
             });
             let builder = hosts.into_iter().fold(builder, StreamRouteBuilder::host);
@@ -113,10 +144,13 @@ fn any_object() -> impl Strategy<Value = Object> {
             with_udp_port(if tls { service.app_protocol("https") } else { service }, "dns", 53)
         });
     let labels = select(vec![vec![], vec![("team", "front")]]);
-    let namespace = (select(vec!["shop", "other"]), labels).prop_map(|(name, labels)| labeled_namespace(name, &labels));
+    let namespace = (select(vec!["shop", "other"]), labels, prop::bool::weighted(0.2));
+    let namespace = namespace.prop_map(|(name, labels, terminating)| {
+        labeled_namespace(name, &labels).with::<Namespace>(|one| one.meta.terminating = terminating)
+    });
     let grant = (
         select(vec!["shop/one", "shop/two"]),
-        select(vec!["HTTPRoute", "TLSRoute", "Gateway"]),
+        select(vec!["HTTPRoute", "TLSRoute", "Gateway", "ListenerSet"]),
         select(vec!["Service", "Secret"]),
     );
     let grant = grant.prop_map(|(name, from, to)| reference_grant(name).from(from, "other").to(to, "").into());
@@ -125,7 +159,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_route(), 8 => any_stream_route(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
+    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
 }
 
 /// Applies or deletes `object` like the loop.

@@ -6,16 +6,21 @@ mod hosts;
 mod listeners;
 mod ports;
 mod routes;
+mod sets;
 mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
+use sets::SetsByGateway;
 
 use super::{AT_A_TIME, NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
-use crate::objects::gateway::{self as objects_of, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use crate::objects::gateway::{
+    self as objects_of, GrpcRoute, HttpRoute, Installed, ListenerSet, SUPPORTED, TcpRoute, TlsRoute, UdpRoute,
+};
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::parallel;
 use crate::settings::Settings;
@@ -23,9 +28,10 @@ use crate::translate::ChangedInputs;
 use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::Reading;
 use crate::translate::few::Few;
+use crate::translate::gateway::attach::{ListenerName, Parent};
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::Attached;
-use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, http_route, stream_route};
+use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route};
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
 use crate::translate::source::Reads;
@@ -45,6 +51,10 @@ pub struct Gateways {
     classes: BTreeMap<ObjectKey, Revision>,
     gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
     routes: BTreeMap<ObjectId, Arc<Attached>>,
+    /// The ListenerSets that name each Gateway, of ours or not.
+    named: SetsByGateway,
+    /// The ListenerSets that name a Gateway of ours, with the Gateway.
+    sets: BTreeMap<ObjectKey, ObjectKey>,
     /// The Gateways that ask for each port of the Envoys.
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
@@ -56,7 +66,7 @@ pub struct Gateways {
     /// The problems of each host.
     problems: BTreeMap<(ListenerId, Host), Vec<Arc<Problem>>>,
     /// The number of routes that are attached to each listener.
-    attached: BTreeMap<(ObjectKey, Arc<str>), u32>,
+    attached: BTreeMap<ListenerName, u32>,
     /// The reports on Gateways.
     pub reports: Reports,
 }
@@ -70,6 +80,10 @@ impl Gateways {
         if id.kind == Kind::GATEWAY {
             return self.gateways.get(&id.key).map(|gateway| gateway.revision);
         }
+        if id.kind == Kind::LISTENER_SET {
+            let gateway = self.gateways.get(self.sets.get(&id.key)?)?;
+            return gateway.set(&id.key).map(|set| set.revision);
+        }
         self.routes.get(id).map(|route| route.revision)
     }
 
@@ -82,7 +96,17 @@ impl Gateways {
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
         let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
-        classes.chain(gateways).chain(self.routes.keys().cloned())
+        let sets = self.sets.keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
+        classes.chain(gateways).chain(sets).chain(self.routes.keys().cloned())
+    }
+
+    /// Returns a parent of routes: a Gateway of ours, or a ListenerSet of one.
+    fn parent(&self, id: &ObjectId) -> Option<Parent<'_>> {
+        if id.kind == Kind::GATEWAY {
+            return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
+        }
+        let (set, gateway) = self.sets.get_key_value(&id.key).filter(|_| id.kind == Kind::LISTENER_SET)?;
+        self.gateways.get(gateway).map(|gateway| Parent { gateway, set: Some(set) })
     }
 
     /// Returns the objects whose rank has changed with one of these namespaces.
@@ -121,6 +145,7 @@ impl Translator {
                 false => due.extend(changed.of_kind(kind).map(|key| kind.id(key.clone()))),
             }
         }
+        due.extend(self.regroup_sets(objects, changed, update));
         due.extend(self.gateways.outranked(&changed.of_kind(Kind::NAMESPACE).collect(), objects));
         if due.is_empty() {
             return;
@@ -138,9 +163,11 @@ impl Translator {
             let (mut now, made) = self.parse_gateway(&id.key, objects, settings);
             self.clusters.keep(made, &mut self.ledger);
             gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
-            if self.replace_gateway(&id, now, settings, &mut hosts, update) {
+            if let Some(parents) = self.replace_gateway(&id, now, settings, &mut hosts, update) {
                 reported.insert(id.key.clone());
-                due.extend(self.graph.readers(&Input::new(Kind::GATEWAY, id.key.clone())).cloned());
+                for parent in parents {
+                    due.extend(self.graph.readers(&Input::new(parent.kind, parent.key)).cloned());
+                }
             }
             update.sources.insert(id);
         }
@@ -172,6 +199,7 @@ impl Translator {
         let Some(class) = class else {
             self.gateways.classes.remove(&id.key);
             self.verdicts.remove(id);
+            self.replace_inputs(id, &[]);
             return;
         };
         self.gateways.classes.insert(id.key.clone(), Revision::new(&class.meta, &class.spec));
@@ -183,7 +211,9 @@ impl Translator {
                 ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters")
             },
         };
-        let version = Verdict::new(origin, "SupportedVersion", Status::True, "SupportedVersion");
+        // All definitions are one input, because none of them has a namespace.
+        self.replace_inputs(id, &[Input::new(Kind::CUSTOM_RESOURCE_DEFINITION, ObjectKey::new("", ""))]);
+        let version = supported_version(origin, objects);
         self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
     }
 
@@ -201,25 +231,26 @@ impl Translator {
         let Some(gateway) = objects.get::<objects_of::Gateway>(key) else {
             return (Err(Reads::default()), NewClusters::new());
         };
-        self.read(objects, settings, |reading| listener::parse(gateway, reading))
+        let sets: Vec<&ListenerSet> = self.gateways.named.of(key).filter_map(|set| objects.get(set)).collect();
+        self.read(objects, settings, |reading| listener::parse(gateway, &sets, reading))
     }
 
     fn parse_route(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Parsed<Attached> {
-        let gateway = |key: &ObjectKey| self.gateways.gateways.get(key).map(|gateway| &**gateway);
+        let parent = |id: &ObjectId| self.gateways.parent(id);
         if let Some(route) = objects.get::<HttpRoute>(&id.key).filter(|_| id.kind == Kind::HTTP_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse(route, gateway, reading));
+            return self.read(objects, settings, |reading| http_route::parse(route, parent, reading));
         }
         if let Some(route) = objects.get::<GrpcRoute>(&id.key).filter(|_| id.kind == Kind::GRPC_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse_grpc(route, gateway, reading));
+            return self.read(objects, settings, |reading| http_route::parse_grpc(route, parent, reading));
         }
         if let Some(route) = objects.get::<TcpRoute>(&id.key).filter(|_| id.kind == Kind::TCP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, gateway, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, parent, reading));
         }
         if let Some(route) = objects.get::<UdpRoute>(&id.key).filter(|_| id.kind == Kind::UDP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_udp(route, gateway, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_udp(route, parent, reading));
         }
         if let Some(route) = objects.get::<TlsRoute>(&id.key).filter(|_| id.kind == Kind::TLS_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tls(route, gateway, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_tls(route, parent, reading));
         }
         (Err(Reads::default()), NewClusters::new())
     }
@@ -239,16 +270,43 @@ impl Translator {
             self.gateways.reports.remove(key);
             return;
         };
-        let listener = |one: &listener::Listener| ListenerReport {
-            name: one.name.clone(),
-            supported_kinds: one.kinds.clone(),
-            attached_routes: self.gateways.attached.get(&(key.clone(), one.name.clone())).copied().unwrap_or_default(),
-            serves: one.bound.is_some(),
+        let listener = |one: &listener::Listener| {
+            let name = ListenerName { gateway: key.clone(), set: one.set.clone(), name: one.name.clone() };
+            ListenerReport {
+                name: one.name.clone(),
+                supported_kinds: one.kinds.clone(),
+                attached_routes: self.gateways.attached.get(&name).copied().unwrap_or_default(),
+                port: one.place().filter(|place| one.is_valid() && gateway.ports.contains(place)),
+                serves: one.bound.is_some(),
+            }
         };
-        let report =
-            Report { listeners: gateway.listeners.iter().map(listener).collect(), ports: gateway.ports.clone() };
+        let mut report = Report { ports: gateway.ports.clone(), ..Report::default() };
+        for set in &gateway.sets {
+            report.sets.insert(set.key().clone(), SetReport { accepted: set.accepted, listeners: Vec::new() });
+        }
+        for one in &gateway.listeners {
+            match one.set.as_ref().map(|set| report.sets.get_mut(set)) {
+                None => report.listeners.push(listener(one)),
+                Some(Some(set)) => set.listeners.push(listener(one)),
+                Some(None) => {}
+            }
+        }
         if self.gateways.reports.get(key).is_none_or(|before| **before != report) {
             self.gateways.reports.insert(key.clone(), Arc::new(report));
         }
     }
+}
+
+/// Returns whether the CustomResourceDefinitions have a supported version. Objects of other versions are served too, as far
+/// as their fields are known. Source: Gateway API v1, `GatewayClassConditionStatusSupportedVersion`.
+fn supported_version(class: ObjectRef, objects: &Objects) -> Verdict {
+    let (status, reason, message) = match Installed::of(objects) {
+        None => (Status::Unknown, "Pending", "the CustomResourceDefinitions cannot be read".to_owned()),
+        Some(found) if found.is_supported() => (Status::True, "SupportedVersion", found.to_string()),
+        Some(found) => {
+            let message = format!("found {found}; supported is {SUPPORTED}, so some fields may have no effect");
+            (Status::False, "UnsupportedVersion", message)
+        }
+    };
+    Verdict { message, ..Verdict::new(class, "SupportedVersion", status, reason) }
 }

@@ -28,14 +28,17 @@ impl Parser<'_, '_> {
 
     fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, (&'static str, String)> {
         let SecretRef { group, kind, namespace, name } = reference;
-        let own = &self.gateway.meta.key.namespace;
-        let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
+        let (from, own) = match &self.declared.set {
+            Some(set) => (Kind::LISTENER_SET, set.namespace.clone()),
+            None => (Kind::GATEWAY, self.gateway.meta.key.namespace.clone()),
+        };
+        let key = ObjectKey::new(namespace.as_deref().unwrap_or(&own), name);
         let invalid = |message: String| Err(("InvalidCertificateRef", message));
         let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Secret"));
         if (group, kind) != ("", "Secret") {
             return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported"));
         }
-        let grant = Reference { from: Kind::GATEWAY, namespace: own, group: "", kind: "Secret", to: &key };
+        let grant = Reference { from, namespace: &own, group: "", kind: "Secret", to: &key };
         if !permits(&grant, &mut self.reading) {
             return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to Secret \"{key}\"")));
         }

@@ -1,33 +1,109 @@
-//! Conflicts between listeners on one port.
+//! Conflicts between the listeners of a Gateway and its ListenerSets, and limits for ListenerSets. The earlier listener is
+//! served: those of the Gateway come first, then those of older ListenerSets.
+//!
+//! The owner of a Gateway allows namespaces to add listeners. The limits prevent one of them from taking all ports of the
+//! Envoys, or from making the Gateway unusable for the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::Listener;
-use super::parser::Parser;
+use super::declared::Declared;
 use crate::model::Host;
 use crate::objects::Transport;
-use crate::translate::verdict::Status;
 
-impl Parser<'_, '_> {
-    /// Finds listeners that contradict earlier ones of the Gateway. The earlier one is served.
-    pub fn conflicts(&mut self, listeners: &mut [Listener]) {
-        let mut ports = BTreeMap::<(Transport, u16), (&'static str, Vec<Host>)>::new();
-        for listener in listeners {
-            let (Some(protocol), Some(place)) = (&listener.protocol, listener.place()) else { continue };
-            let (first, hosts) = ports.entry(place).or_insert((protocol.name(), Vec::new()));
-            let (reason, message) = if *first != protocol.name() {
-                ("ProtocolConflict", format!("an earlier listener has another protocol on port {}", listener.port))
-            } else if hosts.contains(&listener.host) {
-                let message = format!("an earlier listener has the same hostname on port {}", listener.port);
-                ("HostnameConflict", message)
-            } else {
-                hosts.push(listener.host.clone());
+/// The maximum number of listeners of a Gateway with its ListenerSets.
+pub const LISTENERS: usize = 1024;
+/// The maximum number of listeners that the ListenerSets of one other namespace add to a Gateway.
+pub const LISTENERS_OF_NAMESPACE: usize = 64;
+/// The maximum number of ports of a Gateway with its ListenerSets.
+pub const PORTS: usize = 128;
+/// The maximum number of ports that the ListenerSets of one other namespace add to a Gateway.
+pub const PORTS_OF_NAMESPACE: usize = 16;
+
+/// A transport protocol and a port.
+type Port = (Transport, u16);
+
+/// The listeners of a Gateway that are accepted so far.
+#[derive(Debug)]
+pub struct Claims<'a> {
+    /// The namespace of the Gateway.
+    own: &'a str,
+    /// The number of listeners.
+    count: usize,
+    /// The protocol and the host names of each port.
+    ports: BTreeMap<Port, (&'static str, BTreeSet<Host>)>,
+    /// The number of listeners and of new ports of the ListenerSets of each other namespace.
+    of_namespaces: BTreeMap<Arc<str>, (usize, usize)>,
+}
+
+impl<'a> Claims<'a> {
+    /// Starts with a Gateway in the namespace `own` without listeners.
+    pub fn new(own: &'a str) -> Self {
+        Self { own, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new() }
+    }
+
+    /// Adds the listeners of an object. Refuses those that contradict earlier ones, or exceed a limit.
+    pub fn add(&mut self, declared: &mut Declared) {
+        let namespace = declared.set.as_ref().map(|set| set.namespace.clone());
+        for index in 0..declared.listeners.len() {
+            let listener = &declared.listeners[index];
+            let (Some(protocol), Some(port)) = (&listener.protocol, listener.place()) else { continue };
+            if !listener.accepted {
                 continue;
-            };
-            let name = listener.name.clone();
-            self.verdicts.retain(|one| one.listener.as_ref() != Some(&name) || one.condition != "Conflicted");
-            self.verdict(Some(&name), "Conflicted", Status::True, reason, message.clone());
-            self.verdict(Some(&name), "Accepted", Status::False, reason, message);
+            }
+            let (protocol, host) = (protocol.name(), listener.host.clone());
+            let claimed = self.ports.get(&port);
+            let number = port.1;
+            match claimed {
+                Some((first, _)) if *first != protocol => {
+                    let message = format!("an earlier listener has another protocol on port {number}");
+                    declared.conflict(index, "ProtocolConflict", message);
+                    continue;
+                }
+                Some((_, hosts)) if hosts.contains(&host) => {
+                    let message = format!("an earlier listener has the same hostname on port {number}");
+                    declared.conflict(index, "HostnameConflict", message);
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(namespace) = &namespace
+                && let Err((reason, message)) = self.permit(namespace, claimed.is_none())
+            {
+                declared.refuse(index, reason, message);
+                continue;
+            }
+            self.count += 1;
+            self.ports.entry(port).or_insert((protocol, BTreeSet::new())).1.insert(host);
         }
+    }
+
+    /// Counts a listener of a ListenerSet, with a new port or not. Errors: the limit that it exceeds.
+    fn permit(&mut self, namespace: &Arc<str>, is_new_port: bool) -> Result<(), (&'static str, String)> {
+        if self.count >= LISTENERS {
+            let message = format!("the Gateway already has {LISTENERS} listeners with those of older ListenerSets");
+            return Err(("TooManyListeners", message));
+        }
+        if is_new_port && self.ports.len() >= PORTS {
+            let message = format!("the Gateway already has {PORTS} ports with those of older ListenerSets");
+            return Err(("PortUnavailable", message));
+        }
+        if **namespace == *self.own {
+            return Ok(());
+        }
+        let (listeners, ports) = self.of_namespaces.entry(namespace.clone()).or_default();
+        if *listeners >= LISTENERS_OF_NAMESPACE {
+            let message =
+                format!("the Gateway already has {LISTENERS_OF_NAMESPACE} listeners of ListenerSets of this namespace");
+            return Err(("TooManyListeners", message));
+        }
+        if is_new_port && *ports >= PORTS_OF_NAMESPACE {
+            let message =
+                format!("ListenerSets of this namespace already add {PORTS_OF_NAMESPACE} ports to the Gateway");
+            return Err(("PortUnavailable", message));
+        }
+        *listeners += 1;
+        *ports += usize::from(is_new_port);
+        Ok(())
     }
 }

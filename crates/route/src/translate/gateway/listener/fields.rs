@@ -5,12 +5,12 @@ use super::{Listener, Namespaces, Protocol};
 use crate::model::Host;
 use crate::objects::gateway::{GROUP, GatewayListener, RouteKind};
 use crate::translate::host;
-use crate::translate::verdict::Status;
+use crate::translate::verdict::{Status, Verdict};
 
 impl Parser<'_, '_> {
     /// Parses a listener, except for conflicts and ports.
     pub fn listener(&mut self, listener: &GatewayListener) -> Listener {
-        let name = &listener.name;
+        let (name, first) = (&listener.name, self.declared.verdicts.len());
         let protocol = self.protocol(listener);
         let host = match &protocol {
             Some(Protocol::Tcp | Protocol::Udp) => Ok(Host::Any),
@@ -22,20 +22,16 @@ impl Parser<'_, '_> {
         }
         let kinds = self.kinds(listener, protocol.as_ref().map(Protocol::kinds).unwrap_or_default());
         let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
-        let namespaces = match namespaces {
-            None => Namespaces::Same,
-            Some(allowed) => match (allowed.from.as_deref(), &allowed.selector) {
-                (None | Some("Same"), _) => Namespaces::Same,
-                (Some("All"), _) => Namespaces::All,
-                (Some("Selector"), Some(selector)) => Namespaces::Selected(selector.clone()),
-                _ => Namespaces::None,
-            },
-        };
+        let namespaces = namespaces.map_or(Namespaces::Same, |allowed| Namespaces::new(allowed, Namespaces::Same));
+        let refuses = |one: &Verdict| one.condition == "Accepted" && one.status == Status::False;
+        let accepted = !self.declared.verdicts[first..].iter().any(refuses);
         self.verdict(Some(name), "Accepted", Status::True, "Accepted", String::new());
         self.verdict(Some(name), "Conflicted", Status::False, "NoConflicts", String::new());
         self.verdict(Some(name), "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
         let host = host.unwrap_or(Host::Any);
-        Listener { name: name.clone(), host, port: listener.port, protocol, kinds, namespaces, bound: None }
+        let (origin, set) = (self.declared.origin.clone(), self.declared.set.clone());
+        let (name, port) = (name.clone(), listener.port);
+        Listener { name, origin, set, host, port, protocol, kinds, namespaces, accepted, bound: None }
     }
 
     /// Returns the protocol of a listener, if it is supported.

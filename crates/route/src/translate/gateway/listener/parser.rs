@@ -1,22 +1,22 @@
-//! The parser of a whole Gateway: its listeners, their ports, and its conditions.
+//! The parser of a whole Gateway: its listeners and those of its ListenerSets, their ports, and its conditions.
 
 use std::sync::Arc;
 
-use lockgate_xds::provenance::ObjectRef;
-
-use super::{Gateway, Listener};
+use super::conflicts::Claims;
+use super::declared::Declared;
+use super::{Gateway, sets};
 use crate::model::ListenerId;
-use crate::objects::gateway::{self, GatewayClass};
+use crate::objects::gateway::{self, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
 use crate::settings::Listeners;
 use crate::translate::dialect::Reading;
 use crate::translate::gateway::{TARGET_PORTS, service_key};
 use crate::translate::graph::Input;
 use crate::translate::source::Reads;
-use crate::translate::verdict::{Status, Verdict};
+use crate::translate::verdict::Status;
 
-/// Parses a Gateway. Returns its inputs alone if its class is not one of ours.
-pub fn parse(gateway: &gateway::Gateway, mut reading: Reading) -> Result<Gateway, Reads> {
+/// Parses a Gateway with `sets`, the ListenerSets that name it. Returns its inputs alone if its class is not one of ours.
+pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Reading) -> Result<Gateway, Reads> {
     let class = ObjectKey::new("", &gateway.spec.gateway_class_name);
     let objects = reading.context.objects;
     let controller = &reading.context.settings.gateway.controller;
@@ -25,50 +25,46 @@ pub fn parse(gateway: &gateway::Gateway, mut reading: Reading) -> Result<Gateway
     if !is_ours {
         return Err(reading.into_reads());
     }
-    let origin = gateway.meta.object_ref(Kind::GATEWAY);
-    let mut parser = Parser { gateway, origin: &origin, reading, verdicts: Vec::new() };
+    let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
+    let mut parser = Parser { gateway, declared, reading };
     let service = parser.service();
-    let mut listeners: Vec<Listener> =
-        gateway.spec.listeners.iter().map(|listener| parser.listener(listener)).collect();
-    parser.conflicts(&mut listeners);
-    parser.whole(&listeners);
-    let reserved = &parser.reading.context.settings.listeners;
-    let mut ports = Vec::new();
-    let valid: Vec<bool> = listeners.iter().map(|listener| parser.is_served() && parser.is_valid(listener)).collect();
-    for (listener, _) in listeners.iter_mut().zip(valid).filter(|(_, valid)| *valid) {
-        let Some(place) = listener.place() else { continue };
-        ports.push(place);
-        let of_service = service.map(|service| {
-            service.ports.iter().find(|(transport, port, _)| (*transport, *port) == place).map(|(_, _, target)| *target)
-        });
-        // A tenant may write the Service. Any other port could be one of another listener of the Envoys.
-        let of_service = of_service.map(|target| target.filter(|target| TARGET_PORTS.contains(target)));
-        let bind = of_service.unwrap_or_else(|| objects.from_operator.then_some(listener.port));
-        let bind = match bind {
-            Some(port) if is_reserved(port, reserved) => {
-                let message = format!("a listener of the settings has port {port}");
-                parser.verdict(Some(&listener.name), "Accepted", Status::False, "PortUnavailable", message);
-                None
-            }
-            bind => bind,
-        };
-        listener.bound = bind.map(|bind| (listener_id(&gateway.meta.key, place), bind));
+    for listener in &gateway.spec.listeners {
+        let listener = parser.listener(listener);
+        parser.declared.listeners.push(listener);
     }
-    ports.sort_unstable();
-    ports.dedup();
-    let Parser { reading, verdicts, .. } = parser;
+    let mut claims = Claims::new(&gateway.meta.key.namespace);
+    claims.add(&mut parser.declared);
+    parser.whole();
+    let Parser { declared: mut own, reading, .. } = parser;
+    let (mut sets, reading) = sets::parse(gateway, sets, &own, &mut claims, reading);
+    let settings = reading.context.settings;
+    let ports = Ports { gateway, service, reserved: &settings.listeners, of_operator: objects.from_operator };
+    let mut wanted = Vec::new();
+    if own.is_served() {
+        ports.bind(&mut own, &mut wanted);
+        wanted.sort_unstable();
+        sets.iter_mut().for_each(|set| ports.bind(&mut set.declared, &mut wanted));
+    }
     // The Service and the Secrets decide on which ports Envoy listens, and the spec stays the same. The Envoys have to
     // accept each change before the Gateway is programmed.
-    let bound: Vec<Option<u16>> = listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
+    let bound: Vec<Option<u16>> = own.listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
+    let mut listeners = own.listeners;
+    let mut added = Vec::new();
+    for set in sets {
+        let (set, of_set) = sets::finish(set);
+        added.push(set);
+        listeners.extend(of_set);
+    }
     Ok(Gateway {
         revision: Revision::new(&gateway.meta, &(&gateway.spec, bound)),
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
         listeners: listeners.into(),
-        ports,
+        sets: added.into(),
+        ports: wanted,
         reads: reading.into_reads(),
-        verdicts: verdicts.into(),
-        origin,
+        verdicts: own.verdicts.into(),
+        origin: own.origin,
     })
 }
 
@@ -87,15 +83,52 @@ fn is_reserved(port: u16, listeners: &Listeners) -> bool {
     [http, https, stats, &stats_tls.at, overload_probe, admin].iter().any(|bind| bind.port == port)
 }
 
-/// The state of parsing one Gateway.
+/// The ports of the Envoys for the listeners of one Gateway.
+struct Ports<'a> {
+    gateway: &'a gateway::Gateway,
+    service: Option<&'a GatewayService>,
+    reserved: &'a Listeners,
+    /// Whether Envoy listens on the ports of the listeners themselves without a Service.
+    of_operator: bool,
+}
+
+impl Ports<'_> {
+    /// Binds the valid listeners of an object. Adds their ports to `wanted`.
+    fn bind(&self, declared: &mut Declared, wanted: &mut Vec<(Transport, u16)>) {
+        for index in 0..declared.listeners.len() {
+            let listener = &mut declared.listeners[index];
+            let Some(place) = listener.place().filter(|_| listener.is_valid()) else { continue };
+            if !wanted.contains(&place) {
+                wanted.push(place);
+            }
+            match self.port(place) {
+                Some(port) if is_reserved(port, self.reserved) => {
+                    let message = format!("a listener of the settings has port {port}");
+                    declared.refuse(index, "PortUnavailable", message);
+                }
+                Some(port) => listener.bound = Some((listener_id(&self.gateway.meta.key, place), port)),
+                None => {}
+            }
+        }
+    }
+
+    /// Returns the port of the Envoys for a port of the Gateway.
+    fn port(&self, place: (Transport, u16)) -> Option<u16> {
+        let Some(service) = self.service else { return self.of_operator.then_some(place.1) };
+        let target = service.ports.iter().find(|(transport, port, _)| (*transport, *port) == place);
+        // A tenant may write the Service. Any other port could be one of another listener of the Envoys.
+        target.map(|(_, _, target)| *target).filter(|target| TARGET_PORTS.contains(target))
+    }
+}
+
+/// The state of parsing the listeners of one object.
 pub(super) struct Parser<'p, 'r> {
     /// The Gateway.
     pub gateway: &'p gateway::Gateway,
-    origin: &'p ObjectRef,
+    /// The Gateway or a ListenerSet, whose listeners are parsed.
+    pub declared: Declared,
     /// The inputs.
     pub reading: Reading<'r>,
-    /// The conditions so far.
-    pub verdicts: Vec<Verdict>,
 }
 
 impl<'r> Parser<'_, 'r> {
@@ -107,7 +140,7 @@ impl<'r> Parser<'_, 'r> {
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
-    /// Adds a condition of a listener or of the whole Gateway.
+    /// Adds a condition of a listener or of the whole object.
     pub fn verdict(
         &mut self,
         listener: Option<&Arc<str>>,
@@ -116,33 +149,11 @@ impl<'r> Parser<'_, 'r> {
         reason: &'static str,
         message: String,
     ) {
-        let listener = listener.cloned();
-        let verdict = Verdict::new(self.origin.clone(), condition, status, reason);
-        self.verdicts.push(Verdict { listener, message, ..verdict });
-    }
-
-    /// Returns whether a listener has a supported protocol, a host name, and no conflict.
-    fn is_accepted(&self, listener: &Listener) -> bool {
-        let is_of = |verdict: &&Verdict| verdict.listener.as_ref() == Some(&listener.name);
-        let refuses = |one: &Verdict| one.condition == "Accepted" && one.status == Status::False;
-        !self.verdicts.iter().filter(is_of).any(refuses)
-    }
-
-    /// Returns whether a listener can be served.
-    fn is_valid(&self, listener: &Listener) -> bool {
-        let is_usable = listener.protocol.as_ref().is_some_and(|protocol| !protocol.lacks_pairs());
-        is_usable && self.is_accepted(listener)
-    }
-
-    /// Returns whether the Gateway as a whole is accepted.
-    fn is_served(&self) -> bool {
-        let refuses =
-            |one: &Verdict| one.listener.is_none() && one.condition == "Accepted" && one.status == Status::False;
-        !self.verdicts.iter().any(refuses)
+        self.declared.verdict(listener, condition, status, reason, message);
     }
 
     /// Decides the conditions of the whole Gateway.
-    fn whole(&mut self, listeners: &[Listener]) {
+    fn whole(&mut self) {
         let spec = &self.gateway.spec;
         let is_known = |kind: Option<&str>| matches!(kind, None | Some("IPAddress" | "Hostname"));
         if let Some(address) = spec.addresses.iter().find(|address| !is_known(address.r#type.as_deref())) {
@@ -154,15 +165,6 @@ impl<'r> Parser<'_, 'r> {
             let message = format!("parameters of kind {:?} are not supported", parameters.kind);
             self.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
         }
-        let invalid: Vec<&str> =
-            listeners.iter().filter(|listener| !self.is_accepted(listener)).map(|listener| &*listener.name).collect();
-        match invalid.is_empty() {
-            true => self.verdict(None, "Accepted", Status::True, "Accepted", String::new()),
-            false => {
-                let status = if invalid.len() == listeners.len() { Status::False } else { Status::True };
-                let message = format!("listeners that are not valid: {}", invalid.join(", "));
-                self.verdict(None, "Accepted", status, "ListenersNotValid", message);
-            }
-        }
+        self.declared.accept(|listener| listener.accepted);
     }
 }

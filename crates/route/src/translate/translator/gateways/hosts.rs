@@ -7,11 +7,14 @@ use super::{Translator, Update};
 use crate::model::{Host, ListenerId, Others, TlsHost, Traffic, VirtualHost};
 use crate::settings::Settings;
 use crate::translate::gateway::hostname::covers;
-use crate::translate::gateway::listener::{Gateway, Protocol};
+use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
 use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
 use crate::translate::problem::Problem;
 use crate::translate::translator::set;
+
+/// The maximum number of listeners for HTTPS on one port that tell hosts of other listeners from unknown hosts.
+const LISTED: usize = 64;
 
 impl Translator {
     /// Builds hosts of an Envoy listener from their routes, and replaces them in the model.
@@ -39,8 +42,8 @@ impl Translator {
             return self.replace_tls_hosts(id, &gateway, built, settings, update);
         }
         for (host, now) in built {
-            let is_pattern = || gateway.on(id).any(|one| one.host == host);
-            let now = now.or_else(|| is_pattern().then(|| not_found(&gateway.origin)));
+            let pattern = || gateway.on(id).find(|one| one.host == host);
+            let now = now.or_else(|| pattern().map(|listener| not_found(&listener.origin)));
             self.replace_host(id, &host, now, update);
         }
     }
@@ -55,8 +58,9 @@ impl Translator {
         let ranks = self.gateways.hosts.get(place)?.iter();
         let routes: Vec<&Attached> =
             ranks.filter_map(|rank| self.gateways.routes.get(&rank.id()).map(|route| &**route)).collect();
-        let port = gateway.on(&place.0).next()?.port;
-        Some(virtual_host(&routes, &gateway.origin, port, &settings.regexes))
+        let (id, host) = place;
+        let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host))?;
+        Some(virtual_host(&routes, &owner.origin, owner.port, &settings.regexes))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host is behind the most specific server name that covers
@@ -69,13 +73,28 @@ impl Translator {
         settings: &Settings,
         update: &mut Update,
     ) {
-        let before = self.model.tls(id.as_str()).map(|tls| tls.hosts.clone()).unwrap_or_default();
-        // A host that no listener accepts is answered 404, a host of another listener 421.
-        let serves_all = gateway.on(id).any(|listener| listener.host == Host::Any);
-        let mut names: BTreeSet<&Host> = before.keys().collect();
-        names.extend(gateway.on(id).map(|listener| &listener.host));
+        let listeners: BTreeMap<&Host, &Listener> = gateway.on(id).map(|one| (&one.host, one)).collect();
+        // A host that no listener accepts is answered 404, a host of another listener 421. With many listeners, every other
+        // host is answered 421: the lists of all other hosts would grow with the square of their number.
+        let serves_all = listeners.contains_key(&Host::Any);
+        let are_listed = listeners.len() <= LISTED;
+        let none = BTreeMap::new();
+        let before = self.model.tls(id.as_str()).map_or(&none, |tls| &tls.hosts);
+        let same_names = before.keys().eq(listeners.keys().copied());
+        let is_affected = |name: &Host, listener: Option<&Listener>| {
+            let unchanged = before.get(name).zip(listener).filter(|(old, listener)| {
+                matches!(&listener.protocol, Some(Protocol::Https(pairs)) if *pairs == old.secrets)
+                    && old.origins.iter().eq([&listener.origin])
+            });
+            !same_names || unchanged.is_none() || built.keys().any(|host| covers(name, host))
+        };
+        let names: BTreeSet<&Host> = before.keys().chain(listeners.keys().copied()).collect();
+        let mut updates = Vec::new();
         for name in names {
-            let listener = gateway.on(id).find(|listener| listener.host == *name);
+            let listener = listeners.get(name).copied();
+            if !is_affected(name, listener) {
+                continue;
+            }
             let now = listener.and_then(|listener| {
                 let Some(Protocol::Https(pairs)) = &listener.protocol else { return None };
                 let is_behind = |host: &Host| covers(name, host) && gateway.owns(listener, host);
@@ -83,18 +102,24 @@ impl Translator {
                 let kept = old.filter(|(host, _)| !built.contains_key(*host));
                 let new = built.iter().filter_map(|(host, content)| Some((host, content.as_ref()?)));
                 let hosts = kept.chain(new.filter(|(host, _)| is_behind(host)));
-                let others = gateway.on(id).map(|other| &other.host).filter(|other| *other != name);
+                let others = listeners.keys().copied().filter(|other| *other != name && are_listed);
                 Some(TlsHost {
                     secrets: pairs.clone(),
                     minimum: settings.tls.parameters.minimum,
                     maximum: settings.tls.parameters.maximum,
                     virtual_hosts: hosts.map(|(host, content)| (host.clone(), content.clone())).collect(),
-                    others: if serves_all && *name != Host::Any { Others::Misdirected } else { Others::NotFound },
+                    others: match (serves_all || !are_listed) && *name != Host::Any {
+                        true => Others::Misdirected,
+                        false => Others::NotFound,
+                    },
                     misdirected: others.filter(|other| !covers(name, other)).cloned().collect(),
-                    origins: vec![gateway.origin.clone()],
+                    origins: vec![listener.origin.clone()],
                 })
             });
-            self.replace_tls(id.as_str(), name, now, &mut update.touched);
+            updates.push((name.clone(), now));
+        }
+        for (name, now) in updates {
+            self.replace_tls(id.as_str(), &name, now, &mut update.touched);
         }
     }
 

@@ -4,16 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::sync::Arc;
 
+use super::sets::seen_otherwise;
 use super::{Translator, Update};
 use crate::model::{Bind, Destination, Host, Listener, ListenerId, RouteDiscovery, Traffic};
 use crate::objects::ObjectId;
 use crate::settings::{Discovery, Settings};
+use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{self, Gateway, Protocol};
 use crate::translate::source::Reads;
 use crate::translate::verdict;
 
 impl Translator {
-    /// Replaces a Gateway. Adds the hosts that it may change to `hosts`. Returns whether it has changed.
+    /// Replaces a Gateway with its ListenerSets. Adds the hosts that it may change to `hosts`. If it has changed, returns the
+    /// parents whose routes it may change.
     pub(super) fn replace_gateway(
         &mut self,
         id: &ObjectId,
@@ -21,13 +24,13 @@ impl Translator {
         settings: &Settings,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         update: &mut Update,
-    ) -> bool {
+    ) -> Option<BTreeSet<ObjectId>> {
         let reads = now.as_ref().map_or_else(|reads| reads, |gateway| &gateway.reads);
         self.replace_inputs(id, &reads.inputs);
         let now = now.ok().map(Arc::new);
         let before = self.gateways.gateways.get(&id.key).cloned();
         if before == now {
-            return false;
+            return None;
         }
         match &now {
             Some(gateway) => {
@@ -42,6 +45,9 @@ impl Translator {
         let problems =
             |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|gateway| gateway.problems()).unwrap_or_default();
         self.ledger.replace(&problems(&before), &problems(&now));
+        self.replace_sets(&id.key, before.as_deref(), now.as_deref(), update);
+        let parents = seen_otherwise(&id.key, before.as_deref(), now.as_deref());
+        let earlier = before.clone();
         let before = before.map(|gateway| listeners_of(&gateway, settings)).unwrap_or_default();
         let now_bound = now.as_ref().map(|gateway| listeners_of(gateway, settings)).unwrap_or_default();
         let is_replaced = |id: &ListenerId, old: &Listener| {
@@ -52,6 +58,7 @@ impl Translator {
         }
         for (listener, wanted) in now_bound {
             self.gateways.owners.insert(listener.clone(), id.key.clone());
+            let mut is_new = false;
             match self.model.listeners.get_mut(listener.as_str()) {
                 Some(there) if there.bind == wanted.bind => {}
                 Some(there) => {
@@ -59,20 +66,22 @@ impl Translator {
                     update.touched.listeners.insert(listener.clone());
                 }
                 None => {
+                    is_new = true;
                     self.model.listeners.insert(listener.clone(), wanted);
                     update.touched.listeners.insert(listener.clone());
                 }
             }
-            // All its hosts: which listener serves a host depends on the other listeners.
+            // Which listener serves a host depends on the listeners that cover it.
+            let changed = changed_patterns(&listener, earlier.as_deref(), now.as_deref());
+            let is_affected = |host: &Host| is_new || changed.iter().any(|pattern| covers(pattern, host));
             let first = (listener.clone(), Host::Exact("".into()));
             let attached = self.gateways.hosts.range(first..).take_while(|((id, _), _)| *id == listener);
-            hosts.extend(attached.map(|(place, _)| place.clone()));
+            hosts.extend(attached.map(|(place, _)| place).filter(|(_, host)| is_affected(host)).cloned());
             let served = self.model.listeners.get(listener.as_str()).map(|listener| served(&listener.traffic));
-            hosts.extend(served.into_iter().flatten().map(|host| (listener.clone(), host)));
-            let patterns = now.iter().flat_map(|gateway| gateway.on(&listener)).map(|one| one.host.clone());
-            hosts.extend(patterns.map(|host| (listener.clone(), host)));
+            let served = served.into_iter().flatten().filter(|host| is_affected(host));
+            hosts.extend(served.chain(changed.iter().copied().cloned()).map(|host| (listener.clone(), host)));
         }
-        true
+        Some(parents)
     }
 
     /// Removes an Envoy listener and its hosts from the model.
@@ -99,6 +108,22 @@ impl Translator {
     }
 }
 
+/// Returns the host names of the listeners on an Envoy listener that differ between two states of a Gateway.
+fn changed_patterns<'a>(
+    id: &'a ListenerId,
+    before: Option<&'a Gateway>,
+    now: Option<&'a Gateway>,
+) -> BTreeSet<&'a Host> {
+    let by_name = |gateway: Option<&'a Gateway>| -> BTreeMap<_, &'a listener::Listener> {
+        let on = gateway.into_iter().flat_map(|gateway| gateway.on(id));
+        on.map(|one| ((&one.set, &one.name), one)).collect()
+    };
+    let (old, new) = (by_name(before), by_name(now));
+    let differs = |name: &_| old.get(name) != new.get(name);
+    let both = old.iter().chain(&new).filter(|(name, _)| differs(name));
+    both.map(|(_, listener)| &listener.host).collect()
+}
+
 /// Returns the hosts that a listener serves. TCP and UDP serve every host.
 fn served(traffic: &Traffic) -> Vec<Host> {
     match traffic {
@@ -116,10 +141,10 @@ fn listeners_of(gateway: &Gateway, settings: &Settings) -> BTreeMap<ListenerId, 
         Discovery::Buckets => RouteDiscovery::Buckets,
     };
     let address = settings.listeners.http.address;
-    let refusing = || Destination::refusing(gateway.origin.clone());
     let other = |port, traffic| Listener { bind: Bind { address, port }, traffic };
     let listener = |one: &listener::Listener| {
         let (id, port) = one.bound.clone()?;
+        let refusing = || Destination::refusing(one.origin.clone());
         match &one.protocol {
             Some(Protocol::Http) => Some((id, Listener::http(Bind { address, port }, discovery))),
             Some(Protocol::Https(_)) => Some((id, Listener::https(Bind { address, port }, None, None))),

@@ -39,12 +39,12 @@ impl Translator {
         }
         for route in before.iter() {
             for attachment in &route.attachments {
-                let place = (attachment.gateway.clone(), attachment.listener.clone());
-                reported.insert(place.0.clone());
-                if let Some(count) = self.gateways.attached.get_mut(&place) {
+                let name = &attachment.listener;
+                reported.insert(name.gateway.clone());
+                if let Some(count) = self.gateways.attached.get_mut(name) {
                     *count = count.saturating_sub(1);
                     if *count == 0 {
-                        self.gateways.attached.remove(&place);
+                        self.gateways.attached.remove(name);
                     }
                 }
             }
@@ -60,9 +60,8 @@ impl Translator {
         }
         for route in now.iter() {
             for attachment in &route.attachments {
-                reported.insert(attachment.gateway.clone());
-                let place = (attachment.gateway.clone(), attachment.listener.clone());
-                *self.gateways.attached.entry(place).or_default() += 1;
+                reported.insert(attachment.listener.gateway.clone());
+                *self.gateways.attached.entry(attachment.listener.clone()).or_default() += 1;
             }
             for place in places(route) {
                 self.gateways.hosts.entry(place.clone()).or_default().insert(route.precedence.clone());

@@ -24,7 +24,8 @@ impl Translator {
         let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host));
         let is_pattern = owner.is_some_and(|listener| listener.host == *host);
         // A listener without routes refuses connections. Otherwise, less specific listeners would take them.
-        let to = to.or_else(|| is_pattern.then(|| Destination::refusing(gateway.origin.clone())));
+        let refusing = || owner.map(|listener| Destination::refusing(listener.origin.clone()));
+        let to = to.or_else(|| refusing().filter(|_| is_pattern));
         let (Some(to), Some(owner)) = (to, owner) else { return self.replace_connections(id, host, None, update) };
         if !is_tls {
             return self.replace_destination(id, to, update);

@@ -1,0 +1,79 @@
+//! The listeners that one object declares, while a Gateway is parsed: the Gateway itself, or a ListenerSet.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::Listener;
+use crate::objects::ObjectKey;
+use crate::translate::verdict::{Status, Verdict};
+
+/// The listeners of one object, and its conditions.
+#[derive(Debug)]
+pub struct Declared {
+    /// A reference to the object.
+    pub origin: ObjectRef,
+    /// The ListenerSet. `None`: the object is the Gateway itself.
+    pub set: Option<ObjectKey>,
+    /// The listeners, in the order of the spec.
+    pub listeners: Vec<Listener>,
+    /// The conditions so far.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Declared {
+    /// Creates an object without listeners.
+    pub fn new(origin: ObjectRef, set: Option<ObjectKey>) -> Self {
+        Self { origin, set, listeners: Vec::new(), verdicts: Vec::new() }
+    }
+
+    /// Adds a condition of a listener or of the whole object.
+    pub fn verdict(
+        &mut self,
+        listener: Option<&Arc<str>>,
+        condition: &'static str,
+        status: Status,
+        reason: &'static str,
+        message: String,
+    ) {
+        let listener = listener.cloned();
+        let verdict = Verdict::new(self.origin.clone(), condition, status, reason);
+        self.verdicts.push(Verdict { listener, message, ..verdict });
+    }
+
+    /// Refuses the listener at `index`.
+    pub fn refuse(&mut self, index: usize, reason: &'static str, message: String) {
+        let Some(listener) = self.listeners.get_mut(index) else { return };
+        listener.accepted = false;
+        let name = listener.name.clone();
+        self.verdict(Some(&name), "Accepted", Status::False, reason, message);
+    }
+
+    /// Refuses the listener at `index`, which contradicts an earlier one.
+    pub fn conflict(&mut self, index: usize, reason: &'static str, message: String) {
+        let Some(name) = self.listeners.get(index).map(|listener| listener.name.clone()) else { return };
+        self.verdicts.retain(|one| one.listener.as_ref() != Some(&name) || one.condition != "Conflicted");
+        self.verdict(Some(&name), "Conflicted", Status::True, reason, message.clone());
+        self.refuse(index, reason, message);
+    }
+
+    /// Returns whether the object as a whole is accepted.
+    pub fn is_served(&self) -> bool {
+        let refuses =
+            |one: &Verdict| one.listener.is_none() && one.condition == "Accepted" && one.status == Status::False;
+        !self.verdicts.iter().any(refuses)
+    }
+
+    /// Adds the condition `Accepted` of the whole object, which depends on its listeners. `is_valid` returns whether a
+    /// listener is valid.
+    pub fn accept(&mut self, is_valid: impl Fn(&Listener) -> bool) {
+        let invalid: Vec<&str> =
+            self.listeners.iter().filter(|listener| !is_valid(listener)).map(|listener| &*listener.name).collect();
+        if invalid.is_empty() {
+            return self.verdict(None, "Accepted", Status::True, "Accepted", String::new());
+        }
+        let status = if invalid.len() == self.listeners.len() { Status::False } else { Status::True };
+        let message = format!("listeners that are not valid: {}", invalid.join(", "));
+        self.verdict(None, "Accepted", status, "ListenersNotValid", message);
+    }
+}

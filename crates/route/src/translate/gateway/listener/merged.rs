@@ -1,0 +1,120 @@
+//! The listeners of a Gateway and of its ListenerSets together, as routes and Envoy listeners see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::{AddedSet, Gateway, Listener, Protocol};
+use crate::model::{Host, ListenerId};
+use crate::objects::{ObjectKey, Transport};
+use crate::translate::gateway::hostname::covers;
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::verdict::{Status, Verdict};
+
+/// The listeners of one object, as its routes see them: each with the more specific host names on its port.
+pub type Seen<'a> = Vec<(&'a Listener, BTreeSet<&'a Host>)>;
+
+impl Gateway {
+    /// Returns its key.
+    pub fn key(&self) -> &ObjectKey {
+        &self.precedence.key
+    }
+
+    /// Returns the problems of its listeners, of its ListenerSets, and of itself: every condition that does not hold as it
+    /// should.
+    pub fn problems(&self) -> Box<[Arc<Problem>]> {
+        let own = [(None, &self.origin, &self.verdicts)];
+        let of_sets = self.sets.iter().map(|set| (Some(set.key()), &set.origin, &set.verdicts));
+        let all = own.into_iter().chain(of_sets);
+        let faults = all.flat_map(|(set, origin, verdicts)| {
+            let is_fault = |verdict: &&Verdict| verdict.status == Status::False && verdict.condition != "Conflicted";
+            verdicts.iter().filter(is_fault).map(move |verdict| (set, origin, verdict))
+        });
+        let by_name: BTreeMap<_, _> = self.listeners.iter().map(|one| ((one.set.as_ref(), &*one.name), one)).collect();
+        let problem = |(set, origin, verdict): (Option<&ObjectKey>, &ObjectRef, &Verdict)| {
+            let name = verdict.listener.as_ref();
+            let listener = name.and_then(|name| by_name.get(&(set, &**name)));
+            let field = name.map(|name| format!("spec.listeners[{name:?}]")).unwrap_or_default();
+            let (object, message) = (origin.clone(), format!("{}: {}", verdict.reason, verdict.message));
+            let lacks_pairs =
+                listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(Protocol::lacks_pairs);
+            let consequence = match verdict.condition {
+                "Accepted" => "not served",
+                _ if lacks_pairs => "not served",
+                _ => "served without this reference",
+            };
+            let reason = Reason::ListenerNotValid;
+            Arc::new(Problem { object, field, reason, message, consequence: consequence.to_owned() })
+        };
+        faults.map(problem).collect()
+    }
+
+    /// Returns the ListenerSet with this key.
+    pub fn set(&self, key: &ObjectKey) -> Option<&AddedSet> {
+        self.sets.iter().find(|set| set.key() == key)
+    }
+
+    /// Returns the ports on which Envoys listen for it.
+    pub fn binds(&self) -> BTreeSet<(Transport, u16)> {
+        let bind = |listener: &Listener| Some((listener.place()?.0, listener.bound.as_ref()?.1));
+        self.listeners.iter().filter_map(bind).collect()
+    }
+
+    /// Removes its listeners from a port that another Gateway has.
+    pub fn release(&mut self, bind: (Transport, u16)) {
+        for listener in &mut self.listeners {
+            let at = listener.place().map(|place| place.0).zip(listener.bound.as_ref().map(|(_, port)| *port));
+            if at != Some(bind) {
+                continue;
+            }
+            listener.bound = None;
+            let refused = Verdict::new(listener.origin.clone(), "Accepted", Status::False, "PortUnavailable");
+            let message = format!("another Gateway has port {} of the Envoys", bind.1);
+            let refused = Verdict { listener: Some(listener.name.clone()), message, ..refused };
+            let mut sets = self.sets.iter_mut();
+            let verdicts = match &listener.set {
+                None => Some(&mut self.verdicts),
+                Some(key) => sets.find(|set| set.key() == key).map(|set| &mut set.verdicts),
+            };
+            if let Some(verdicts) = verdicts {
+                *verdicts = verdicts.iter().cloned().chain([refused]).collect();
+            }
+        }
+    }
+
+    /// Returns the listeners on the same Envoy listener.
+    pub fn on<'a>(&'a self, id: &'a ListenerId) -> impl Iterator<Item = &'a Listener> {
+        self.listeners.iter().filter(move |listener| listener.bound.as_ref().is_some_and(|(other, _)| other == id))
+    }
+
+    /// Returns whether `listener` owns `host`: of all listeners on its port that cover the host, it has the most specific
+    /// pattern. Source: Gateway API v1, `Listener.hostname`, and the feature
+    /// `GatewayHTTPListenerIsolation`.
+    pub fn owns(&self, listener: &Listener, host: &Host) -> bool {
+        match &listener.bound {
+            Some((id, _)) => !self.on(id).any(|other| is_closer(other, listener) && covers(&other.host, host)),
+            None => true,
+        }
+    }
+
+    /// Returns the listeners as the routes of each object see them: of the Gateway itself (`None`), and of each accepted
+    /// ListenerSet.
+    pub fn seen(&self) -> BTreeMap<Option<&ObjectKey>, Seen<'_>> {
+        let mut seen = BTreeMap::<Option<&ObjectKey>, Seen<'_>>::new();
+        seen.insert(None, Vec::new());
+        for listener in &self.listeners {
+            // No pattern is more specific than an exact name.
+            let id = listener.bound.as_ref().filter(|_| !matches!(listener.host, Host::Exact(_))).map(|(id, _)| id);
+            let others = id.into_iter().flat_map(|id| self.on(id)).filter(|other| is_closer(other, listener));
+            let closer = others.map(|other| &other.host).collect();
+            seen.entry(listener.set.as_ref()).or_default().push((listener, closer));
+        }
+        seen
+    }
+}
+
+/// Returns whether `other` has a more specific host name than `listener`.
+fn is_closer(other: &Listener, listener: &Listener) -> bool {
+    other.host != listener.host && covers(&listener.host, &other.host)
+}

@@ -1,0 +1,112 @@
+//! The ListenerSets of a Gateway: which of them may add listeners, and their conditions.
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::conflicts::Claims;
+use super::declared::Declared;
+use super::parser::Parser;
+use super::{Listener, Namespaces};
+use crate::objects::gateway::{self, ListenerSet};
+use crate::objects::{Kind, ObjectKey, Precedence, Revision};
+use crate::translate::dialect::Reading;
+use crate::translate::graph::Input;
+use crate::translate::verdict::{Status, Verdict};
+
+/// A ListenerSet that names a Gateway, parsed.
+#[derive(Debug, PartialEq)]
+pub struct AddedSet {
+    /// Its rank among ListenerSets.
+    pub precedence: Precedence,
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Whether it is accepted.
+    pub accepted: bool,
+    /// Whether the Gateway allows its listeners, valid or not.
+    pub attached: bool,
+    /// The conditions of its status, except for the numbers of attached routes.
+    pub verdicts: Box<[Verdict]>,
+}
+
+/// A ListenerSet while its Gateway is parsed.
+pub struct Draft<'p> {
+    precedence: Precedence,
+    set: &'p ListenerSet,
+    /// Whether the Gateway allows its listeners.
+    attached: bool,
+    /// Its listeners and conditions.
+    pub declared: Declared,
+}
+
+impl AddedSet {
+    /// Returns its key.
+    pub fn key(&self) -> &ObjectKey {
+        &self.precedence.key
+    }
+}
+
+/// Parses the ListenerSets that name a Gateway, in the order of precedence. `own` are the listeners of the Gateway itself.
+///
+/// Source: Gateway API v1, `ListenerSetSpec.listeners` and `AllowedListeners`.
+pub fn parse<'p, 'r>(
+    gateway: &'p gateway::Gateway,
+    sets: &[&'p ListenerSet],
+    own: &Declared,
+    claims: &mut Claims,
+    mut reading: Reading<'r>,
+) -> (Vec<Draft<'p>>, Reading<'r>) {
+    let allowed = gateway.spec.allowed_listeners.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
+    let allowed = allowed.map_or(Namespaces::None, |allowed| Namespaces::new(allowed, Namespaces::None));
+    let mut ranked: Vec<(Precedence, &'p ListenerSet)> = Vec::new();
+    for set in sets {
+        let namespace = ObjectKey { namespace: "".into(), name: set.meta.key.namespace.clone() };
+        reading.record(Input::new(Kind::NAMESPACE, namespace));
+        ranked.push((reading.context.objects.precedence(Kind::LISTENER_SET, &set.meta), *set));
+    }
+    ranked.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut parsed = Vec::new();
+    for (precedence, set) in ranked {
+        let key = &set.meta.key;
+        let mut declared = Declared::new(set.meta.object_ref(Kind::LISTENER_SET), Some(key.clone()));
+        let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut reading) {
+            false => Some(("NotAllowed", "the Gateway does not allow ListenerSets of this namespace")),
+            true if !own.is_served() => Some(("ParentNotAccepted", "the Gateway is not accepted")),
+            true => None,
+        };
+        if let Some((reason, message)) = refused {
+            declared.verdict(None, "Accepted", Status::False, reason, message.to_owned());
+            parsed.push(Draft { precedence, set, attached: false, declared });
+            continue;
+        }
+        let mut parser = Parser { gateway, declared, reading };
+        for listener in &set.spec.listeners {
+            let listener = parser.listener(listener);
+            parser.declared.listeners.push(listener);
+        }
+        claims.add(&mut parser.declared);
+        parsed.push(Draft { precedence, set, attached: true, declared: parser.declared });
+        reading = parser.reading;
+    }
+    (parsed, reading)
+}
+
+/// Returns a ListenerSet and its listeners, after they have their ports.
+pub fn finish(draft: Draft) -> (AddedSet, Vec<Listener>) {
+    let Draft { precedence, set, attached, mut declared } = draft;
+    if attached {
+        declared.accept(Listener::is_valid);
+    }
+    let accepted = declared.is_served();
+    let Declared { origin, set: _, listeners, verdicts } = declared;
+    let bound: Vec<Option<u16>> = listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
+    let added = AddedSet {
+        precedence,
+        revision: Revision::new(&set.meta, &(&set.spec, bound)),
+        accepted,
+        attached,
+        verdicts: verdicts.into(),
+        origin,
+    };
+    (added, listeners)
+}
