@@ -383,6 +383,7 @@ impl Controller {
             problems: self.problems.clone(),
             verdicts: self.translator.verdicts().clone(),
             gateways: self.translator.gateways().clone(),
+            policies: self.translator.policies().clone(),
             sources: self.sources.clone(),
             kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
             complete: true,

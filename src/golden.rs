@@ -53,6 +53,9 @@ struct Out {
     /// Gateways, as their status and their Services see them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<String>,
+    /// BackendTLSPolicies with the Gateways that use them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<String>,
     /// Route configurations.
     routes: Vec<Value>,
     /// Scopes, each with its route configuration.
@@ -84,6 +87,7 @@ struct Told {
     problems: Vec<String>,
     conditions: Vec<String>,
     gateways: Vec<String>,
+    policies: Vec<String>,
 }
 
 /// Returns a condition as a line: `HTTPRoute shop/cart parent 0: Accepted=False NoMatchingParent: the Gateway has …`.
@@ -129,10 +133,15 @@ fn run(objects: &[Object], settings: &Settings) -> (Told, Vec<Resource>) {
         let sets: String = sets.collect();
         format!("{key}: ports {}; {}{sets}", ports.join(", "), listeners(&report.listeners))
     };
+    let policy = |(key, gateways): (&ObjectKey, &Arc<[ObjectKey]>)| {
+        let gateways: Vec<String> = gateways.iter().map(ToString::to_string).collect();
+        format!("{key}: {}", gateways.join(", "))
+    };
     let told = Told {
         problems: translator.problems().iter().map(ToString::to_string).collect(),
         conditions: translator.verdicts().values().flat_map(|verdicts| verdicts.iter()).map(condition).collect(),
         gateways: translator.gateways().iter().map(gateway).collect(),
+        policies: translator.policies().iter().map(policy).collect(),
     };
     (told, envoy::build(translator.model(), settings))
 }
@@ -151,8 +160,8 @@ fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8
 }
 
 fn out(told: Told, resources: &[Resource], show: &[String]) -> Out {
-    let Told { problems, conditions, gateways } = told;
-    let mut out = Out { problems, conditions, gateways, ..Out::default() };
+    let Told { problems, conditions, gateways, policies } = told;
+    let mut out = Out { problems, conditions, gateways, policies, ..Out::default() };
     let shown = |what: &str| show.iter().any(|shown| shown == what);
     for resource in resources {
         let message = || protobuf::to_json_redacted(resource.kind().full_name(), &resource.message());
@@ -195,13 +204,20 @@ fn chain(chain: &Value, listener: &Value) -> Option<Value> {
         }));
         matcher = level.pointer("/on_no_match/matcher");
     }
-    Some(json!({
+    let mut shown = json!({
         "name": chain["name"],
         "server_names": if names.is_empty() { json!("default") } else { json!(names) },
         "secret": tls.pointer("/tls_certificate_sds_secret_configs/0/name"),
         "minimum": tls.pointer("/tls_params/tls_minimum_protocol_version"),
         "maximum": tls.pointer("/tls_params/tls_maximum_protocol_version"),
-    }))
+    });
+    let validations = ["", "/combined_validation_context"];
+    let authorities = validations.map(|at| tls.pointer(&format!("{at}/validation_context_sds_secret_config/name")));
+    if let Some(authorities) = authorities.into_iter().flatten().next() {
+        let required = chain.pointer("/transport_socket/typed_config/require_client_certificate");
+        shown["clients"] = json!({ "authorities": authorities, "required": required });
+    }
+    Some(shown)
 }
 
 /// Whether an action of a matcher leads to `chain`.

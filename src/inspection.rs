@@ -9,7 +9,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
-use lockgate_route::translate::gateway::Reports;
+use lockgate_route::translate::gateway::{PolicyReports, Reports};
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
 
@@ -24,6 +24,8 @@ pub struct Inspection {
     pub verdicts: Verdicts,
     /// The listeners and ports of the Gateways that are served by class.
     pub gateways: Reports,
+    /// The Gateways behind which each BackendTLSPolicy is in use.
+    pub policies: PolicyReports,
     /// The sources that are served by class. Empty before the initial lists are complete.
     pub sources: OrdMap<ObjectId, Published>,
     /// The last good content of Secrets that is served although the Secrets no longer contain it.

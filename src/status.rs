@@ -23,7 +23,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use lockgate_route::objects::gateway::{
-    Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, TcpRoute, TlsRoute, UdpRoute,
+    BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, TcpRoute, TlsRoute, UdpRoute,
 };
 use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use lockgate_route::translate::problem::Problems;
@@ -53,7 +53,7 @@ const PROGRAMMED: usize = 1000;
 type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, Run); 9] = [
+const WRITERS: [(Kind, Run); 10] = [
     (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
     (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
     (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
@@ -63,6 +63,7 @@ const WRITERS: [(Kind, Run); 9] = [
     (Kind::TCP_ROUTE, |writer| writer.run::<TcpRoute>().boxed()),
     (Kind::UDP_ROUTE, |writer| writer.run::<UdpRoute>().boxed()),
     (Kind::TLS_ROUTE, |writer| writer.run::<TlsRoute>().boxed()),
+    (Kind::BACKEND_TLS_POLICY, |writer| writer.run::<BackendTlsPolicy>().boxed()),
 ];
 
 /// All that is needed to write.

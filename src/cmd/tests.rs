@@ -411,10 +411,8 @@ fn the_cluster_role_grants_what_is_watched_and_no_more() {
     let rules = rules.split("- apiGroups").skip(1).map(|rule| (list(rule, "resources"), list(rule, "verbs")));
     let (read, written): (Vec<_>, Vec<_>) = rules.partition(|(_, verbs)| verbs == &["list", "watch"]);
     let mut granted: Vec<_> = read.into_iter().flat_map(|(resources, _)| resources).collect();
-    let mut watched: Vec<_> = lockgate_route::objects::Kind::ALL
-        .iter()
-        .map(|kind| kind.as_str().to_lowercase() + if kind.as_str().ends_with("ss") { "es" } else { "s" })
-        .collect();
+    let mut watched: Vec<_> =
+        lockgate_route::objects::Kind::ALL.iter().map(|kind| kind.info().plural.to_owned()).collect();
     granted.sort();
     watched.sort();
     assert_eq!(granted, watched);

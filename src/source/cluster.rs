@@ -20,7 +20,7 @@ use futures::stream::SelectAll;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, DefaultBackoff};
-use lockgate_route::objects::{Kind, gateway};
+use lockgate_route::objects::Kind;
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -115,7 +115,7 @@ impl Scope {
     /// Creates the watches of a kind: one for each namespace, one for all, or none.
     fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
         let paths = match &self.options.namespaces {
-            _ if is_of_gateway_api(kind) && !self.options.gateway_api => Vec::new(),
+            _ if kind.info().of_gateway_api && !self.options.gateway_api => Vec::new(),
             Some(namespaces) if kind.info().namespaced => {
                 let namespaces: BTreeSet<_> = namespaces.iter().collect();
                 namespaces.into_iter().map(|namespace| kind.path(Some(namespace))).collect()
@@ -214,11 +214,6 @@ fn status_code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
-/// Returns whether a kind is watched for Gateway API alone.
-fn is_of_gateway_api(kind: Kind) -> bool {
-    kind.info().group == gateway::GROUP || kind == Kind::CUSTOM_RESOURCE_DEFINITION
-}
-
 fn origin(kind: Kind) -> ObjectRef {
     ObjectRef::new(kind.as_str(), "", "*")
 }
@@ -242,14 +237,16 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
         watcher::Error::NoResourceVersion => ("watch", "the API server gave no resource version".into()),
     };
     let hint = match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => match kind.info().group {
-            _ if kind == Kind::CUSTOM_RESOURCE_DEFINITION => {
-                "; the version of Gateway API is unknown, and experimental features are not reported; grant list and watch in \
-                 a ClusterRole"
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403 => {
+            match kind.info().of_gateway_api {
+                _ if kind == Kind::CUSTOM_RESOURCE_DEFINITION => {
+                    "; the version of Gateway API is unknown, and experimental features are not reported; grant list and \
+                     watch in a ClusterRole"
+                }
+                true => "; grant list and watch in a ClusterRole, or set watch.gatewayApi to false",
+                false => "; grant list and watch in a ClusterRole",
             }
-            gateway::GROUP => "; grant list and watch in a ClusterRole, or set watch.gatewayApi to false",
-            _ => "; grant list and watch in a ClusterRole",
-        },
+        }
         _ => "",
     };
     format!("cannot {verb} {plural}: {why}{hint}; retrying in {:.1} s", wait.as_secs_f64())

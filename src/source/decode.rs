@@ -12,8 +12,8 @@ use k8s_openapi::api::networking::v1 as networking;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use lockgate_route::objects::foreign::controller_of;
 use lockgate_route::objects::{
-    AddressType, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object, ObjectKey, Secret,
-    Service, ServicePort, SliceEndpoint, Transport,
+    AddressType, ConfigMap, EndpointSlice, Ingress, IngressClass, IngressStatus, Kind, Meta, Namespace, Object,
+    ObjectKey, Secret, Service, ServicePort, SliceEndpoint, Transport,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +35,9 @@ const ANNOTATIONS: [&str; 6] = [
 
 /// The label of an EndpointSlice with the name of its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The key of a ConfigMap's data that is read.
+pub const CONFIG_MAP_DATA: &str = "ca.crt";
 
 /// The keys of a Secret's data that are read.
 pub const SECRET_DATA: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -86,7 +89,7 @@ pub trait Decode {
     }
 
     /// Returns the compact form. Returns `None` for an object that is never read: a Secret with neither a TLS key pair
-    /// nor authorities.
+    /// nor authorities, or a ConfigMap without authorities.
     fn decode(self) -> Option<Object>;
 }
 
@@ -304,6 +307,23 @@ impl Decode for core::Secret {
         };
         let meta = meta(self.metadata, Self::KIND);
         Some(Object::new(Secret { meta, pair, early, expired, fault, authorities, authorities_fault }))
+    }
+}
+
+impl Decode for core::ConfigMap {
+    const KIND: Kind = Kind::CONFIG_MAP;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn decode(self) -> Option<Object> {
+        let text = self.data?.remove(CONFIG_MAP_DATA)?;
+        let authorities = match authorities(text.as_bytes()) {
+            Ok(authorities) => Ok(shared(&authorities)),
+            Err(fault) => Err(shared(&fault)),
+        };
+        Some(Object::new(ConfigMap { meta: meta(self.metadata, Self::KIND), authorities }))
     }
 }
 

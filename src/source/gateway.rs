@@ -4,6 +4,7 @@
 //! [`Decode::refused`] repeats the rules that users violate most.
 
 mod definitions;
+mod policy;
 mod routes;
 
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::gateway::{
-    GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec, HttpRouteSpec, ListenerSetSpec,
-    ListenerSetStatus, ReferenceGrantSpec, RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
+    BackendTlsPolicySpec, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec,
+    HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec, RouteStatus, TcpRouteSpec,
+    TlsRouteSpec, UdpRouteSpec,
 };
 use lockgate_route::objects::{Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -59,6 +60,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::whole::<discovery::EndpointSlice>(),
     Row { fields: Some(OTHER_SECRETS), ..Row::whole::<core::Secret>() },
     Row::metadata::<core::Namespace>(Form::namespaces),
+    Row::whole::<core::ConfigMap>(),
     Row::custom::<Custom<GatewayClassSpec, GatewayClassStatus>>(),
     Row::custom::<Custom<GatewaySpec, GatewayStatus>>(),
     Row::custom::<Custom<ListenerSetSpec, ListenerSetStatus>>(),
@@ -68,6 +70,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<UdpRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
+    Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
     Row::metadata::<Metadata>(Form::metadata::<Metadata>),
 ];
 

@@ -8,6 +8,7 @@ mod class;
 mod conditions;
 mod listener_set;
 mod listeners;
+mod policy;
 mod route;
 
 use std::collections::BTreeSet;

@@ -29,6 +29,7 @@ pub mod stats;
 pub mod stream;
 pub mod tls_listener;
 pub mod tracing;
+mod upstream_tls;
 pub mod wire;
 
 use std::sync::Arc;

@@ -13,6 +13,7 @@ mod route;
 mod subset;
 mod tls;
 mod touched;
+mod verification;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +27,7 @@ pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
 };
 pub use header::{HeaderChange, HeaderName, HeaderValue};
-pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, ServicePortId};
+pub use ids::{ClusterId, ObjectKey, PolicyId, PortRef, SecretId, SecretPart, SecretSource, ServicePortId};
 pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
 };
@@ -36,6 +37,7 @@ pub use route::{
 };
 pub use tls::{Others, ServedHosts, TlsHost, TlsVersion};
 pub use touched::Touched;
+pub use verification::{Authorities, ClientValidation, PeerName, Verification};
 
 /// The complete configuration that is served at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,8 +49,8 @@ pub struct Model {
     /// The endpoints of every Service port that a cluster with [`Discovery::Eds`] reaches, even if there are none. The
     /// clusters of a port share them.
     pub endpoints: BTreeMap<ServicePortId, Endpoints>,
-    /// Key pairs and authorities, each referenced by at least one [`TlsHost`], [`Termination`], or [`Cluster`], or by
-    /// `stats_tls`.
+    /// Key pairs and authorities, each referenced by at least one [`TlsHost`], [`TlsHosts`], [`Termination`], or
+    /// [`Cluster`], or by `stats_tls`.
     pub secrets: BTreeMap<SecretId, Secret>,
     /// The TLS configuration of the listener for statistics.
     pub stats_tls: Option<StatsTls>,
@@ -175,12 +177,12 @@ pub struct StatsTls {
     pub clients: Option<SecretId>,
 }
 
-/// The content of a Secret for TLS, with its origin.
+/// The content of a Secret or of ConfigMaps for TLS, with its origins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Secret {
     /// The content.
     pub material: Material,
-    /// The Secret object.
+    /// The Secret, or the first of the ConfigMaps.
     pub origin: ObjectRef,
 }
 

@@ -272,6 +272,16 @@ pub struct Namespace {
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
 }
 
+/// A ConfigMap with certificate authorities. Others are not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigMap {
+    /// The metadata.
+    pub meta: Meta,
+    /// The validated certificate authorities (`ca.crt`) in PEM, or their fault: lower case, no full stop, names the data
+    /// key. ConfigMaps with equal authorities share the text.
+    pub authorities: Result<Arc<str>, Arc<str>>,
+}
+
 /// All objects, by kind and key. A clone is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {

@@ -77,6 +77,10 @@ impl Wire for discovery::EndpointSlice {
     type Proto = proto::EndpointSlice;
 }
 
+impl Wire for core::ConfigMap {
+    type Proto = proto::ConfigMap;
+}
+
 impl Wire for core::Secret {
     type Proto = proto::Secret;
 }

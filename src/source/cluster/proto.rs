@@ -7,6 +7,7 @@
 //! Text is declared as bytes, because the API server accepts and stores text that is not UTF-8. A `string` field would
 //! make the whole object undecodable. [`Texts`] converts it like the API server's JSON encoder, and reports the field.
 
+mod config_map;
 mod discovery;
 mod ingress;
 mod secret;
@@ -23,6 +24,7 @@ use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_f
 
 use crate::source::decode::is_read;
 
+pub use config_map::ConfigMap;
 pub use discovery::EndpointSlice;
 pub use ingress::{Ingress, IngressClass};
 pub use secret::Secret;

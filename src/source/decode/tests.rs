@@ -143,3 +143,22 @@ fn other_kinds_are_ignored_and_lists_are_flattened() {
     assert_eq!(paths, [("items[0]".to_string(), "a".to_string()), ("items[1].items[0]".into(), "b".into())]);
     assert_eq!(flatten(item("a")).len(), 1);
 }
+
+#[test]
+fn a_config_map_has_validated_authorities_or_is_not_stored() {
+    let config_map = |data: Value| {
+        let value = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca", "namespace": "shop"}, "data": data});
+        from_value(value, &ROWS).unwrap()
+    };
+    assert_eq!(config_map(json!({"config.yaml": "a"})), None);
+    assert_eq!(config_map(Value::Null), None);
+    let authorities = |text: &str| {
+        let object = config_map(json!({"ca.crt": text, "other": "b"})).unwrap();
+        object.get::<ConfigMap>().unwrap().authorities.clone()
+    };
+    assert_eq!(authorities("").unwrap_err().as_ref(), "data[\"ca.crt\"]: empty");
+    assert_eq!(authorities("pem").unwrap_err().as_ref(), "data[\"ca.crt\"]: no PEM block \"CERTIFICATE\" in it");
+    let made = rcgen::generate_simple_self_signed(["ca.test".to_owned()]).unwrap().cert.pem();
+    let text = authorities(&format!("comment\n{made}{made}")).unwrap();
+    assert_eq!(text.matches("BEGIN CERTIFICATE").count(), 1, "each once, without comments");
+}

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use lockgate_route::objects::gateway::{Feature, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::gateway::{BackendTlsPolicy, Feature, TcpRoute, TlsRoute, UdpRoute};
 use lockgate_route::objects::gateway::{HttpRoute, HttpRouteSpec};
 use lockgate_route::objects::{Misencoded, Namespace, ObjectKey, Service};
 use serde_json::json;
@@ -215,4 +215,45 @@ fn routes_of_connections_and_datagrams_are_decoded() {
         let fault = fault(kind, nameless.clone());
         assert!(fault.contains("spec.rules[0].backendRefs[0].name"), "{fault}");
     }
+}
+
+#[test]
+fn a_backend_tls_policy_is_decoded() {
+    let target = json!({"group": "", "kind": "Service", "name": "cart", "sectionName": "https"});
+    let validation = json!({"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}],
+        "hostname": "cart.example.com", "subjectAltNames": [{"type": "URI", "uri": "spiffe://example.com/cart"}]});
+    for version in ["v1", "v1alpha3"] {
+        let policy =
+            object(version, "BackendTLSPolicy", json!({"targetRefs": [target], "validation": validation})).unwrap();
+        let BackendTlsPolicy { spec, version, .. } = policy.get().unwrap();
+        let port = spec.target_refs[0].section_name.as_deref();
+        assert_eq!((&**version, port, &*spec.validation.hostname), ("7", Some("https"), "cart.example.com"));
+        assert_eq!(spec.validation.ca_certificate_refs[0].name, "ca");
+        assert_eq!(spec.validation.subject_alt_names[0].uri, "spiffe://example.com/cart");
+    }
+    let system = json!({"targetRefs": [target], "validation": {"wellKnownCACertificates": "System", "hostname": "a"}});
+    let policy = object("v1", "BackendTLSPolicy", system).unwrap();
+    let BackendTlsPolicy { spec, .. } = policy.get().unwrap();
+    assert_eq!(spec.validation.well_known_ca_certificates.as_deref(), Some("System"));
+    let missing = json!({"targetRefs": [{"kind": "Service"}], "validation": validation});
+    assert_eq!(fault("BackendTLSPolicy", missing), "BackendTLSPolicy shop/a: spec.targetRefs[0].name: missing");
+    let no_name = json!({"targetRefs": [target], "validation": {}});
+    assert_eq!(fault("BackendTLSPolicy", no_name), "BackendTLSPolicy shop/a: spec.validation.hostname: missing");
+}
+
+#[test]
+fn the_tls_configuration_of_a_gateway_is_decoded() {
+    let reference = json!({"group": "", "kind": "ConfigMap", "name": "ca", "namespace": "other"});
+    let tls = json!({"backend": {"clientCertificateRef": {"name": "pair"}}, "frontend": {
+        "default": {"validation": {"caCertificateRefs": [reference]}},
+        "perPort": [{"port": 8443, "tls": {"validation": {"caCertificateRefs": [reference], "mode": "AllowInsecureFallback"}}}]}});
+    let gateway = object("v1", "Gateway", json!({"gatewayClassName": "edge", "listeners": [], "tls": tls})).unwrap();
+    let tls = gateway.get::<Gateway>().unwrap().spec.tls.clone().unwrap();
+    assert_eq!(tls.backend.unwrap().client_certificate_ref.unwrap().name, "pair");
+    let frontend = tls.frontend.unwrap();
+    let default = frontend.default.validation.unwrap();
+    assert_eq!((default.ca_certificate_refs[0].namespace.as_deref(), default.mode), (Some("other"), None));
+    let of_port = &frontend.per_port[0];
+    let mode = of_port.tls.validation.as_ref().unwrap().mode.as_deref();
+    assert_eq!((of_port.port, mode), (8443, Some("AllowInsecureFallback")));
 }

@@ -14,10 +14,15 @@ use crate::status::kind::{Facts, Goal, HasStatus};
 /// The supported features with any CustomResourceDefinitions, sorted by name. The official conformance suite tests them. Source: Gateway API v1.6,
 /// `pkg/features`.
 pub const FEATURES: &[&str] = &[
+    "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
+    "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
     "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayInfrastructure",

@@ -129,7 +129,7 @@ route!(UdpRoute);
 route!(TlsRoute);
 
 /// Returns whether two references of a route in `namespace` are the same, with defaults or without.
-fn is_same(a: &ParentRef, b: &ParentRef, namespace: &str) -> bool {
+pub fn is_same(a: &ParentRef, b: &ParentRef, namespace: &str) -> bool {
     let whole = |reference: &ParentRef| {
         let ParentRef { group, kind, namespace: of, name, section_name, port } = reference.clone();
         (

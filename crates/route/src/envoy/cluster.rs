@@ -9,7 +9,6 @@ use envoy_types::pb::envoy::config::endpoint::v3 as endpoint_v3;
 use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3 as dns_v3;
 use envoy_types::pb::envoy::extensions::network::dns_resolver::cares::v3 as cares_v3;
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream_v3;
 use envoy_types::pb::envoy::r#type::v3 as type_v3;
 use envoy_types::pb::google::protobuf as google;
@@ -17,8 +16,7 @@ use envoy_types::pb::google::protobuf as google;
 use lockgate_xds::snapshot::Resource;
 use upstream_v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 
-use super::downstream_tls::tls_parameters;
-use super::{names, wire};
+use super::{names, upstream_tls, wire};
 use crate::model::{CircuitBreakers, Cluster, ClusterId, Discovery, TrafficPolicy, UpstreamProtocol};
 use crate::settings::{self, Settings};
 
@@ -44,7 +42,7 @@ pub fn resource(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> Resou
 /// 0, because Envoy's panic mode would send requests to draining endpoints.
 pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluster_v3::Cluster {
     let Cluster { discovery, port: _, policy, origin: _ } = cluster;
-    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _ } = policy;
+    let TrafficPolicy { protocol, connect_timeout, limits, client_certificate: _, verification: _ } = policy;
     let message = cluster_v3::Cluster {
         name: id.to_string(),
         alt_stat_name: names::alt_stat_name(id),
@@ -53,7 +51,7 @@ pub fn cluster(id: &ClusterId, cluster: &Cluster, settings: &Settings) -> cluste
         lb_policy: cluster_v3::cluster::LbPolicy::RoundRobin as i32,
         circuit_breakers: circuit_breakers(limits),
         typed_extension_protocol_options: http_options(*protocol, settings),
-        transport_socket: upstream_tls(cluster, settings),
+        transport_socket: upstream_tls::transport_socket(cluster, settings),
         upstream_connection_options: Some(cluster_v3::UpstreamConnectionOptions {
             tcp_keepalive: Some(wire::tcp_keepalive()),
             ..Default::default()
@@ -231,37 +229,13 @@ fn explicit_options(
     HashMap::from([(HTTP_OPTIONS.to_owned(), wire::any(&options))])
 }
 
-/// Builds TLS to the endpoints. There is no verification, because an Ingress cannot name an authority.
-fn upstream_tls(cluster: &Cluster, settings: &Settings) -> Option<core_v3::TransportSocket> {
-    let alpn = match cluster.policy.protocol {
-        UpstreamProtocol::Http1 | UpstreamProtocol::H2c => return None,
-        UpstreamProtocol::Tls => vec![],
-        UpstreamProtocol::H2 => vec!["h2".to_owned()],
-    };
-    let sni = match &cluster.discovery {
-        Discovery::Dns { hostname, .. } => hostname.trim_end_matches('.').to_owned(),
-        Discovery::Eds | Discovery::Static { .. } => String::new(),
-    };
-    let tls = &settings.upstream.tls;
-    let context = tls_v3::UpstreamTlsContext {
-        sni,
-        common_tls_context: Some(tls_v3::CommonTlsContext {
-            // Envoy's default maximum for TLS to a server is 1.2.
-            tls_params: Some(tls_parameters(tls.minimum, tls.maximum, tls)),
-            tls_certificate_sds_secret_configs: cluster.policy.client_certificate.iter().map(wire::secret).collect(),
-            alpn_protocols: alpn,
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
-    Some(wire::transport_socket("envoy.transport_sockets.tls", &context))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use cluster_v3::cluster::{ClusterDiscoveryType, DiscoveryType};
     use prost::Message;
+
+    use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 
     use super::*;
     use crate::testing::model::cluster_id;
@@ -270,7 +244,7 @@ mod tests {
     fn built(discovery: Discovery, protocol: UpstreamProtocol, limits: CircuitBreakers) -> cluster_v3::Cluster {
         let connect_timeout = Duration::from_millis(1500);
         let origin = ObjectRef::new("Service", "shop", "cart");
-        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None };
+        let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None, verification: None };
         let model = Cluster { discovery, port: 80, policy, origin };
         cluster(&cluster_id("shop/cart/http"), &model, &Settings::default())
     }

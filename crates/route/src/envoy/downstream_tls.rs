@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3 as tls_v3;
 
 use super::tls_listener::Presented;
 use super::wire;
-use crate::model::{StatsTls, TlsHost, TlsVersion};
+use crate::model::{ClientValidation, StatsTls, TlsHost, TlsVersion};
 use crate::settings::{HttpVersion, Settings, Tls, TlsParameters};
 
 /// Builds the listener filter that reads the server name, and fingerprints if configured, before Envoy selects a filter
@@ -31,22 +31,42 @@ pub fn for_scrapers(tls: &StatsTls, settings: &Settings) -> core_v3::TransportSo
     let presented = Presented { secrets, minimum: parameters.minimum, maximum: parameters.maximum };
     // Downstream HTTP settings do not apply to scrapers.
     let alpn = alpn(&Settings::default());
-    let mut context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
-    if let Some(common) = &mut context.common_tls_context {
-        common.validation_context_type = tls.clients.as_ref().map(|authorities| {
-            tls_v3::common_tls_context::ValidationContextType::ValidationContextSdsSecretConfig(wire::secret(
-                authorities,
-            ))
-        });
-    }
-    context.require_client_certificate = tls.clients.as_ref().map(|_| wire::boolean(true));
-    wire::transport_socket("envoy.transport_sockets.tls", &context)
+    let context = context(&presented, presented.minimum, presented.maximum, alpn, parameters);
+    let clients = tls.clients.clone().map(|authorities| ClientValidation { authorities, required: true });
+    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, clients.as_ref()))
 }
 
 /// Builds the transport socket of a chain over TCP: the key pairs by SDS, the HTTP versions by ALPN.
-pub fn over_tcp(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_tcp(tls: &Presented, clients: Option<&ClientValidation>, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, tls.minimum, tls.maximum, alpn(settings), &settings.tls.parameters);
-    wire::transport_socket("envoy.transport_sockets.tls", &context)
+    wire::transport_socket("envoy.transport_sockets.tls", &validating(context, clients))
+}
+
+/// Adds the validation of client certificates to a context.
+fn validating(
+    mut context: tls_v3::DownstreamTlsContext,
+    clients: Option<&ClientValidation>,
+) -> tls_v3::DownstreamTlsContext {
+    use tls_v3::certificate_validation_context::TrustChainVerification;
+    use tls_v3::common_tls_context::{CombinedCertificateValidationContext, ValidationContextType};
+    let Some(ClientValidation { authorities, required }) = clients else { return context };
+    let authorities = wire::secret(authorities);
+    let validation = match required {
+        true => ValidationContextType::ValidationContextSdsSecretConfig(authorities),
+        false => ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
+            default_validation_context: Some(tls_v3::CertificateValidationContext {
+                trust_chain_verification: TrustChainVerification::AcceptUntrusted as i32,
+                ..Default::default()
+            }),
+            validation_context_sds_secret_config: Some(authorities),
+            ..Default::default()
+        }),
+    };
+    if let Some(common) = &mut context.common_tls_context {
+        common.validation_context_type = Some(validation);
+    }
+    context.require_client_certificate = Some(wire::boolean(*required));
+    context
 }
 
 /// Builds the transport socket of a chain that forwards decrypted connections. ALPN is off: only the backend knows the
@@ -71,10 +91,10 @@ pub fn is_over_quic(tls: &TlsHost) -> bool {
 
 /// Builds the transport socket of a chain over QUIC. Early data is off: it can be replayed, and backends do not expect
 /// that.
-pub fn over_quic(tls: &Presented, settings: &Settings) -> core_v3::TransportSocket {
+pub fn over_quic(tls: &Presented, clients: Option<&ClientValidation>, settings: &Settings) -> core_v3::TransportSocket {
     let context = context(tls, TlsVersion::V1_3, TlsVersion::V1_3, vec![], &settings.tls.parameters);
     let quic = quic_v3::QuicDownstreamTransport {
-        downstream_tls_context: Some(context),
+        downstream_tls_context: Some(validating(context, clients)),
         enable_early_data: Some(wire::boolean(false)),
         ..Default::default()
     };

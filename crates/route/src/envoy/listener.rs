@@ -11,7 +11,7 @@ use super::hcm::{self, Codec, RouteFilters, Routes};
 use super::server_names::Choice;
 use super::tls_listener::{Presented, TlsListener};
 use super::{access_log, downstream_tls, names, wire};
-use crate::model::{Bind, Host, ListenerId, RouteDiscovery};
+use crate::model::{Bind, ClientValidation, Host, ListenerId, RouteDiscovery};
 use crate::settings::{ConnectionBalancer, Listeners, ProxyProtocol, Settings, SocketOptions};
 
 /// Builds the Envoy listeners of a listener for HTTP over TLS: over TCP, and over QUIC. Without hosts, there are none.
@@ -96,7 +96,7 @@ fn with_chains(
         let own_chain = || {
             let name = names::tls_routes(at.id, host);
             let manager = manager(at.id, Routes::Rds(name.clone()), codec, filters, settings);
-            chain(name, manager, &presented, codec, settings)
+            chain(name, manager, &presented, at.tls.clients.as_ref(), codec, settings)
         };
         match host {
             Host::Exact(server_name) => {
@@ -119,7 +119,9 @@ fn with_chains(
     }
     // All shared chains have the same connection manager.
     let manager = manager(at.id, Routes::ByServerName(at.id.clone()), codec, filters, settings);
-    let shared = shared.into_iter().map(|(presented, name)| chain(name, manager.clone(), &presented, codec, settings));
+    let shared = shared
+        .into_iter()
+        .map(|(presented, name)| chain(name, manager.clone(), &presented, at.tls.clients.as_ref(), codec, settings));
     listener.filter_chains = shared.chain(own).collect();
     listener.filter_chain_matcher = choice.matcher();
     listener
@@ -227,12 +229,13 @@ fn chain(
     name: String,
     manager: listener_v3::Filter,
     presented: &Presented,
+    clients: Option<&ClientValidation>,
     codec: Codec,
     settings: &Settings,
 ) -> listener_v3::FilterChain {
     let transport_socket = match codec {
-        Codec::Tcp => downstream_tls::over_tcp(presented, settings),
-        Codec::Http3 => downstream_tls::over_quic(presented, settings),
+        Codec::Tcp => downstream_tls::over_tcp(presented, clients, settings),
+        Codec::Http3 => downstream_tls::over_quic(presented, clients, settings),
     };
     listener_v3::FilterChain {
         filters: vec![manager],

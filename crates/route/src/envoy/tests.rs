@@ -4,6 +4,7 @@
 mod routes;
 mod settings;
 mod tls;
+mod verification;
 
 use lockgate_xds::snapshot::ResourceType;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 use ring::digest::{SHA256, digest};
 
-use super::{PolicyId, SecretId};
+use super::{PolicyId, SecretId, Verification};
 
 /// A backend: one port of one Service, reached by one policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,9 +34,17 @@ pub struct TrafficPolicy {
     pub limits: CircuitBreakers,
     /// The key pair presented to endpoints that speak TLS, by identity in [`Model::secrets`](super::Model::secrets).
     pub client_certificate: Option<SecretId>,
+    /// How endpoints that speak TLS are verified. `None`: they are not.
+    pub verification: Option<Arc<Verification>>,
 }
 
 impl TrafficPolicy {
+    /// Returns the secrets of connections to the endpoints.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretId> {
+        let authorities = self.verification.iter().filter_map(|verification| verification.secret());
+        self.client_certificate.iter().chain(authorities)
+    }
+
     /// Returns the identity of a cluster's policy: half a SHA-256 hash of the content.
     ///
     /// A changed policy has another identity, so routes move to a new cluster when Envoy has confirmed it, and equal
@@ -44,7 +52,7 @@ impl TrafficPolicy {
     /// takes the place of another.
     pub fn id(&self) -> PolicyId {
         // Without `..`, so that a new field does not compile until it is hashed.
-        let Self { protocol, connect_timeout, limits, client_certificate } = self;
+        let Self { protocol, connect_timeout, limits, client_certificate, verification } = self;
         let CircuitBreakers {
             max_connections,
             max_pending_requests,
@@ -72,6 +80,9 @@ impl TrafficPolicy {
         }
         if let Some(secret) = client_certificate {
             let _ = write!(text, ";certificate={secret}");
+        }
+        if let Some(verification) = verification {
+            verification.write(&mut text);
         }
         let mut id = [0; 16];
         id.iter_mut().zip(digest(&SHA256, text.as_bytes()).as_ref()).for_each(|(to, from)| *to = *from);
@@ -107,13 +118,21 @@ pub enum UpstreamProtocol {
     Http1,
     /// HTTP/2 in clear text, with prior knowledge.
     H2c,
-    /// HTTP/1.1 over TLS; the certificate is not verified.
+    /// HTTP/1.1 over TLS.
     Tls,
-    /// HTTP/2 over TLS; the certificate is not verified.
+    /// HTTP/2 over TLS.
     H2,
 }
 
 impl UpstreamProtocol {
+    /// Returns the protocol with the same version of HTTP over TLS.
+    pub fn over_tls(self) -> Self {
+        match self {
+            Self::Http1 | Self::Tls => Self::Tls,
+            Self::H2c | Self::H2 => Self::H2,
+        }
+    }
+
     /// Returns whether connections use TLS.
     pub fn is_tls(self) -> bool {
         match self {
@@ -141,7 +160,7 @@ pub struct CircuitBreakers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObjectKey, SecretPart};
+    use crate::model::{Authorities, ObjectKey, PeerName, SecretPart};
 
     #[test]
     fn every_field_of_a_policy_is_in_its_id() {
@@ -151,13 +170,30 @@ mod tests {
             connect_timeout: Duration::from_secs(2),
             limits,
             client_certificate: None,
+            verification: None,
         };
         let limited = |limits| TrafficPolicy { limits, ..policy.clone() };
         let presenting = |name| {
             let secret = SecretId::new(ObjectKey::new("shop", name), SecretPart::KeyPair);
             TrafficPolicy { client_certificate: Some(secret), ..policy.clone() }
         };
+        let verifying = |server_name: &str, ca: Option<&str>, names: &[PeerName]| {
+            let secret = |ca| SecretId::of_config_maps([ObjectKey::new("shop", ca)].into());
+            let authorities = ca.and_then(secret).map_or(Authorities::System, Authorities::Secret);
+            let verification = Verification { server_name: server_name.into(), authorities, names: names.to_vec() };
+            TrafficPolicy { verification: Some(Arc::new(verification)), ..policy.clone() }
+        };
+        let dns = |name: &str| PeerName::Dns(name.into());
         let policies = [
+            verifying("a", None, &[dns("a")]),
+            verifying("b", None, &[dns("a")]),
+            verifying("a", Some("a"), &[dns("a")]),
+            verifying("a", Some("b"), &[dns("a")]),
+            verifying("a", None, &[dns("b")]),
+            verifying("a", None, &[PeerName::DnsBelow("a".into())]),
+            verifying("a", None, &[PeerName::Uri("a".into())]),
+            verifying("a", None, &[dns("a"), dns("b")]),
+            verifying("a", None, &[dns("a;name=5:dns:b")]),
             policy.clone(),
             TrafficPolicy { protocol: UpstreamProtocol::H2c, ..policy.clone() },
             TrafficPolicy { protocol: UpstreamProtocol::Tls, ..policy.clone() },

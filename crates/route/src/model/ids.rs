@@ -3,6 +3,7 @@
 //! Their `Display` form is the name in Envoy, and no code parses it. Names of objects and ports contain no slash, so
 //! different identities have different names.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -130,9 +131,18 @@ impl fmt::Display for PolicyId {
     }
 }
 
-/// The identity of a secret: the part of a Secret object that TLS needs.
+/// The identity of a secret: the content that TLS needs of one object, or of several.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SecretId(Arc<(ObjectKey, SecretPart)>);
+pub struct SecretId(Arc<SecretSource>);
+
+/// The objects with the content of a secret.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SecretSource {
+    /// A part of a Secret.
+    Secret(ObjectKey, SecretPart),
+    /// The certificate authorities of a ConfigMap, and of others.
+    ConfigMaps(ObjectKey, Box<[ObjectKey]>),
+}
 
 /// A part of a Secret object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -151,26 +161,41 @@ impl SecretPart {
 impl SecretId {
     /// The identity of `part` of `object`.
     pub fn new(object: ObjectKey, part: SecretPart) -> Self {
-        Self(Arc::new((object, part)))
+        Self(Arc::new(SecretSource::Secret(object, part)))
     }
 
-    /// Returns the Secret object.
+    /// The identity of the certificate authorities of these ConfigMaps, in any order. Returns `None` without any.
+    pub fn of_config_maps(config_maps: BTreeSet<ObjectKey>) -> Option<Self> {
+        let mut config_maps = config_maps.into_iter();
+        let first = config_maps.next()?;
+        Some(Self(Arc::new(SecretSource::ConfigMaps(first, config_maps.collect()))))
+    }
+
+    /// Returns the objects with the content.
+    pub fn source(&self) -> &SecretSource {
+        &self.0
+    }
+
+    /// Returns the Secret, or the first ConfigMap.
     pub fn object(&self) -> &ObjectKey {
-        &self.0.0
-    }
-
-    /// Returns the part of the object.
-    pub fn part(&self) -> SecretPart {
-        self.0.1
+        match self.source() {
+            SecretSource::Secret(object, _) | SecretSource::ConfigMaps(object, _) => object,
+        }
     }
 }
 
-/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities.
+/// `shop/cert`, or `shop/cert/ca.crt` for certificate authorities. Those of ConfigMaps are `shop/ca/configmap`, or
+/// `shop/ca,shop/old/configmap`.
 impl fmt::Display for SecretId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.part() {
-            SecretPart::KeyPair => self.object().fmt(f),
-            SecretPart::Authorities => write!(f, "{}/ca.crt", self.object()),
+        match self.source() {
+            SecretSource::Secret(object, SecretPart::KeyPair) => object.fmt(f),
+            SecretSource::Secret(object, SecretPart::Authorities) => write!(f, "{object}/ca.crt"),
+            SecretSource::ConfigMaps(first, others) => {
+                first.fmt(f)?;
+                others.iter().try_for_each(|other| write!(f, ",{other}"))?;
+                f.write_str("/configmap")
+            }
         }
     }
 }
@@ -193,6 +218,13 @@ mod tests {
         assert_eq!(with_policy.to_string(), "shop/cart/http/07070707070707070707070707070707");
         let secret = |part| SecretId::new(ObjectKey::new("shop", "cert"), part).to_string();
         assert_eq!(SecretPart::ALL.map(secret), ["shop/cert", "shop/cert/ca.crt"]);
+        let config_maps = |names: &[&str]| {
+            let keys = names.iter().map(|name| ObjectKey::new("shop", name)).collect();
+            SecretId::of_config_maps(keys).map(|id| id.to_string())
+        };
+        assert_eq!(config_maps(&["ca"]).as_deref(), Some("shop/ca/configmap"));
+        assert_eq!(config_maps(&["old", "ca"]).as_deref(), Some("shop/ca,shop/old/configmap"));
+        assert_eq!(config_maps(&[]), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
+use super::{ClientValidation, Host, SecretId, TlsHost, TlsVersion, VirtualHost, WeightedCluster};
 
 /// The name of a listener, unique in a model and in an Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +115,8 @@ pub struct TlsHosts {
     pub plain: Option<ListenerId>,
     /// The listener for HTTP/3, on the same port.
     pub http3: Option<ListenerId>,
+    /// How the certificates of clients are validated. `None` requests none.
+    pub clients: Option<ClientValidation>,
 }
 
 /// The TLS connections for a server name.

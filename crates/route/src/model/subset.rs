@@ -15,7 +15,7 @@ impl Model {
         let clusters: BTreeMap<_, _> = clusters.into_iter().filter_map(|id| self.clusters.get_key_value(id)).collect();
         let ports = clusters.iter().filter(|(_, cluster)| cluster.discovery == Discovery::Eds).map(|(id, _)| &id.port);
         let of_listeners = listeners.values().flat_map(|listener| listener.traffic.secrets());
-        let of_clusters = clusters.values().filter_map(|cluster| cluster.policy.client_certificate.as_ref());
+        let of_clusters = clusters.values().flat_map(|cluster| cluster.policy.secrets());
         let of_stats = self.stats_tls.iter().flat_map(|stats| stats.clients.iter().chain([&stats.secret]));
         let secrets = of_listeners.chain(of_clusters).chain(of_stats);
         Self {
@@ -48,11 +48,14 @@ impl Traffic {
         direct.into_iter().chain(routes.into_iter().flat_map(|route| route.action.clusters()))
     }
 
-    /// Returns the key pairs that are presented to clients, with repetitions.
+    /// Returns the key pairs that are presented to clients, and the authorities that validate these, with repetitions.
     fn secrets(&self) -> impl Iterator<Item = &SecretId> {
         let mut secrets: Vec<&SecretId> = Vec::new();
         match self {
-            Self::Https(tls) => secrets.extend(tls.hosts.values().flat_map(|host| &host.secrets)),
+            Self::Https(tls) => {
+                secrets.extend(tls.hosts.values().flat_map(|host| &host.secrets));
+                secrets.extend(tls.clients.as_ref().map(|clients| &clients.authorities));
+            }
             Self::Tls(hosts) => {
                 let terminated = hosts.values().filter_map(|host| host.terminated.as_ref());
                 secrets.extend(terminated.flat_map(|terminated| &terminated.secrets));

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::gateway::{
-    Definition, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
+    BackendTlsPolicy, Definition, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ReferenceGrant, TcpRoute,
+    TlsRoute, UdpRoute,
 };
 use super::{
-    EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace, ObjectId,
-    ObjectKey, Secret, Service,
+    ConfigMap, EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace,
+    ObjectId, ObjectKey, Secret, Service,
 };
 
 /// The content of an object of one kind, reduced to the fields that the translation or the status writers read.
@@ -151,6 +152,7 @@ typed!(ReferenceGrant, Kind::REFERENCE_GRANT);
 typed!(EndpointSlice, Kind::ENDPOINT_SLICE);
 typed!(Secret, Kind::SECRET);
 typed!(Namespace, Kind::NAMESPACE);
+typed!(ConfigMap, Kind::CONFIG_MAP);
 
 /// Implements [`Typed`] for a type whose status the translation does not read.
 macro_rules! with_status {
@@ -178,6 +180,7 @@ with_status!(GrpcRoute, Kind::GRPC_ROUTE);
 with_status!(TcpRoute, Kind::TCP_ROUTE);
 with_status!(UdpRoute, Kind::UDP_ROUTE);
 with_status!(TlsRoute, Kind::TLS_ROUTE);
+with_status!(BackendTlsPolicy, Kind::BACKEND_TLS_POLICY);
 
 impl Typed for Service {
     const KIND: Kind = Kind::SERVICE;

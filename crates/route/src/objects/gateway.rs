@@ -7,10 +7,12 @@
 mod definition;
 mod grpc_route;
 mod listener_set;
+mod policy;
 mod reference;
 mod route;
 mod status;
 mod stream_routes;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +22,21 @@ use serde::{Deserialize, Serialize};
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
-pub use reference::{BackendRef, GrantFrom, GrantTo, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef};
+pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};
+pub use reference::{
+    BackendRef, GrantFrom, GrantTo, ObjectReference, ParentRef, ReferenceGrant, ReferenceGrantSpec, SecretRef,
+};
 pub use route::{
     CorsFilter, Fraction, HeaderFilter, HttpBackendRef, HttpFilter, HttpHeader, HttpMatch, HttpPathMatch, HttpRoute,
     HttpRouteSpec, HttpRule, MirrorFilter, NamedMatch, PathModifier, RedirectFilter, RetryPolicy, RewriteFilter,
     Timeouts,
 };
 pub use status::{
-    Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, RouteKind, RouteStatus,
+    AncestorStatus, Condition, Feature, GatewayClassStatus, GatewayStatus, ListenerStatus, ParentStatus, PolicyStatus,
+    RouteKind, RouteStatus,
 };
 pub use stream_routes::{StreamRule, TcpRoute, TcpRouteSpec, TlsRoute, TlsRouteSpec, UdpRoute, UdpRouteSpec};
+pub use tls::{BackendTls, FrontendTls, FrontendValidation, GatewayTls, PortTls, TlsConfig};
 
 use super::Meta;
 
@@ -101,6 +108,8 @@ pub struct GatewaySpec {
     pub infrastructure: Option<Infrastructure>,
     /// Which ListenerSets may add listeners.
     pub allowed_listeners: Option<AllowedListeners>,
+    /// The TLS configuration of all listeners and backends.
+    pub tls: Option<GatewayTls>,
 }
 
 /// A listener of a Gateway or a ListenerSet.

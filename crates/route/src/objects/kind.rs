@@ -26,9 +26,11 @@ pub struct KindInfo {
     pub plural: &'static str,
     /// Whether the objects are namespaced.
     pub namespaced: bool,
-    /// Whether a cluster may lack the kind, because a CustomResourceDefinition declares it. Readiness does not wait for
-    /// it.
+    /// Whether a cluster may lack the kind, because a CustomResourceDefinition declares it, or may forbid it. Readiness
+    /// does not wait for it then.
     pub optional: bool,
+    /// Whether only the translation of Gateway API reads the kind.
+    pub of_gateway_api: bool,
     /// The key under which the translation reads the objects.
     pub grouping: Grouping,
     /// Whether a deletion is delayed briefly, in case the object is created again: requests fail without it.
@@ -63,6 +65,7 @@ const COMMON: KindInfo = KindInfo {
     plural: "",
     namespaced: true,
     optional: false,
+    of_gateway_api: false,
     grouping: Grouping::Alone,
     deletion_waits: false,
     foreign_annotations: false,
@@ -75,6 +78,7 @@ const GATEWAY_API: KindInfo = KindInfo {
     group: super::gateway::GROUP,
     other_versions: &["v1beta1"],
     optional: true,
+    of_gateway_api: true,
     deletion_waits: true,
     has_status: true,
     ..COMMON
@@ -123,6 +127,15 @@ impl Kind {
     /// v1
     pub const NAMESPACE: Self =
         Self(&KindInfo { name: "Namespace", plural: "namespaces", namespaced: false, ..COMMON });
+    /// v1. Only certificate authorities are read, for Gateway API.
+    pub const CONFIG_MAP: Self = Self(&KindInfo {
+        name: "ConfigMap",
+        plural: "configmaps",
+        optional: true,
+        of_gateway_api: true,
+        deletion_waits: true,
+        ..COMMON
+    });
 
     /// gateway.networking.k8s.io/v1
     pub const GATEWAY_CLASS: Self =
@@ -173,6 +186,14 @@ impl Kind {
         named_by_others: false,
         ..GATEWAY_API
     });
+    /// gateway.networking.k8s.io/v1
+    pub const BACKEND_TLS_POLICY: Self = Self(&KindInfo {
+        name: "BackendTLSPolicy",
+        other_versions: &["v1alpha3"],
+        plural: "backendtlspolicies",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
 
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
@@ -181,19 +202,21 @@ impl Kind {
         plural: "customresourcedefinitions",
         namespaced: false,
         optional: true,
+        of_gateway_api: true,
         grouping: Grouping::ByNamespace,
         named_by_others: false,
         ..COMMON
     });
 
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
         Self::ENDPOINT_SLICE,
         Self::SECRET,
         Self::NAMESPACE,
+        Self::CONFIG_MAP,
         Self::GATEWAY_CLASS,
         Self::GATEWAY,
         Self::LISTENER_SET,
@@ -203,6 +226,7 @@ impl Kind {
         Self::UDP_ROUTE,
         Self::TLS_ROUTE,
         Self::REFERENCE_GRANT,
+        Self::BACKEND_TLS_POLICY,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

@@ -1,6 +1,7 @@
 //! Builders of the objects of Gateway API.
 
 mod listener_sets;
+mod policies;
 mod streams;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::objects::gateway::{
 use crate::objects::{GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
 
 pub use listener_sets::{ListenerSetBuilder, allowed_listeners, listener_set, parent_set};
+pub use policies::{BackendTlsPolicyBuilder, backend_tls_policy, config_map};
 pub use streams::{StreamRouteBuilder, stream_route, tcp_route, tls_route, udp_route, with_udp_port, with_udp_ports};
 
 /// The group of Gateway API's routes and Gateways.

@@ -81,7 +81,7 @@ fn cluster(discovery: Discovery, protocol: UpstreamProtocol) -> Cluster {
     let connect_timeout = Duration::from_secs(2);
     let origin = ObjectRef::new("Service", "shop", "cart");
     let pair = matches!(protocol, UpstreamProtocol::Tls).then(|| pair_id("cert"));
-    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair };
+    let policy = TrafficPolicy { protocol, connect_timeout, limits, client_certificate: pair, verification: None };
     Cluster { discovery, port: 80, policy, origin }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::duration::Limit;
 use crate::model::{
     CircuitBreakers, Cluster, ClusterId, Discovery, PortRef, SecretId, ServicePortId, TrafficPolicy, UpstreamProtocol,
+    Verification,
 };
 use crate::objects::{Kind, ObjectKey, Objects, Service, ServicePort, Transport};
 use crate::settings::Settings;
@@ -13,6 +14,7 @@ use crate::settings::Settings;
 use super::annotations::{self, Reader};
 use super::external_name::{self, Target};
 use super::foreign;
+use super::gateway::policies::Policies;
 use super::problem::{Problem, Reason};
 
 /// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
@@ -46,6 +48,8 @@ pub struct Context<'a> {
     pub settings: &'a Settings,
     /// The result of [`super::tls::client_certificate`].
     pub client_certificate: Option<&'a Option<SecretId>>,
+    /// The BackendTLSPolicies. Only backends of Gateway API read them.
+    pub policies: &'a Policies,
 }
 
 /// The result of building a cluster for a port of a Service.
@@ -179,6 +183,35 @@ pub fn policy_over(
     (!is_named).then(policy)
 }
 
+/// Returns the policy of a port over TLS with this verification and client certificate, if the port exists. `protocol`
+/// applies if the Service names none.
+pub fn policy_over_tls(
+    context: Context,
+    service: &ObjectKey,
+    port: WantedPort,
+    protocol: Option<UpstreamProtocol>,
+    verification: Arc<Verification>,
+) -> Option<TrafficPolicy> {
+    let over = protocol.and_then(|protocol| policy_over(context, service, port, protocol));
+    let service = context.objects.get::<Service>(service)?;
+    let (number, _) = number_and_name(service, port)?;
+    let policy = over.unwrap_or_else(|| service_policy(service, number, context.settings).0);
+    Some(TrafficPolicy { protocol: policy.protocol.over_tls(), verification: Some(verification), ..policy })
+}
+
+/// Returns the name of a TCP port of a Service, if it has one. Returns `None` if the port does not exist.
+pub fn port_name<'a>(objects: &'a Objects, service: &ObjectKey, port: WantedPort) -> Option<Option<&'a Arc<str>>> {
+    number_and_name(objects.get::<Service>(service)?, port).map(|(_, name)| name)
+}
+
+fn number_and_name<'a>(service: &'a Service, port: WantedPort) -> Option<(u16, Option<&'a Arc<str>>)> {
+    match find_port(service, port, Transport::Tcp) {
+        Found::Port(port) => Some((port.port, Some(&port.name).filter(|name| !name.is_empty()))),
+        Found::Number(number) => Some((number, None)),
+        Found::OtherProtocol(_) | Found::Nothing(_) | Found::Unspecified => None,
+    }
+}
+
 /// Returns the policy of a port for the bytes of clients, if the policy of the Service is another one: Envoy must not start
 /// TLS, which is between the client and the backend.
 pub fn policy_of_bytes(
@@ -222,7 +255,7 @@ fn service_policy(service: &Service, number: u16, settings: &Settings) -> (Traff
     };
     let mut problems = reader.problems;
     problems.extend(annotations::unknown_of_service(&service.meta, settings));
-    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None }, problems)
+    (TrafficPolicy { protocol, connect_timeout, limits, client_certificate: None, verification: None }, problems)
 }
 
 /// The result of a search for a port.

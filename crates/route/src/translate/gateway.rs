@@ -7,7 +7,9 @@
 //! ([`virtual_host`]), or selects the oldest destination.
 
 pub mod attach;
+mod authorities;
 mod backend;
+mod client_certificates;
 mod filters;
 mod grants;
 mod grpc_route;
@@ -17,11 +19,14 @@ pub mod listener;
 mod matches;
 mod order;
 pub mod parser;
+pub mod policies;
+pub mod policy;
 mod report;
 pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;
 
+pub use policies::PolicyReports;
 pub use report::{ListenerReport, Report, Reports, SetReport};
 
 use std::ops::RangeInclusive;

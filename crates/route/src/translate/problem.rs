@@ -75,6 +75,8 @@ pub enum Reason {
     ReferenceNotPermitted,
     /// A listener of a Gateway that cannot be served.
     ListenerNotValid,
+    /// A policy that is not valid, or without a target.
+    PolicyNotValid,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -110,6 +112,7 @@ impl Reason {
             Reason::RouteFilterNotValid => "RouteFilterNotValid",
             Reason::ReferenceNotPermitted => "ReferenceNotPermitted",
             Reason::ListenerNotValid => "ListenerNotValid",
+            Reason::PolicyNotValid => "PolicyNotValid",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

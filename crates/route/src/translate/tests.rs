@@ -10,6 +10,7 @@ mod gateway_incremental;
 mod gateway_streams;
 mod gateway_tenants;
 mod gateway_texts;
+mod gateway_tls;
 mod incremental;
 mod listener_sets;
 mod ownership;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, TlsVersion};
-use crate::objects::{self, Kind, ObjectKey, Objects};
+use crate::model::{self, Host, KeyPair, Secret, SecretId, SecretPart, SecretSource, TlsVersion};
+use crate::objects::{self, ConfigMap, Kind, ObjectKey, Objects};
 use crate::settings::Settings;
 
 use super::dialect::Reading;
@@ -109,12 +109,28 @@ const MISSING: &str = "does not exist, or is neither of type \"kubernetes.io/tls
 
 /// Returns a secret of the model.
 pub fn secret(objects: &Objects, id: &SecretId) -> Option<Secret> {
-    let secret = objects.get::<objects::Secret>(id.object())?;
-    let material = match id.part() {
+    let (key, part) = match id.source() {
+        SecretSource::Secret(key, part) => (key, part),
+        SecretSource::ConfigMaps(first, others) => return authorities(objects, first, others),
+    };
+    let secret = objects.get::<objects::Secret>(key)?;
+    let material = match part {
         SecretPart::Authorities => model::Material::Authorities(secret.authorities.clone()?),
         SecretPart::KeyPair => model::Material::Pair(secret.pair.clone()?),
     };
     Some(Secret { material, origin: secret.meta.object_ref(Kind::SECRET) })
+}
+
+/// Returns the certificate authorities of ConfigMaps.
+fn authorities(objects: &Objects, first: &ObjectKey, others: &[ObjectKey]) -> Option<Secret> {
+    let config_map = objects.get::<ConfigMap>(first)?;
+    let mut authorities = config_map.authorities.as_ref().ok()?.clone();
+    for other in others {
+        let other = objects.get::<ConfigMap>(other)?.authorities.as_ref().ok()?;
+        authorities = format!("{authorities}{other}").into();
+    }
+    let origin = config_map.meta.object_ref(Kind::CONFIG_MAP);
+    Some(Secret { material: model::Material::Authorities(authorities), origin })
 }
 
 /// The fault of a key pair that cannot be served.

@@ -26,7 +26,7 @@ use crate::settings::Settings;
 use super::backend::{Context, Located};
 use super::class::{self, Classes};
 use super::dialect::{DIALECTS, Dialect, Reading};
-use super::gateway::Reports;
+use super::gateway::{PolicyReports, Reports};
 use super::graph::{ChangedInputs, Graph, Input};
 use super::problem::{Problem, Problems};
 use super::source::{Reads, Source};
@@ -161,6 +161,11 @@ impl Translator {
     /// Returns the reports on the Gateways that are served by class.
     pub fn gateways(&self) -> &Reports {
         &self.gateways.reports
+    }
+
+    /// Returns the reports on the BackendTLSPolicies of the backends of Gateways that are served by class.
+    pub fn policies(&self) -> &PolicyReports {
+        &self.gateways.policy_reports
     }
 
     /// Returns the translated revision of a source that is served by class.
@@ -374,8 +379,8 @@ impl Translator {
         if !(dialect.serves)(object, &self.classes) {
             return None;
         }
-        let context =
-            Context { objects, settings, client_certificate: self.general.ground.client_certificate.as_ref() };
+        let client_certificate = self.general.ground.client_certificate.as_ref();
+        let context = Context { objects, settings, client_certificate, policies: &self.gateways.policies };
         let mut made = NewClusters::new();
         let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();

@@ -43,6 +43,20 @@ pub struct SecretRef {
     pub name: String,
 }
 
+/// A reference to an object of any kind, such as one with certificate authorities.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectReference {
+    /// The API group; empty is the core group.
+    pub group: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; `None` is that of the referring object. Not all references can have one.
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
 /// A reference to a backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

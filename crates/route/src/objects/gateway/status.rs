@@ -106,3 +106,23 @@ pub struct ParentStatus {
     /// The conditions.
     pub conditions: Vec<Condition>,
 }
+
+/// The status of a policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyStatus {
+    /// The status of the policy at each ancestor, by all controllers.
+    pub ancestors: Vec<AncestorStatus>,
+}
+
+/// The status of a policy at one ancestor, such as a Gateway that leads to the target of the policy.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AncestorStatus {
+    /// The ancestor.
+    pub ancestor_ref: ParentRef,
+    /// The controller that wrote the entry.
+    pub controller_name: String,
+    /// The conditions.
+    pub conditions: Vec<Condition>,
+}

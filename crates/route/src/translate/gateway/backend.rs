@@ -3,9 +3,11 @@
 use super::filters::cluster_filters;
 use super::grants::{Reference, permits};
 use super::parser::Parser;
-use crate::model::{ClusterId, Filters, Share, UpstreamProtocol, WeightedCluster};
+use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
-use crate::objects::{Kind, ObjectKey, Transport};
+use crate::objects::{Kind, ObjectKey, Service, Transport};
+use crate::translate::backend::{policy_over_tls, port_name};
+use crate::translate::graph::Input;
 use crate::translate::problem::Reason;
 use crate::translate::source::WantedPort;
 
@@ -18,9 +20,28 @@ pub struct Backends {
     pub share: Option<Share>,
 }
 
-/// Why a backend cannot be used: the field below it, the reason of the condition `ResolvedRefs`, the reason of the problem,
-/// and the message.
-type Fault = (&'static str, &'static str, Reason, String);
+/// Why a backend cannot be used.
+#[derive(Debug)]
+pub struct Fault {
+    /// The field below the backend, such as `.name`.
+    below: &'static str,
+    /// The reason of the condition `ResolvedRefs`. `None`: the reference of the route is valid.
+    condition: Option<&'static str>,
+    reason: Reason,
+    message: String,
+}
+
+impl Fault {
+    /// Reports the fault of the backend at `field`, and the consequence.
+    pub fn report(self, field: &str, parser: &mut Parser, consequence: &str) {
+        let Self { below, condition, reason, message } = self;
+        let field = format!("{field}{below}");
+        match condition {
+            Some(condition) => parser.unresolved(field, condition, reason, message, consequence),
+            None => parser.problem(field, reason, message, consequence),
+        }
+    }
+}
 
 /// The largest weight. Source: Gateway API v1, `BackendRef.weight`. Manifests have not passed the schema, and Envoy rejects
 /// weights whose sum exceeds 32 bits.
@@ -50,9 +71,8 @@ pub fn backends(field: &str, references: &[HttpBackendRef], parser: &mut Parser)
                     None => clusters.push(WeightedCluster { cluster, weight, filters }),
                 }
             }
-            Err((below, condition, reason, message)) => {
-                let instead = "its share of the requests is answered 500";
-                parser.unresolved(format!("{field}{below}"), condition, reason, message, instead);
+            Err(fault) => {
+                fault.report(&field, parser, "its share of the requests is answered 500");
                 invalid += u64::from(weight);
             }
         }
@@ -72,24 +92,44 @@ fn share_of(part: u64, whole: u64) -> Share {
     Share::new(narrow(part), narrow(whole)).unwrap_or(Share::ALL)
 }
 
-/// Returns the cluster of a backend.
+/// The bytes that a backend receives over connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bytes {
+    /// Those of clients. Envoy does not know whether they are encrypted, so it never adds TLS.
+    OfClients,
+    /// Those of clients without their TLS. A BackendTLSPolicy can encrypt them again.
+    Decrypted,
+}
+
+/// Returns the cluster of a backend for HTTP.
 pub fn cluster(reference: &BackendRef, parser: &mut Parser) -> Result<ClusterId, Fault> {
+    cluster_of_bytes(reference, Bytes::Decrypted, parser)
+}
+
+/// Returns the cluster of a backend for HTTP, or for such bytes.
+pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parser) -> Result<ClusterId, Fault> {
     let BackendRef { group, kind, namespace, name, port, weight: _ } = reference;
     let own = parser.namespace();
     let (group, kind) = (group.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or("Service"));
     if (group, kind) != ("", "Service") {
         let message = format!("backends of kind {kind:?} of group {group:?} are not supported");
-        return Err((".kind", "InvalidKind", Reason::UnsupportedBackend, message));
+        return Err(fault(".kind", "InvalidKind", Reason::UnsupportedBackend, message));
     }
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     let grant = Reference { from: parser.kind(), namespace: own, group: "", kind: Kind::SERVICE.as_str(), to: &key };
     if !permits(&grant, &mut parser.reading) {
         let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
-        return Err((".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
+        return Err(fault(".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
     }
     let wanted = port.map_or(WantedPort::Unspecified, WantedPort::Number);
     let kind = parser.kind();
-    let cluster = if kind == Kind::GRPC_ROUTE {
+    let policy = match bytes {
+        Bytes::OfClients => None,
+        Bytes::Decrypted => policy(&key, wanted, parser)?,
+    };
+    let cluster = if policy.is_some() {
+        parser.reading.cluster(key, wanted, policy)
+    } else if kind == Kind::GRPC_ROUTE {
         // gRPC needs HTTP/2, so a Service need not say so.
         parser.reading.cluster_over(key, wanted, UpstreamProtocol::H2c)
     } else if kind == Kind::HTTP_ROUTE {
@@ -99,22 +139,54 @@ pub fn cluster(reference: &BackendRef, parser: &mut Parser) -> Result<ClusterId,
         parser.reading.cluster_of_bytes(key, wanted, transport)
     };
     match cluster {
-        Ok((_, Some(denied))) => Err(("", "UnsupportedValue", Reason::AccessNotRestricted, denied.to_string())),
+        Ok((_, Some(denied))) => Err(fault("", "UnsupportedValue", Reason::AccessNotRestricted, denied.to_string())),
         Ok((cluster, None)) => Ok(cluster),
-        Err(fault) => {
-            let below = match fault.field {
+        Err(of_cluster) => {
+            let below = match of_cluster.field {
                 ".service.name" => ".name",
                 ".service.port" => ".port",
                 _ => "",
             };
-            let condition = match fault.reason {
+            let condition = match of_cluster.reason {
                 Reason::ServiceUnresolvedReference => "BackendNotFound",
                 Reason::UnsupportedBackend => "UnsupportedProtocol",
                 _ => "UnsupportedValue",
             };
-            Err((below, condition, fault.reason, fault.message))
+            Err(fault(below, condition, of_cluster.reason, of_cluster.message))
         }
     }
+}
+
+/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
+/// there. The route itself refers to a valid backend then.
+fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
+    let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
+    let context = parser.reading.context;
+    // Long-lived data uses the text of the stored object, so that it is shared.
+    let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
+    parser.reading.record(Input::new(Kind::SERVICE, key.clone()));
+    parser.reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
+    let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
+    let Some(policy) = context.policies.in_effect(service, name) else { return Ok(None) };
+    let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
+    let verification = policy.verification.clone().map_err(|(_, message)| {
+        unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))
+    })?;
+    let client_certificate = match &parser.certificate {
+        None => None,
+        Some(Some(pair)) => Some(pair.clone()),
+        // Fails closed: a backend that requires no certificate may be the wrong one.
+        Some(None) => {
+            let message = "a Gateway of the route has no valid client certificate for backends".to_owned();
+            return Err(unusable(Reason::SecretNotValid, message));
+        }
+    };
+    let policy = policy_over_tls(context, service, port, protocol, verification);
+    Ok(policy.map(|policy| TrafficPolicy { client_certificate, ..policy }))
+}
+
+fn fault(below: &'static str, condition: &'static str, reason: Reason, message: String) -> Fault {
+    Fault { below, condition: Some(condition), reason, message }
 }
 
 #[cfg(test)]

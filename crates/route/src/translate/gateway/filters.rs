@@ -157,9 +157,8 @@ fn mirror(field: &str, filter: &MirrorFilter, parser: &mut Parser) -> Result<Par
         Ok(cluster) if share.millionths() > 0 => Ok(Parsed::Forward(ForwardFilter::Mirror(Mirror { cluster, share }))),
         Ok(_) => Ok(Parsed::Nothing),
         // A copy that nobody receives must not fail the request.
-        Err((below, condition, reason, message)) => {
-            let field = format!("{field}.requestMirror.backendRef{below}");
-            parser.unresolved(field, condition, reason, message, "requests are not copied");
+        Err(fault) => {
+            fault.report(&format!("{field}.requestMirror.backendRef"), parser, "requests are not copied");
             Ok(Parsed::Nothing)
         }
     }

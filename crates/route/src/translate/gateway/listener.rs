@@ -19,7 +19,8 @@ use lockgate_xds::provenance::ObjectRef;
 pub use parser::parse;
 pub use sets::AddedSet;
 
-use crate::model::{Host, ListenerId, SecretId};
+use super::client_certificates::ClientCertificate;
+use crate::model::{ClientValidation, Host, ListenerId, SecretId};
 use crate::objects::gateway::{AllowedNamespaces, LabelSelector, RouteKind};
 use crate::objects::{Kind, Namespace, ObjectKey, Precedence, Revision, Transport};
 use crate::translate::dialect::Reading;
@@ -42,6 +43,8 @@ pub struct Gateway {
     pub listeners: Box<[Listener]>,
     /// The ListenerSets that name it, accepted or not, in the order of precedence.
     pub sets: Box<[AddedSet]>,
+    /// The key pair that it presents to backends.
+    pub certificate: ClientCertificate,
     /// The ports that its Service must have: its own, and then those of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
     /// The inputs that it was made from.
@@ -65,6 +68,8 @@ pub struct Listener {
     pub port: u16,
     /// The protocol; `None` if it is not supported.
     pub protocol: Option<Protocol>,
+    /// How the certificates of clients are validated, if it is an HTTPS listener that requests them.
+    pub clients: Option<ClientValidation>,
     /// The kinds of routes that may attach.
     pub kinds: Vec<RouteKind>,
     /// The namespaces of the routes that may attach.

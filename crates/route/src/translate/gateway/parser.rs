@@ -1,11 +1,14 @@
 //! The parser of a single route: attaches it to its Gateways, and collects problems and conditions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
 use super::attach::{self, Attaching, Attachment, Parent};
+use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
+use super::listener::{Listener, Protocol};
 use crate::model::{Destination, Host};
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
@@ -26,8 +29,8 @@ pub struct Attached {
     pub revision: Revision,
     /// The listeners that it is attached to.
     pub attachments: Box<[Attachment]>,
-    /// The content of its rules, which all its hosts share.
-    pub content: Content,
+    /// The content of its rules for each client certificate of its Gateways. All hosts of these Gateways share it.
+    pub contents: Box<[(ClientCertificate, Content)]>,
     /// The inputs and clusters that it was made from.
     pub reads: Reads,
     /// The problems that it has by itself.
@@ -42,24 +45,35 @@ pub enum Content {
     /// The routes of an HTTPRoute or a GRPCRoute.
     Http(Box<[Candidate]>),
     /// The destination of the connections or datagrams of a TCPRoute, a UDPRoute, or a TLSRoute.
-    Stream(Destination),
+    Stream {
+        /// The destination of bytes as clients send them.
+        to: Destination,
+        /// The destination of connections that are decrypted, if a listener decrypts them.
+        decrypted: Option<Destination>,
+    },
 }
 
 impl Attached {
-    /// Returns its routes for HTTP.
-    pub fn candidates(&self) -> &[Candidate] {
-        match &self.content {
-            Content::Http(candidates) => candidates,
-            Content::Stream(_) => &[],
+    /// Returns its routes for HTTP at Gateways with this client certificate.
+    pub fn candidates(&self, certificate: &ClientCertificate) -> &[Candidate] {
+        match self.content(certificate) {
+            Some(Content::Http(candidates)) => candidates,
+            Some(Content::Stream { .. }) | None => &[],
         }
     }
 
-    /// Returns the destination of its connections or datagrams. Returns `None` for HTTP.
-    pub fn destination(&self) -> Option<&Destination> {
-        match &self.content {
+    /// Returns the destination of its connections or datagrams at Gateways with this client certificate, decrypted or not.
+    /// Returns `None` for HTTP.
+    pub fn destination(&self, certificate: &ClientCertificate, is_decrypted: bool) -> Option<&Destination> {
+        match self.content(certificate)? {
             Content::Http(_) => None,
-            Content::Stream(to) => Some(to),
+            Content::Stream { decrypted: Some(to), .. } if is_decrypted => Some(to),
+            Content::Stream { to, .. } => Some(to),
         }
+    }
+
+    fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
+        self.contents.iter().find(|(other, _)| other == certificate).map(|(_, content)| content)
     }
 }
 
@@ -78,13 +92,14 @@ pub struct Fields<'a> {
     pub revision: Revision,
 }
 
-/// Parses a route. `parent` returns a Gateway of ours or a ListenerSet of one, and `content` parses the rules. Returns the inputs alone if no
+/// Parses a route. `parent` returns a Gateway of ours or a ListenerSet of one, and `content` parses the rules for one client
+/// certificate. Returns the inputs alone if no
 /// parent is a Gateway of ours: one of the parents may become ours.
 pub fn parse<'g>(
     route: Fields,
     parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
     reading: Reading,
-    content: impl FnOnce(&mut Parser) -> Content,
+    content: impl Fn(&mut Parser) -> Content,
 ) -> Result<Attached, Reads> {
     let origin = route.meta.object_ref(route.kind);
     let mut parser = Parser {
@@ -95,11 +110,14 @@ pub fn parse<'g>(
         verdicts: Vec::new(),
         unresolved: None,
         invalid: None,
+        certificate: None,
+        is_decrypted: false,
     };
     let hosts = parser.hosts();
     let attaching = Attaching { kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
     let mut attachments = Vec::<Attachment>::new();
     let mut ours = Vec::new();
+    let mut certificates = BTreeSet::new();
     for (index, reference) in route.parents.iter().enumerate() {
         let Some(id) = attach::parent_id(reference, &route.meta.key.namespace) else { continue };
         attach::record(&id, &mut parser.reading);
@@ -111,6 +129,12 @@ pub fn parse<'g>(
                 parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
                 let is_new = |one: &Attachment| !attachments.iter().any(|other| one.listener == other.listener);
                 let new: Vec<Attachment> = new.into_iter().filter(is_new).collect();
+                certificates.insert(parent.gateway.certificate.clone());
+                let is_named =
+                    |one: &Listener, to: &Attachment| to.listener.set == one.set && to.listener.name == one.name;
+                let is_decrypted = |one: &&Listener| matches!(one.protocol, Some(Protocol::Tls(_)));
+                let mut decrypted = parent.gateway.listeners.iter().filter(is_decrypted);
+                parser.is_decrypted |= decrypted.any(|one| new.iter().any(|to| is_named(one, to)));
                 attachments.extend(new);
             }
             Err((reason, message)) => {
@@ -127,7 +151,14 @@ pub fn parse<'g>(
     if ours.is_empty() {
         return Err(parser.reading.into_reads());
     }
-    let content = content(&mut parser);
+    if certificates.is_empty() {
+        certificates.insert(None);
+    }
+    let of_certificate = |certificate: ClientCertificate| {
+        parser.certificate = certificate.clone();
+        (certificate, content(&mut parser))
+    };
+    let contents = certificates.into_iter().map(of_certificate).collect();
     for index in ours {
         match parser.unresolved.clone() {
             Some((reason, message)) => parser.verdict(index, "ResolvedRefs", Status::False, reason, message),
@@ -142,7 +173,7 @@ pub fn parse<'g>(
         precedence: reading.context.objects.precedence(route.kind, route.meta),
         revision: route.revision,
         attachments: attachments.into(),
-        content,
+        contents,
         reads: reading.into_reads(),
         problems: problems.into_iter().map(Arc::new).collect(),
         verdicts: verdicts.into(),
@@ -163,6 +194,10 @@ pub struct Parser<'p, 'r> {
     unresolved: Option<(&'static str, String)>,
     /// The reason and the message of the first part that is left out.
     invalid: Option<(&'static str, String)>,
+    /// The client certificate for backends with TLS.
+    pub certificate: ClientCertificate,
+    /// Whether a listener decrypts the TLS connections of the route.
+    pub is_decrypted: bool,
 }
 
 impl<'p> Parser<'p, '_> {
@@ -181,10 +216,13 @@ impl<'p> Parser<'p, '_> {
         self.verdicts.push(Verdict { parent: Some(parent), message, ..verdict });
     }
 
-    /// Adds a problem.
+    /// Adds a problem, unless the rules for another client certificate have the same one.
     pub fn problem(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
         let (object, consequence) = (self.origin.clone(), consequence.to_owned());
-        self.problems.push(Problem { object, field, reason, message, consequence });
+        let problem = Problem { object, field, reason, message, consequence };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     /// Adds a reference that cannot be resolved, with the reason of the condition `ResolvedRefs`.

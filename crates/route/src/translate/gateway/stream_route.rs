@@ -1,7 +1,7 @@
 //! TCPRoutes, UDPRoutes, and TLSRoutes: parses the rule of a single route.
 
 use super::attach::Parent;
-use super::backend;
+use super::backend::{self, Bytes};
 use super::parser::{self, Attached, Content, Fields, Parser};
 use crate::model::{Destination, WeightedCluster};
 use crate::objects::gateway::{StreamRule, TcpRoute, TlsRoute, UdpRoute};
@@ -46,8 +46,14 @@ pub fn parse_tls<'g>(
     parser::parse(fields, parent, reading, |parser| content(&spec.rules, parser))
 }
 
-/// Returns the destination of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`.
+/// Returns the destinations of a route. Source: Gateway API v1, `TCPRouteRule.backendRefs`, and `BackendTLSPolicySpec`.
 fn content(rules: &[StreamRule], parser: &mut Parser) -> Content {
+    let to = destination(rules, Bytes::OfClients, parser);
+    let decrypted = parser.is_decrypted.then(|| destination(rules, Bytes::Decrypted, parser));
+    Content::Stream { to, decrypted }
+}
+
+fn destination(rules: &[StreamRule], bytes: Bytes, parser: &mut Parser) -> Destination {
     let mut to = Destination::refusing(parser.origin.clone());
     for (index, rule) in rules.iter().enumerate() {
         let field = format!("spec.rules[{index}]");
@@ -58,23 +64,22 @@ fn content(rules: &[StreamRule], parser: &mut Parser) -> Content {
         }
         for (index, reference) in rule.backend_refs.iter().enumerate() {
             let weight = backend::weight(reference);
-            match backend::cluster(reference, parser) {
+            match backend::cluster_of_bytes(reference, bytes, parser) {
                 Ok(cluster) => match to.clusters.iter_mut().find(|one| one.cluster == cluster) {
                     Some(same) => same.weight = same.weight.saturating_add(weight),
                     None => to.clusters.push(WeightedCluster::new(cluster, weight)),
                 },
-                Err((below, condition, reason, message)) => {
-                    let field = format!("{field}.backendRefs[{index}]{below}");
+                Err(fault) => {
                     let instead = match parser.kind() == Kind::UDP_ROUTE {
                         true => "its share of the datagrams is dropped",
                         false => "its share of the connections is closed",
                     };
-                    parser.unresolved(field, condition, reason, message, instead);
+                    fault.report(&format!("{field}.backendRefs[{index}]"), parser, instead);
                     to.refused = to.refused.saturating_add(weight);
                 }
             }
         }
     }
     to.clusters.retain(|cluster| cluster.weight > 0);
-    Content::Stream(to)
+    to
 }

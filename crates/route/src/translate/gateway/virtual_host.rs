@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
 use super::order::Order;
 use super::parser::Attached;
@@ -23,20 +24,21 @@ struct Competitor<'a> {
 /// Returns the virtual host, and the problems of routes that exceed the budget of the host for regular expressions.
 ///
 /// `routes` are in the order of precedence. Of equal matches, the first one is served. `origin` is the origin of a virtual
-/// host without routes; `port` is the port of the listener.
+/// host without routes; `port` is the port of the listener, and `certificate` the client certificate of its Gateway.
 pub fn virtual_host(
     routes: &[&Attached],
+    certificate: &ClientCertificate,
     origin: &ObjectRef,
     port: u16,
     limits: &Regexes,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
-    let first = routes.iter().find(|route| !route.candidates().is_empty()).map(|route| namespace(route));
-    let refused = beyond_budget(routes, first, limits);
+    let first = routes.iter().find(|route| !route.candidates(certificate).is_empty()).map(|route| namespace(route));
+    let refused = beyond_budget(routes, certificate, first, limits);
     let mut merged = Merged::default();
     for route in routes {
         let precedence = &route.precedence;
         let within = |candidate: &&Candidate| !refused.contains_key(&(precedence, place(candidate)));
-        for candidate in route.candidates().iter().filter(within) {
+        for candidate in route.candidates(certificate).iter().filter(within) {
             // Equal matches are no fault: the older route takes precedence.
             let _ = merged.offer(candidate.matches(), Competitor { precedence, candidate });
         }
@@ -59,6 +61,7 @@ pub fn virtual_host(
 /// uses the budget first, so that other namespaces cannot exhaust it.
 fn beyond_budget<'a>(
     routes: &[&'a Attached],
+    certificate: &ClientCertificate,
     first: Option<&Arc<str>>,
     limits: &Regexes,
 ) -> BTreeMap<(&'a Precedence, (u32, u32)), Problem> {
@@ -67,7 +70,7 @@ fn beyond_budget<'a>(
     let (own, others): (Vec<&Attached>, Vec<&Attached>) =
         routes.iter().copied().partition(|route| Some(namespace(route)) == first);
     for route in own.into_iter().chain(others) {
-        for candidate in route.candidates().iter().filter(|candidate| candidate.cost.size > 0) {
+        for candidate in route.candidates(certificate).iter().filter(|candidate| candidate.cost.size > 0) {
             let cost = candidate.cost;
             let after = (count + 1, size.saturating_add(cost.size), steps.saturating_add(cost.steps));
             let is_within = after.0 <= limits.max_per_host

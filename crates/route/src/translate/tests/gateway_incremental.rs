@@ -1,4 +1,4 @@
-//! Gateways and routes: any sequence of changes gives the same result as one translation of all objects.
+//! Gateways, routes, and policies: any sequence of changes gives the same result as one translation of all objects.
 
 use std::collections::BTreeSet;
 
@@ -35,10 +35,17 @@ fn any_gateway() -> impl Strategy<Value = Object> {
     let host = select(vec![None, Some("*.test"), Some("x.test"), Some("*.b.test"), Some("?")]);
     let allowed = select(vec!["Same", "All", "Selector", "None"]);
     let listeners = prop::collection::vec((listener, host, allowed, any::<bool>()), 0..4);
+    let validation = (select(vec![None, Some(80)]), select(vec!["ca", "shop/old"]), any::<bool>());
+    let tls = (prop::option::of(validation), select(vec![None, None, Some("good"), Some("shop/good")]));
     let class = select(vec!["lockgate", "lockgate", "else"]);
-    (select(&NAMES[..]), class, select(vec!["All", "All", "Same", "Selector", "None"]), listeners).prop_map(
-        |(name, class, sets, listeners)| {
+    let sets = select(vec!["All", "All", "Same", "Selector", "None"]);
+    (select(&NAMES[..]), class, sets, listeners, tls).prop_map(
+        |(name, class, sets, listeners, (validation, certificate))| {
             let start = gateway(name).class(class).sets_from(sets);
+            let start = validation.into_iter().fold(start, |start, (port, config_map, fallback)| {
+                start.validation(port, config_map, fallback.then_some("AllowInsecureFallback"))
+            });
+            let start = certificate.into_iter().fold(start, GatewayBuilder::client_certificate);
             let add = |builder: GatewayBuilder,
                        ((name, port, (protocol, mode)), host, allowed, certificate): (
                 Place,
@@ -129,6 +136,27 @@ fn any_stream_route() -> impl Strategy<Value = Object> {
     )
 }
 
+/// Returns a policy, or a ConfigMap.
+fn any_policy() -> impl Strategy<Value = Object> {
+    let target = (select(vec!["a", "b", "gone"]), select(vec![None, Some("http"), Some("gone")]));
+    let targets = prop::collection::vec(target, 0..3);
+    let config_maps = prop::collection::vec(select(vec!["ca", "old"]), 0..3);
+    let system = prop::bool::weighted(0.1);
+    let hostname = select(vec!["x.test", "y.test", "?"]);
+    let policy = (select(&NAMES[..]), 1i64..3, targets, config_maps, system, hostname).prop_map(
+        |(name, created, targets, config_maps, system, hostname)| {
+            let policy = backend_tls_policy(name).created(created).hostname(hostname);
+            let policy = targets.into_iter().fold(policy, |policy, (service, port)| policy.target(service, port));
+            let policy = config_maps.into_iter().fold(policy, BackendTlsPolicyBuilder::config_map);
+            if system { policy.well_known("System").into() } else { policy.into() }
+        },
+    );
+    let authorities = select(vec![Ok("one"), Ok("two"), Err("not PEM")]);
+    let content = (select(vec!["ca", "old", "other/ca"]), authorities);
+    let config_map = content.prop_map(|(name, authorities)| config_map(name, authorities));
+    prop_oneof![2 => policy, 1 => config_map]
+}
+
 fn any_object() -> impl Strategy<Value = Object> {
     let class = (select(vec!["lockgate", "else"]), any::<bool>()).prop_map(|(name, ours)| {
         let class = gateway_class(name);
@@ -151,7 +179,7 @@ fn any_object() -> impl Strategy<Value = Object> {
     let grant = (
         select(vec!["shop/one", "shop/two"]),
         select(vec!["HTTPRoute", "TLSRoute", "Gateway", "ListenerSet"]),
-        select(vec!["Service", "Secret"]),
+        select(vec!["Service", "Secret", "ConfigMap"]),
     );
     let grant = grant.prop_map(|(name, from, to)| reference_grant(name).from(from, "other").to(to, "").into());
     let others = prop_oneof![
@@ -159,7 +187,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
+    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
 }
 
 /// Applies or deletes `object` like the loop.
@@ -189,7 +217,10 @@ fn tells(touched: &Touched, before: &Model, now: &Model) -> bool {
                 (Traffic::Https(old), Traffic::Https(new)) => {
                     let both: BTreeSet<_> = old.hosts.keys().chain(new.hosts.keys()).collect();
                     let told = touched.hosts_of(id.as_str());
-                    both.into_iter().all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
+                    (old.clients == new.clients || touched.listeners.contains(id.as_str()))
+                        && both
+                            .into_iter()
+                            .all(|host| old.hosts.get(host) == new.hosts.get(host) || told.contains(host))
                 }
                 (old, new) => old == new || touched.listeners.contains(id.as_str()),
             };
@@ -222,9 +253,13 @@ proptest! {
             prop_assert_eq!(translator.problems(), anew.problems(), "after {:?}", steps);
             prop_assert_eq!(translator.verdicts(), anew.verdicts(), "after {:?}", steps);
             prop_assert_eq!(translator.gateways(), anew.gateways(), "after {:?}", steps);
+            prop_assert_eq!(translator.policies(), anew.policies(), "after {:?}", steps);
             let sources = |translator: &Translator| translator.sources().collect::<BTreeSet<_>>();
             prop_assert_eq!(sources(&translator), sources(&anew));
             prop_assert!(tells(&update.touched, &before, translator.model()), "untold after {:?}", steps);
+            let (old, new) = (&before.secrets, &translator.model().secrets);
+            let secrets = old.keys().chain(new.keys()).filter(|id| old.get(id) != new.get(id));
+            prop_assert!(secrets.into_iter().all(|id| update.touched.secrets.contains(id)), "untold after {:?}", steps);
         }
     }
 }

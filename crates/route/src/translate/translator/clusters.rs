@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ledger::Ledger;
 use super::{Translator, set};
-use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, ServicePortId, Touched};
+use crate::model::{Cluster, ClusterId, Destination, Discovery, Route, SecretId, ServicePortId, Touched};
 use crate::objects::{Kind, ObjectKey, Objects};
 use crate::parallel;
 use crate::translate::backend::{Context, Fault, Located, Made};
@@ -187,9 +187,12 @@ impl Translator {
             if before == now.as_ref() {
                 continue;
             }
-            let certificate = |cluster: Option<&Arc<Cluster>>| cluster?.policy.client_certificate.clone();
-            let secrets = (certificate(before), certificate(now.as_ref()));
-            self.use_secret(secrets.0, secrets.1, touched);
+            let secrets = |cluster: Option<&Arc<Cluster>>| -> Vec<SecretId> {
+                cluster.into_iter().flat_map(|cluster| cluster.policy.secrets()).cloned().collect()
+            };
+            let (old, new) = (secrets(before), secrets(now.as_ref()));
+            new.into_iter().for_each(|secret| self.use_secret(None, Some(secret), touched));
+            old.into_iter().for_each(|secret| self.use_secret(Some(secret), None, touched));
             set(&mut self.model.clusters, &id, now);
             endpoints.insert(id.port.clone());
             touched.clusters.insert(id);

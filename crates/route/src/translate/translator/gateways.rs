@@ -2,8 +2,10 @@
 //!
 //! A changed GatewayClass leads to its Gateways, a changed Gateway to the routes that name it, a changed route to its hosts.
 
+mod clients;
 mod hosts;
 mod listeners;
+mod policies;
 mod ports;
 mod routes;
 mod sets;
@@ -31,6 +33,7 @@ use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, Parent};
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::Attached;
+use crate::translate::gateway::policies::{Policies, PolicyReports};
 use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route};
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
@@ -38,7 +41,7 @@ use crate::translate::source::Reads;
 use crate::translate::verdict::{self, Status, Verdict};
 
 /// The kinds of Gateway API whose objects are units of the translation.
-const KINDS: [Kind; 2] = [Kind::GATEWAY_CLASS, Kind::GATEWAY];
+const KINDS: [Kind; 3] = [Kind::BACKEND_TLS_POLICY, Kind::GATEWAY_CLASS, Kind::GATEWAY];
 
 /// Returns whether objects of this kind are units of Gateway API.
 pub fn is_unit(kind: Kind) -> bool {
@@ -69,6 +72,12 @@ pub struct Gateways {
     attached: BTreeMap<ListenerName, u32>,
     /// The reports on Gateways.
     pub reports: Reports,
+    /// The BackendTLSPolicies.
+    pub policies: Policies,
+    /// The problems of each policy.
+    policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
+    /// The reports on policies.
+    pub policy_reports: PolicyReports,
 }
 
 impl Gateways {
@@ -84,6 +93,10 @@ impl Gateways {
             let gateway = self.gateways.get(self.sets.get(&id.key)?)?;
             return gateway.set(&id.key).map(|set| set.revision);
         }
+        if id.kind == Kind::BACKEND_TLS_POLICY {
+            let is_ours = self.policy_reports.contains_key(&id.key);
+            return self.policies.get(&id.key).filter(|_| is_ours).map(|policy| policy.revision);
+        }
         self.routes.get(id).map(|route| route.revision)
     }
 
@@ -97,7 +110,8 @@ impl Gateways {
         let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
         let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
         let sets = self.sets.keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
-        classes.chain(gateways).chain(sets).chain(self.routes.keys().cloned())
+        let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
+        classes.chain(gateways).chain(sets).chain(policies).chain(self.routes.keys().cloned())
     }
 
     /// Returns a parent of routes: a Gateway of ours, or a ListenerSet of one.
@@ -122,7 +136,14 @@ impl Gateways {
             let meta = objects.meta(id.kind, &id.key);
             meta.is_some_and(|meta| objects.precedence(id.kind, meta) != route.precedence)
         });
-        outranked.map(|(id, _)| id.clone()).collect()
+        let policies = self.policies.iter().filter(|policy| {
+            let key = policy.key();
+            let meta = objects.meta(Kind::BACKEND_TLS_POLICY, key);
+            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
+                && meta.is_some_and(|meta| objects.precedence(Kind::BACKEND_TLS_POLICY, meta) != policy.precedence)
+        });
+        let policies = policies.map(|policy| policy.precedence.id());
+        outranked.map(|(id, _)| id.clone()).chain(policies).collect()
     }
 }
 
@@ -153,6 +174,11 @@ impl Translator {
         let of_kind = |due: &BTreeSet<ObjectId>, kind: Kind| -> Vec<ObjectId> {
             due.iter().filter(|id| id.kind == kind).cloned().collect()
         };
+        let (policies, mut services) =
+            self.update_policies(of_kind(&due, Kind::BACKEND_TLS_POLICY), objects, settings, update);
+        for service in &services {
+            due.extend(self.graph.readers(&policies::input(service)).cloned());
+        }
         for id in of_kind(&due, Kind::GATEWAY_CLASS) {
             self.update_class(&id, objects, settings);
             update.sources.insert(id);
@@ -176,7 +202,7 @@ impl Translator {
                 let parsed = parallel::map(some, |id| self.parse_route(id, objects, settings));
                 for (id, (now, made)) in some.iter().zip(parsed) {
                     self.clusters.keep(made, &mut self.ledger);
-                    self.replace_route(id, now, &mut hosts, &mut reported);
+                    self.replace_route(id, now, &mut hosts, &mut reported, &mut services);
                     update.sources.insert(id.clone());
                 }
             }
@@ -190,6 +216,7 @@ impl Translator {
         for key in reported {
             self.report(&key);
         }
+        self.judge_policies(policies, &services, update);
     }
 
     /// Updates a GatewayClass.
@@ -220,7 +247,7 @@ impl Translator {
     /// Calls `parse` with a reading of the objects. Returns its result and the new clusters.
     fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Reading) -> T) -> (T, NewClusters) {
         let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate };
+        let context = Context { objects, settings, client_certificate, policies: &self.gateways.policies };
         let mut made = NewClusters::new();
         let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let result = parse(Reading::new(context, None, &mut judge));

@@ -1,9 +1,11 @@
-//! The key pairs of listeners that terminate TLS.
+//! The key pairs of listeners that terminate TLS, the validation of their clients, and the client certificate of a Gateway.
 
+use super::Protocol;
 use super::parser::Parser;
-use crate::model::{SecretId, SecretPart};
+use crate::model::{ClientValidation, SecretId, SecretPart};
 use crate::objects::gateway::{GatewayListener, SecretRef};
 use crate::objects::{Kind, ObjectKey};
+use crate::translate::gateway::client_certificates::{self, ClientCertificate};
 use crate::translate::gateway::grants::{Reference, permits};
 use crate::translate::verdict::Status;
 
@@ -24,6 +26,33 @@ impl Parser<'_, '_> {
             }
         }
         pairs
+    }
+
+    /// Returns the key pair that the Gateway presents to backends.
+    pub fn client_certificate(&mut self) -> ClientCertificate {
+        let backend = self.gateway.spec.tls.as_ref()?.backend.as_ref()?;
+        match self.key_pair(backend.client_certificate_ref.as_ref()?) {
+            Ok(pair) => {
+                self.verdict(None, "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
+                Some(Some(pair))
+            }
+            Err((reason, message)) => {
+                let reason = if reason == "RefNotPermitted" { reason } else { "InvalidClientCertificateRef" };
+                let message = format!("spec.tls.backend.clientCertificateRef: {message}");
+                self.verdict(None, "ResolvedRefs", Status::False, reason, message);
+                Some(None)
+            }
+        }
+    }
+
+    /// Returns how the clients of a listener are validated.
+    pub fn clients(&mut self, listener: &GatewayListener, protocol: &Protocol) -> Option<ClientValidation> {
+        let Protocol::Https(_) = protocol else { return None };
+        let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.reading);
+        for (condition, reason, message) in clients.faults {
+            self.verdict(Some(&listener.name), condition, Status::False, reason, message);
+        }
+        clients.validation
     }
 
     fn key_pair(&mut self, reference: &SecretRef) -> Result<SecretId, (&'static str, String)> {

@@ -41,7 +41,8 @@ impl Gateway {
                 listener.and_then(|listener| listener.protocol.as_ref()).is_some_and(Protocol::lacks_pairs);
             let consequence = match verdict.condition {
                 "Accepted" => "not served",
-                _ if lacks_pairs => "not served",
+                _ if name.is_none() => "requests to backends with TLS are answered 500",
+                _ if lacks_pairs || listener.is_some_and(|listener| !listener.accepted) => "not served",
                 _ => "served without this reference",
             };
             let reason = Reason::ListenerNotValid;

@@ -10,7 +10,7 @@ use crate::objects::gateway::{self, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
 use crate::settings::Listeners;
 use crate::translate::dialect::Reading;
-use crate::translate::gateway::{TARGET_PORTS, service_key};
+use crate::translate::gateway::{TARGET_PORTS, client_certificates, service_key};
 use crate::translate::graph::Input;
 use crate::translate::source::Reads;
 use crate::translate::verdict::Status;
@@ -28,6 +28,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
     let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
     let mut parser = Parser { gateway, declared, reading };
     let service = parser.service();
+    let certificate = parser.client_certificate();
     for listener in &gateway.spec.listeners {
         let listener = parser.listener(listener);
         parser.declared.listeners.push(listener);
@@ -61,6 +62,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         home: super::super::home(&gateway.meta.uid),
         listeners: listeners.into(),
         sets: added.into(),
+        certificate,
         ports: wanted,
         reads: reading.into_reads(),
         verdicts: own.verdicts.into(),
@@ -164,6 +166,11 @@ impl<'r> Parser<'_, 'r> {
         if let Some(parameters) = parameters {
             let message = format!("parameters of kind {:?} are not supported", parameters.kind);
             self.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
+        }
+        if client_certificates::is_insecure(self.gateway) {
+            let message = "clients without a valid certificate are accepted, because a mode is AllowInsecureFallback";
+            let message = message.to_owned();
+            self.verdict(None, "InsecureFrontendValidationMode", Status::True, "ConfigurationChanged", message);
         }
         self.declared.accept(|listener| listener.accepted);
     }

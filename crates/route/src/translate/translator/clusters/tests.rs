@@ -12,6 +12,7 @@ use crate::objects::Transport;
 use crate::settings::Settings;
 use crate::testing::objects::{objects, service, slice};
 use crate::translate::backend::{WantedPort, locate};
+use crate::translate::gateway::policies::Policies;
 use crate::translate::{ChangedInputs, Input};
 
 /// A translator for routes with policies, which Ingresses cannot request.
@@ -33,7 +34,8 @@ impl World {
     /// Leads all routes to the port `a:http` with `policies`. Returns the clusters.
     fn route(&mut self, policies: &[Option<&TrafficPolicy>]) -> (Vec<ClusterId>, Touched) {
         let Self { objects, settings, translator, used } = self;
-        let context = Context { objects, settings, client_certificate: None };
+        let none = Policies::default();
+        let context = Context { objects, settings, client_certificate: None, policies: &none };
         let mut new = NewClusters::new();
         let mut locate = |policy: &Option<&TrafficPolicy>| {
             let located = locate(
@@ -87,7 +89,13 @@ fn leading_to(clusters: &BTreeSet<ClusterId>) -> Vec<Arc<Route>> {
 
 fn policy(protocol: UpstreamProtocol) -> TrafficPolicy {
     let connect_timeout = std::time::Duration::from_secs(1);
-    TrafficPolicy { protocol, connect_timeout, limits: Default::default(), client_certificate: None }
+    TrafficPolicy {
+        protocol,
+        connect_timeout,
+        limits: Default::default(),
+        client_certificate: None,
+        verification: None,
+    }
 }
 
 #[test]
@@ -145,7 +153,8 @@ fn a_policy_with_tls_presents_the_client_certificate_of_the_settings() {
     use crate::testing::model::pair_id;
     let world = World::new();
     let made = |policy: TrafficPolicy, client_certificate: Option<&Option<_>>| {
-        let context = Context { objects: &world.objects, settings: &world.settings, client_certificate };
+        let World { objects, settings, .. } = &world;
+        let context = Context { objects, settings, client_certificate, policies: &Policies::default() };
         locate(
             &world.objects,
             ObjectKey::new("shop", "a"),

@@ -60,7 +60,7 @@ impl Translator {
             ranks.filter_map(|rank| self.gateways.routes.get(&rank.id()).map(|route| &**route)).collect();
         let (id, host) = place;
         let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host))?;
-        Some(virtual_host(&routes, &owner.origin, owner.port, &settings.regexes))
+        Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host is behind the most specific server name that covers

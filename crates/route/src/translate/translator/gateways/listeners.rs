@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::sync::Arc;
 
+use super::clients::clients_of;
 use super::sets::seen_otherwise;
 use super::{Translator, Update};
 use crate::model::{Bind, Destination, Host, Listener, ListenerId, RouteDiscovery, Traffic};
@@ -28,6 +29,9 @@ impl Translator {
         let reads = now.as_ref().map_or_else(|reads| reads, |gateway| &gateway.reads);
         self.replace_inputs(id, &reads.inputs);
         let now = now.ok().map(Arc::new);
+        // The content of its ConfigMaps may have changed.
+        let clients = now.iter().flat_map(|gateway| &gateway.listeners).filter_map(|one| one.clients.as_ref());
+        update.touched.secrets.extend(clients.map(|clients| clients.authorities.clone()));
         let before = self.gateways.gateways.get(&id.key).cloned();
         if before == now {
             return None;
@@ -71,6 +75,8 @@ impl Translator {
                     update.touched.listeners.insert(listener.clone());
                 }
             }
+            let clients = now.as_ref().and_then(|gateway| clients_of(gateway, &listener));
+            self.replace_clients(&listener, clients, update);
             // Which listener serves a host depends on the listeners that cover it.
             let changed = changed_patterns(&listener, earlier.as_deref(), now.as_deref());
             let is_affected = |host: &Host| is_new || changed.iter().any(|pattern| covers(pattern, host));
@@ -96,6 +102,7 @@ impl Translator {
         for name in names.unwrap_or_default() {
             self.replace_tls(listener.as_str(), &name, None, &mut update.touched);
         }
+        self.replace_clients(listener, None, update);
         self.remove_destinations(listener, update);
         let first = (listener.clone(), Host::Exact("".into()));
         let places = self.gateways.problems.range(first..).take_while(|((id, _), _)| id == listener);

@@ -11,13 +11,15 @@ use crate::translate::source::Reads;
 use crate::translate::verdict;
 
 impl Translator {
-    /// Replaces a route. Adds its hosts to `hosts`, and the Gateways whose numbers of routes change to `reported`.
+    /// Replaces a route. Adds its hosts to `hosts`, the Gateways whose numbers of routes change to `reported`, and the
+    /// Services that are reached from other Gateways than before to `services`.
     pub(super) fn replace_route(
         &mut self,
         id: &ObjectId,
         now: Result<Attached, Reads>,
         hosts: &mut BTreeSet<(ListenerId, Host)>,
         reported: &mut BTreeSet<ObjectKey>,
+        services: &mut BTreeSet<ObjectKey>,
     ) {
         let reads = now.as_ref().map_or_else(|reads| reads, |route| &route.reads);
         self.replace_inputs(id, &reads.inputs);
@@ -26,6 +28,7 @@ impl Translator {
         if before == now {
             return;
         }
+        self.recount_routes(before.as_deref(), now.as_deref(), services);
         let clusters = |route: &Option<Arc<Attached>>| {
             route.as_ref().map(|route| route.reads.clusters.clone()).unwrap_or_default()
         };

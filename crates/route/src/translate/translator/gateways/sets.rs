@@ -99,13 +99,16 @@ fn by_key(gateway: Option<&Gateway>) -> BTreeMap<&ObjectKey, &AddedSet> {
 pub fn seen_otherwise(key: &ObjectKey, before: Option<&Gateway>, now: Option<&Gateway>) -> BTreeSet<ObjectId> {
     let [old, new] = [before, now].map(|gateway| gateway.map(Gateway::seen).unwrap_or_default());
     let [old_sets, new_sets] = [before, now].map(by_key);
+    let certificate = |gateway: Option<&Gateway>| gateway.map(|gateway| gateway.certificate.clone());
+    let has_other_certificate = certificate(before) != certificate(now);
     let mut parents = BTreeSet::new();
-    if old.get(&None) != new.get(&None) {
+    if has_other_certificate || old.get(&None) != new.get(&None) {
         parents.insert(Kind::GATEWAY.id(key.clone()));
     }
     for set in old_sets.keys().chain(new_sets.keys()).copied() {
         let attached = |sets: &BTreeMap<&ObjectKey, &AddedSet>| sets.get(set).map(|set| set.attached);
-        if old.get(&Some(set)) != new.get(&Some(set)) || attached(&old_sets) != attached(&new_sets) {
+        let is_seen_otherwise = has_other_certificate || old.get(&Some(set)) != new.get(&Some(set));
+        if is_seen_otherwise || attached(&old_sets) != attached(&new_sets) {
             parents.insert(Kind::LISTENER_SET.id(set.clone()));
         }
     }

@@ -3,6 +3,7 @@
 
 use super::{Translator, Update};
 use crate::model::{Destination, Host, ListenerId, SecretId, Termination, TlsConnections, Traffic};
+use crate::objects::Precedence;
 use crate::settings::Settings;
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{Gateway, Protocol};
@@ -18,10 +19,14 @@ impl Translator {
         update: &mut Update,
     ) {
         let (id, host) = place;
-        let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
-        let to = ranks.filter_map(|rank| self.gateways.routes.get(&rank.id())?.destination()).next().cloned();
         let is_tls = self.model.listeners.get(id.as_str()).is_some_and(|one| matches!(one.traffic, Traffic::Tls(_)));
         let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host));
+        let is_decrypted = owner.is_some_and(|listener| matches!(listener.protocol, Some(Protocol::Tls(_))));
+        let ranks = self.gateways.hosts.get(place).into_iter().flat_map(|ranks| ranks.iter());
+        let of_rank = |rank: &Precedence| {
+            self.gateways.routes.get(&rank.id())?.destination(&gateway.certificate, is_decrypted).cloned()
+        };
+        let to = ranks.filter_map(of_rank).next();
         let is_pattern = owner.is_some_and(|listener| listener.host == *host);
         // A listener without routes refuses connections. Otherwise, less specific listeners would take them.
         let refusing = || owner.map(|listener| Destination::refusing(listener.origin.clone()));

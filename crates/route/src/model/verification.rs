@@ -1,0 +1,84 @@
+//! The verification of peers by certificate authorities: endpoints and clients.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use super::SecretId;
+
+/// How the certificates of endpoints are verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    /// The server name (SNI) of connections.
+    pub server_name: Arc<str>,
+    /// The authorities of which one must have issued the certificate.
+    pub authorities: Authorities,
+    /// The names of which the certificate must have one: at least one.
+    pub names: Vec<PeerName>,
+}
+
+/// Certificate authorities.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Authorities {
+    /// Those of the system that Envoy runs on.
+    System,
+    /// Those of a secret, by its identity in [`Model::secrets`](super::Model::secrets).
+    Secret(SecretId),
+}
+
+/// A name in the certificate of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerName {
+    /// A DNS name in lower case.
+    Dns(Arc<str>),
+    /// Every DNS name with at least one label before this suffix: `example.com` for `*.example.com`.
+    DnsBelow(Arc<str>),
+    /// A URI, such as a SPIFFE ID.
+    Uri(Arc<str>),
+}
+
+/// `dns:shop.example.com`, `dns:*.example.com`, or `uri:spiffe://shop/cart`.
+impl fmt::Display for PeerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns(name) => write!(f, "dns:{name}"),
+            Self::DnsBelow(suffix) => write!(f, "dns:*.{suffix}"),
+            Self::Uri(uri) => write!(f, "uri:{uri}"),
+        }
+    }
+}
+
+/// Whether clients must present a certificate, and the authorities that verify it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientValidation {
+    /// The authorities, by identity in [`Model::secrets`](super::Model::secrets).
+    pub authorities: SecretId,
+    /// Whether connections without a valid certificate are refused.
+    pub required: bool,
+}
+
+impl Verification {
+    /// Returns the secret with the authorities, if there is one.
+    pub fn secret(&self) -> Option<&SecretId> {
+        match &self.authorities {
+            Authorities::System => None,
+            Authorities::Secret(secret) => Some(secret),
+        }
+    }
+
+    /// Appends the content to the text whose hash identifies a policy. The length of each text that tenants write precedes
+    /// it, so that different contents give different texts.
+    pub(super) fn write(&self, text: &mut String) {
+        // Without `..`, so that a new field does not compile until it is hashed.
+        let Self { server_name, authorities, names } = self;
+        let mut part = |key: &str, value: &str| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ";{key}={}:{value}", value.len());
+        };
+        part("sni", server_name);
+        match authorities {
+            Authorities::System => part("authorities", ""),
+            Authorities::Secret(secret) => part("authorities", &secret.to_string()),
+        }
+        names.iter().for_each(|name| part("name", &name.to_string()));
+    }
+}

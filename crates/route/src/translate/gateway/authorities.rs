@@ -1,0 +1,78 @@
+//! References to certificate authorities, which ConfigMaps contain.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::grants::{Reference, permits};
+use crate::model::SecretId;
+use crate::objects::gateway::ObjectReference;
+use crate::objects::{ConfigMap, Kind, ObjectKey};
+use crate::translate::dialect::Reading;
+use crate::translate::graph::Input;
+
+/// An object that refers to certificate authorities.
+#[derive(Debug, Clone, Copy)]
+pub struct Referrer<'a> {
+    /// Its kind, of Gateway API.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: &'a Arc<str>,
+    /// The field with the references.
+    pub field: &'a str,
+    /// Whether a ReferenceGrant can permit references to other namespaces.
+    pub grants: bool,
+    /// The reason of the condition `ResolvedRefs` for a reference to another kind than ConfigMap.
+    pub invalid_kind: &'static str,
+}
+
+/// The reason of the condition `ResolvedRefs`, and the message.
+pub type Fault = (&'static str, String);
+
+/// The authorities of a list of references.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The authorities of all valid references. `None`: there is no valid reference.
+    pub authorities: Option<SecretId>,
+    /// The fault of the first invalid reference.
+    pub fault: Option<Fault>,
+}
+
+/// Resolves references to certificate authorities. Source: Gateway API v1, `BackendTLSPolicyValidation` and
+/// `FrontendTLSValidation`.
+pub fn resolve(references: &[ObjectReference], referrer: Referrer, reading: &mut Reading) -> Resolved {
+    let (mut valid, mut fault) = (BTreeSet::new(), None);
+    for (index, reference) in references.iter().enumerate() {
+        match config_map(reference, referrer, reading) {
+            Ok(key) => drop(valid.insert(key)),
+            Err((reason, message)) => {
+                fault.get_or_insert_with(|| (reason, format!("{}[{index}]: {message}", referrer.field)));
+            }
+        }
+    }
+    Resolved { authorities: SecretId::of_config_maps(valid), fault }
+}
+
+/// Returns the ConfigMap of a reference, if it has valid authorities.
+fn config_map(reference: &ObjectReference, referrer: Referrer, reading: &mut Reading) -> Result<ObjectKey, Fault> {
+    let ObjectReference { group, kind, namespace, name } = reference;
+    let Referrer { kind: from, namespace: own, grants, invalid_kind, .. } = referrer;
+    if (group.as_str(), kind.as_str()) != ("", "ConfigMap") {
+        let message = format!("certificate authorities of kind {kind:?} of group {group:?} are not supported");
+        return Err((invalid_kind, message));
+    }
+    let invalid = |message: String| Err(("InvalidCACertificateRef", message));
+    let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
+    if !grants && key.namespace != *own {
+        return invalid(format!("ConfigMap \"{key}\" is in another namespace"));
+    }
+    let grant = Reference { from, namespace: own, group: "", kind: "ConfigMap", to: &key };
+    if !permits(&grant, reading) {
+        return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to ConfigMap \"{key}\"")));
+    }
+    reading.record(Input::new(Kind::CONFIG_MAP, key.clone()));
+    match reading.context.objects.get::<ConfigMap>(&key).map(|config_map| &config_map.authorities) {
+        None => invalid(format!("ConfigMap \"{key}\" does not exist, or has no key \"ca.crt\"")),
+        Some(Err(fault)) => invalid(format!("ConfigMap \"{key}\": {fault}")),
+        Some(Ok(_)) => Ok(key),
+    }
+}

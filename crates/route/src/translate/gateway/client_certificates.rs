@@ -1,0 +1,66 @@
+//! Client certificates: those that listeners demand of clients, and that a Gateway presents to backends.
+
+use super::authorities::{self, Referrer};
+use crate::model::{ClientValidation, SecretId};
+use crate::objects::Kind;
+use crate::objects::gateway::{FrontendTls, FrontendValidation, Gateway};
+use crate::translate::dialect::Reading;
+
+/// The key pair that a Gateway presents to backends with TLS. `Some(None)`: it refers to one that is not valid, and must not
+/// send requests to such backends.
+pub type ClientCertificate = Option<Option<SecretId>>;
+
+/// The mode that accepts clients without a valid certificate.
+const INSECURE: &str = "AllowInsecureFallback";
+
+/// How the clients of a listener are validated.
+#[derive(Debug, Default)]
+pub struct Clients {
+    /// The validation; `None` if no certificate is requested, or if no certificate authority is valid.
+    pub validation: Option<ClientValidation>,
+    /// The conditions of the listener that do not hold: type, reason, and message. A listener without a valid certificate
+    /// authority must not be served.
+    pub faults: Vec<(&'static str, &'static str, String)>,
+}
+
+/// Returns how the clients of the HTTPS listeners of `gateway` on `port` are validated. Source: Gateway API v1,
+/// `FrontendTLSConfig`.
+pub fn of_port(gateway: &Gateway, port: u16, reading: &mut Reading) -> Clients {
+    let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return Clients::default() };
+    let of_port = per_port.iter().enumerate().find(|(_, one)| one.port == port);
+    let (field, tls) = match of_port {
+        Some((index, one)) => (format!("spec.tls.frontend.perPort[{index}].tls"), &one.tls),
+        None => ("spec.tls.frontend.default".to_owned(), default),
+    };
+    let Some(FrontendValidation { ca_certificate_refs, mode }) = &tls.validation else { return Clients::default() };
+    let field = format!("{field}.validation.caCertificateRefs");
+    let referrer = Referrer {
+        kind: Kind::GATEWAY,
+        namespace: &gateway.meta.key.namespace,
+        field: &field,
+        grants: true,
+        invalid_kind: "InvalidCACertificateKind",
+    };
+    let resolved = authorities::resolve(ca_certificate_refs, referrer, reading);
+    let required = mode.as_deref() != Some(INSECURE);
+    let validation = resolved.authorities.map(|authorities| ClientValidation { authorities, required });
+    let is_empty = || ("InvalidCACertificateRef", format!("{field} is empty"));
+    let fault = resolved.fault.or_else(|| validation.is_none().then(is_empty));
+    let unresolved = fault.clone().map(|(reason, message)| ("ResolvedRefs", reason, message));
+    let refused = fault.filter(|_| validation.is_none());
+    let refused = refused.map(|(_, message)| ("Accepted", "NoValidCACertificate", message));
+    Clients { validation, faults: unresolved.into_iter().chain(refused).collect() }
+}
+
+/// Returns whether listeners of `gateway` accept clients without a valid certificate although certificate authorities are
+/// configured.
+pub fn is_insecure(gateway: &Gateway) -> bool {
+    let Some(FrontendTls { default, per_port }) = frontend(gateway) else { return false };
+    let all = per_port.iter().map(|one| &one.tls).chain([default]);
+    let mut validations = all.filter_map(|tls| tls.validation.as_ref());
+    validations.any(|validation| validation.mode.as_deref() == Some(INSECURE))
+}
+
+fn frontend(gateway: &Gateway) -> Option<&FrontendTls> {
+    gateway.spec.tls.as_ref()?.frontend.as_ref()
+}

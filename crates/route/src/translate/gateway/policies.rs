@@ -1,0 +1,135 @@
+//! All BackendTLSPolicies, by target, and the Gateways whose routes lead to each target.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::policy::{Policy, Target};
+use crate::objects::{ObjectKey, Precedence};
+use crate::translate::few::Few;
+
+/// The Gateways of ours whose routes lead to a target of each policy, sorted. Other policies are left out. A clone shares
+/// everything.
+pub type PolicyReports = OrdMap<ObjectKey, Arc<[ObjectKey]>>;
+
+/// All BackendTLSPolicies.
+#[derive(Debug, Default)]
+pub struct Policies {
+    by_key: BTreeMap<ObjectKey, Arc<Policy>>,
+    /// The policies for each target. The first one is in effect.
+    by_target: BTreeMap<Target, Few<Precedence>>,
+    /// For each Service that a policy targets, the number of attached routes that lead there from each Gateway.
+    reached: BTreeMap<ObjectKey, BTreeMap<ObjectKey, usize>>,
+}
+
+impl Policies {
+    /// Returns a policy.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Policy>> {
+        self.by_key.get(key)
+    }
+
+    /// Returns all policies.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.by_key.values()
+    }
+
+    /// Returns the policy in effect for a port of a Service. A policy for the port takes precedence over one for the
+    /// whole Service.
+    pub fn in_effect(&self, service: &ObjectKey, port: Option<&Arc<str>>) -> Option<&Policy> {
+        if self.by_target.is_empty() {
+            return None;
+        }
+        let first = |port: Option<&Arc<str>>| {
+            let target = Target { service: service.clone(), port: port.cloned() };
+            self.by_target.get(&target)?.iter().next()
+        };
+        let rank = port.and_then(|port| first(Some(port))).or_else(|| first(None))?;
+        self.by_key.get(&rank.key).map(|policy| &**policy)
+    }
+
+    /// Returns the policy that is in effect for a target of `policy` in its place.
+    pub fn winner<'a>(&'a self, policy: &'a Policy) -> Option<(&'a Target, &'a ObjectKey)> {
+        policy.targets.iter().find_map(|target| {
+            let first = self.by_target.get(target)?.iter().next()?;
+            (*first != policy.precedence).then_some((target, &first.key))
+        })
+    }
+
+    /// Returns the keys of the policies that target a Service or one of its ports.
+    pub fn of_service(&self, service: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        let first = Target { service: service.clone(), port: None };
+        let targets = self.by_target.range(first..).take_while(move |(target, _)| target.service == *service);
+        targets.flat_map(|(_, ranks)| ranks.iter().map(|rank| &rank.key))
+    }
+
+    /// Replaces a policy. Returns the Services that it targeted or targets.
+    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<Policy>>) -> BTreeSet<ObjectKey> {
+        let before = match &now {
+            Some(policy) => self.by_key.insert(key.clone(), policy.clone()),
+            None => self.by_key.remove(key),
+        };
+        if let Some(policy) = &before {
+            for target in &policy.targets {
+                if let Some(ranks) = self.by_target.get_mut(target) {
+                    ranks.remove(&policy.precedence);
+                    if ranks.is_empty() {
+                        self.by_target.remove(target);
+                    }
+                }
+            }
+        }
+        if let Some(policy) = &now {
+            for target in &policy.targets {
+                self.by_target.entry(target.clone()).or_default().insert(policy.precedence.clone());
+            }
+        }
+        let targets = before.iter().chain(&now).flat_map(|policy| &policy.targets);
+        targets.map(|target| target.service.clone()).collect()
+    }
+
+    /// Returns whether the routes to a Service are counted.
+    pub fn is_counted(&self, service: &ObjectKey) -> bool {
+        self.reached.contains_key(service)
+    }
+
+    /// Starts to count the routes to a Service: `gateways` has the Gateways of each existing route.
+    pub fn start_count(&mut self, service: &ObjectKey, gateways: impl Iterator<Item = ObjectKey>) {
+        let counts = self.reached.entry(service.clone()).or_default();
+        gateways.for_each(|gateway| *counts.entry(gateway).or_default() += 1);
+    }
+
+    /// Stops counting the routes to a Service.
+    pub fn stop_count(&mut self, service: &ObjectKey) {
+        self.reached.remove(service);
+    }
+
+    /// Replaces the Gateways `before` of a route to a Service by `now`. Returns whether the set of Gateways whose routes
+    /// lead to the Service has changed.
+    pub fn recount(&mut self, service: &ObjectKey, before: &BTreeSet<&ObjectKey>, now: &BTreeSet<&ObjectKey>) -> bool {
+        let Some(counts) = self.reached.get_mut(service) else { return false };
+        let mut changed = false;
+        for gateway in now.difference(before) {
+            let count = counts.entry((*gateway).clone()).or_default();
+            *count += 1;
+            changed |= *count == 1;
+        }
+        for gateway in before.difference(now) {
+            if let Some(count) = counts.get_mut(*gateway) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    counts.remove(*gateway);
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+
+    /// Returns the Gateways whose routes lead to a target of a policy.
+    pub fn gateways(&self, policy: &Policy) -> Arc<[ObjectKey]> {
+        let reached = policy.targets.iter().filter_map(|target| self.reached.get(&target.service));
+        let gateways: BTreeSet<&ObjectKey> = reached.flat_map(BTreeMap::keys).collect();
+        gateways.into_iter().cloned().collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! BackendTLSPolicies: parses a single one.
+
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::authorities::{self, Fault, Referrer};
+use crate::model::{Authorities, Host, PeerName, SecretId, Verification};
+use crate::objects::gateway::{BackendTlsPolicy, BackendValidation, PolicyTarget, SubjectAltName};
+use crate::objects::{Kind, ObjectKey, Precedence, Revision, Service};
+use crate::translate::dialect::Reading;
+use crate::translate::graph::Input;
+use crate::translate::host;
+use crate::translate::source::Reads;
+
+/// A BackendTLSPolicy, parsed.
+#[derive(Debug, PartialEq)]
+pub struct Policy {
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Its rank among policies with the same target.
+    pub precedence: Precedence,
+    /// The Services that it targets, sorted and without repetition.
+    pub targets: Box<[Target]>,
+    /// How endpoints are verified. On an error, the policy is in effect all the same: no request is sent to its targets,
+    /// because they may not be what the owner expects. The error is the reason of the condition `Accepted`, and a message.
+    pub verification: Result<Arc<Verification>, Fault>,
+    /// The fault of a reference to certificate authorities.
+    pub unresolved: Option<Fault>,
+    /// The description of the first target that does not exist.
+    pub missing: Option<String>,
+    /// The inputs that it was made from.
+    pub reads: Reads,
+}
+
+/// A target of a policy: a Service, or one of its ports.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The Service.
+    pub service: ObjectKey,
+    /// The name of the port; `None` is every port.
+    pub port: Option<Arc<str>>,
+}
+
+impl Policy {
+    /// Returns the key.
+    pub fn key(&self) -> &ObjectKey {
+        &self.precedence.key
+    }
+
+    /// Returns the secret with its certificate authorities, if it has one.
+    pub fn secret(&self) -> Option<&SecretId> {
+        self.verification.as_ref().ok()?.secret()
+    }
+}
+
+/// Parses a policy. Source: Gateway API v1, `BackendTLSPolicySpec`.
+pub fn parse(policy: &BackendTlsPolicy, mut reading: Reading) -> Policy {
+    let BackendTlsPolicy { meta, spec, status: _, version: _ } = policy;
+    let mut targets: Vec<Target> =
+        spec.target_refs.iter().filter_map(|target| service_target(target, &meta.key)).collect();
+    targets.sort();
+    targets.dedup();
+    let missing: Vec<String> = targets.iter().filter_map(|target| missing(target, &mut reading)).collect();
+    let (verification, unresolved) = verification(&spec.validation, meta.key.namespace.clone(), &mut reading);
+    Policy {
+        origin: meta.object_ref(Kind::BACKEND_TLS_POLICY),
+        revision: Revision::new(meta, spec),
+        precedence: reading.context.objects.precedence(Kind::BACKEND_TLS_POLICY, meta),
+        targets: targets.into(),
+        verification: verification.map(Arc::new),
+        unresolved,
+        missing: missing.into_iter().next(),
+        reads: reading.into_reads(),
+    }
+}
+
+/// Returns the target of a reference, if it is a Service. Other targets have no effect on Gateways.
+fn service_target(target: &PolicyTarget, policy: &ObjectKey) -> Option<Target> {
+    let PolicyTarget { group, kind, name, section_name } = target;
+    let service = ObjectKey { namespace: policy.namespace.clone(), name: name.as_str().into() };
+    let port = section_name.clone().filter(|name| !name.is_empty());
+    (group.is_empty() && *kind == Kind::SERVICE.as_str()).then_some(Target { service, port })
+}
+
+/// Describes a target that does not exist.
+fn missing(target: &Target, reading: &mut Reading) -> Option<String> {
+    let Target { service, port } = target;
+    reading.record(Input::new(Kind::SERVICE, service.clone()));
+    let Some(object) = reading.context.objects.get::<Service>(service) else {
+        return Some(format!("Service \"{service}\" does not exist"));
+    };
+    let port = port.as_ref()?;
+    let exists = object.ports.iter().any(|one| one.name == *port);
+    (!exists).then(|| format!("Service \"{service}\" has no port {port:?}"))
+}
+
+/// Returns how endpoints are verified, and the fault of a reference.
+fn verification(
+    validation: &BackendValidation,
+    namespace: Arc<str>,
+    reading: &mut Reading,
+) -> (Result<Verification, Fault>, Option<Fault>) {
+    let BackendValidation { ca_certificate_refs, well_known_ca_certificates, hostname, subject_alt_names } = validation;
+    let referrer = Referrer {
+        kind: Kind::BACKEND_TLS_POLICY,
+        namespace: &namespace,
+        field: "spec.validation.caCertificateRefs",
+        grants: false,
+        invalid_kind: "InvalidKind",
+    };
+    let resolved = authorities::resolve(ca_certificate_refs, referrer, reading);
+    let well_known = well_known_ca_certificates.as_deref().filter(|name| !name.is_empty());
+    let invalid = |message: String| -> Result<Authorities, Fault> { Err(("Invalid", message)) };
+    let authorities = match (well_known, resolved.authorities, &resolved.fault) {
+        (Some(_), ..) if !ca_certificate_refs.is_empty() => {
+            invalid("both caCertificateRefs and wellKnownCACertificates are set".to_owned())
+        }
+        (Some("System"), ..) => Ok(Authorities::System),
+        (Some(other), ..) => invalid(format!("wellKnownCACertificates {other:?} is not supported")),
+        (None, Some(secret), _) => Ok(Authorities::Secret(secret)),
+        (None, None, Some((_, message))) => Err(("NoValidCACertificate", message.clone())),
+        (None, None, None) => invalid("neither caCertificateRefs nor wellKnownCACertificates is set".to_owned()),
+    };
+    let verification = authorities.and_then(|authorities| {
+        let server_name = match host::parse(hostname) {
+            Ok(Host::Exact(name)) => name,
+            _ => return Err(("Invalid", format!("hostname {hostname:?} is not a DNS name"))),
+        };
+        let mut names = subject_alt_names.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        if names.is_empty() {
+            names.push(PeerName::Dns(server_name.clone()));
+        }
+        names.sort();
+        names.dedup();
+        Ok(Verification { server_name, authorities, names })
+    });
+    (verification, resolved.fault)
+}
+
+/// Returns a name that the certificate of an endpoint may have.
+fn name(name: &SubjectAltName) -> Result<PeerName, Fault> {
+    let SubjectAltName { r#type, hostname, uri } = name;
+    let invalid = |message: String| Err(("Invalid", message));
+    match r#type.as_str() {
+        "Hostname" => match host::parse(hostname) {
+            Ok(Host::Exact(name)) => Ok(PeerName::Dns(name)),
+            Ok(Host::Wildcard(suffix)) => Ok(PeerName::DnsBelow(suffix)),
+            _ => invalid(format!("subjectAltNames: hostname {hostname:?} is not a DNS name")),
+        },
+        "URI" if !uri.is_empty() => Ok(PeerName::Uri(uri.as_str().into())),
+        "URI" => invalid("subjectAltNames: uri is empty".to_owned()),
+        other => invalid(format!("subjectAltNames: type {other:?} is not supported")),
+    }
+}

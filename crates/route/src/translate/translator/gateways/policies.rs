@@ -1,0 +1,175 @@
+//! BackendTLSPolicies, incrementally. A changed ConfigMap leads to the policies that name it, a changed policy to the routes
+//! whose backends it targets, and a changed route to the status of the policies of its backends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Translator, Update};
+use crate::objects::gateway::BackendTlsPolicy;
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
+use crate::settings::Settings;
+use crate::translate::gateway::parser::Attached;
+use crate::translate::gateway::policy::{self, Policy};
+use crate::translate::graph::Input;
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::verdict::{self, Status, Verdict};
+
+impl Translator {
+    /// Parses policies. Returns those that have changed, and the Services that one of them targeted or targets.
+    pub(super) fn update_policies(
+        &mut self,
+        due: Vec<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+        update: &mut Update,
+    ) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>) {
+        let (mut changed, mut services) = (BTreeSet::new(), BTreeSet::new());
+        for id in due {
+            let policy = objects.get::<BackendTlsPolicy>(&id.key);
+            let now = policy.map(|policy| self.read(objects, settings, |reading| policy::parse(policy, reading)).0);
+            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
+            // The content of its ConfigMaps may have changed.
+            update.touched.secrets.extend(now.as_ref().and_then(Policy::secret).cloned());
+            let now = now.map(Arc::new);
+            if self.gateways.policies.get(&id.key) != now.as_ref() {
+                let of_policy = self.gateways.policies.replace(&id.key, now.clone());
+                of_policy.iter().for_each(|service| self.count_routes(service));
+                services.extend(of_policy);
+                changed.insert(id.key);
+            }
+        }
+        (changed, services)
+    }
+
+    /// Starts or stops counting the routes to a Service, if a policy targets it for the first time, or no longer.
+    fn count_routes(&mut self, service: &ObjectKey) {
+        let is_targeted = self.gateways.policies.of_service(service).next().is_some();
+        if is_targeted == self.gateways.policies.is_counted(service) {
+            return;
+        }
+        if !is_targeted {
+            return self.gateways.policies.stop_count(service);
+        }
+        let input = input(service);
+        let routes = self.graph.readers(&input).filter_map(|id| self.gateways.routes.get(id));
+        let gateways = routes.flat_map(|route| gateways_of(route)).cloned().collect::<Vec<_>>();
+        self.gateways.policies.start_count(service, gateways.into_iter());
+    }
+
+    /// Replaces the route `before` by `now` in the numbers of routes that lead to the targets of policies. Adds the Services
+    /// that are reached from other Gateways than before.
+    pub(super) fn recount_routes(
+        &mut self,
+        before: Option<&Attached>,
+        now: Option<&Attached>,
+        services: &mut BTreeSet<ObjectKey>,
+    ) {
+        let none = BTreeSet::new();
+        let [old, new] = [before, now].map(|route| route.map(gateways_of).unwrap_or_default());
+        let [old_services, new_services] = [before, now].map(|route| route.map(services_of).unwrap_or_default());
+        for service in old_services.union(&new_services) {
+            let old = if old_services.contains(service) { &old } else { &none };
+            let new = if new_services.contains(service) { &new } else { &none };
+            if self.gateways.policies.recount(service, old, new) {
+                services.insert((*service).clone());
+            }
+        }
+    }
+
+    /// Updates the conditions of these policies, and of all policies for these Services.
+    pub(super) fn judge_policies(
+        &mut self,
+        mut policies: BTreeSet<ObjectKey>,
+        services: &BTreeSet<ObjectKey>,
+        update: &mut Update,
+    ) {
+        policies.extend(services.iter().flat_map(|service| self.gateways.policies.of_service(service)).cloned());
+        policies.iter().for_each(|key| self.judge_policy(key, update));
+    }
+
+    /// Updates the conditions, the report, and the problems of a policy. A policy without a route of ours to its targets has
+    /// none.
+    fn judge_policy(&mut self, key: &ObjectKey, update: &mut Update) {
+        let id = Kind::BACKEND_TLS_POLICY.id(key.clone());
+        let policies = &self.gateways.policies;
+        let judged = policies.get(key).map(|policy| (policy.clone(), policies.gateways(policy)));
+        let judged = judged.filter(|(_, gateways)| !gateways.is_empty());
+        let before = self.gateways.policy_problems.remove(key).unwrap_or_default();
+        let Some((policy, gateways)) = judged else {
+            self.ledger.replace(&before, &[]);
+            self.verdicts.remove(&id);
+            if self.gateways.policy_reports.remove(key).is_some() {
+                update.sources.insert(id);
+            }
+            return;
+        };
+        let winner = policies.winner(&policy).map(|(target, winner)| {
+            let port = target.port.as_ref().map(|port| format!(" port {port:?} of")).unwrap_or_default();
+            format!("policy \"{winner}\" takes precedence for{port} Service \"{}\"", target.service)
+        });
+        let problems = problems(&policy, winner.as_deref());
+        self.ledger.replace(&before, &problems);
+        if !problems.is_empty() {
+            self.gateways.policy_problems.insert(key.clone(), problems);
+        }
+        self.verdicts.insert(id.clone(), verdict::bounded(&verdicts(&policy, winner)));
+        self.gateways.policy_reports.insert(key.clone(), gateways);
+        update.sources.insert(id);
+    }
+}
+
+/// Returns the input of routes that reads the policies of a Service.
+pub fn input(service: &ObjectKey) -> Input {
+    Input::new(Kind::BACKEND_TLS_POLICY, service.clone())
+}
+
+/// Returns the Gateways that a route is attached to.
+fn gateways_of(route: &Attached) -> BTreeSet<&ObjectKey> {
+    route.attachments.iter().map(|attachment| &attachment.listener.gateway).collect()
+}
+
+/// Returns the Services whose policies apply to a route.
+fn services_of(route: &Attached) -> BTreeSet<&ObjectKey> {
+    let inputs = route.reads.inputs.iter().filter(|input| input.kind() == Kind::BACKEND_TLS_POLICY);
+    inputs.map(Input::key).collect()
+}
+
+/// Returns the reason and message of the condition `Accepted` if it does not hold.
+fn refusal(policy: &Policy, winner: Option<String>) -> Option<(&'static str, String)> {
+    let conflict = winner.map(|message| ("Conflicted", message));
+    let missing = || policy.missing.clone().map(|message| ("TargetNotFound", message));
+    conflict.or_else(|| policy.verification.as_ref().err().cloned()).or_else(missing)
+}
+
+fn verdicts(policy: &Policy, winner: Option<String>) -> [Verdict; 2] {
+    let verdict = |condition, holds, fault: Option<(&'static str, String)>| match fault {
+        None => Verdict::new(policy.origin.clone(), condition, Status::True, holds),
+        Some((reason, message)) => {
+            Verdict { message, ..Verdict::new(policy.origin.clone(), condition, Status::False, reason) }
+        }
+    };
+    [
+        verdict("Accepted", "Accepted", refusal(policy, winner)),
+        verdict("ResolvedRefs", "ResolvedRefs", policy.unresolved.clone()),
+    ]
+}
+
+/// Returns the problems of a policy.
+fn problems(policy: &Policy, winner: Option<&str>) -> Vec<Arc<Problem>> {
+    let problem = |reason, message: &str, consequence: &str| {
+        let (object, field) = (policy.origin.clone(), String::new());
+        Arc::new(Problem { object, field, reason, message: message.to_owned(), consequence: consequence.to_owned() })
+    };
+    if let Some(winner) = winner {
+        return vec![problem(Reason::Conflicted, winner, "not in effect there")];
+    }
+    let invalid = policy.verification.as_ref().err();
+    let invalid =
+        invalid.map(|(_, text)| problem(Reason::PolicyNotValid, text, "requests to its Services are answered 500"));
+    let unresolved = || {
+        let (_, text) = policy.unresolved.as_ref()?;
+        Some(problem(Reason::PolicyNotValid, text, "left out, other certificate authorities are used"))
+    };
+    let missing = || Some(problem(Reason::PolicyNotValid, policy.missing.as_ref()?, "no effect there"));
+    invalid.or_else(unresolved).or_else(missing).into_iter().collect()
+}

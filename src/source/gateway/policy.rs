@@ -1,0 +1,50 @@
+//! BackendTLSPolicies.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use lockgate_route::objects::gateway::{BackendTlsPolicy, BackendTlsPolicySpec, PolicyStatus};
+use lockgate_route::objects::{Kind, Object};
+use serde_json::Value;
+
+use super::{Custom, Required, missing, version, without_nulls};
+use crate::source::decode::{Decode, list, meta};
+
+impl Decode for Custom<BackendTlsPolicySpec, PolicyStatus> {
+    const KIND: Kind = Kind::BACKEND_TLS_POLICY;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let spec = value.get("spec");
+        let required = |path: String, item: &Value| {
+            let required: [Required<'_>; 2] = ["kind", "name"].map(|field| (item.get(field), field));
+            missing(&path, &required)
+        };
+        let targets = list(spec, "targetRefs").iter().enumerate();
+        let validation = spec.and_then(|spec| spec.get("validation"));
+        let authorities = list(validation, "caCertificateRefs").iter().enumerate();
+        let hostname = (validation.and_then(|validation| validation.get("hostname")), "spec.validation.hostname");
+        missing("", &[hostname])
+            .or_else(|| targets.into_iter().find_map(|(i, item)| required(format!("spec.targetRefs[{i}]."), item)))
+            .or_else(|| {
+                let path = |i| format!("spec.validation.caCertificateRefs[{i}].");
+                authorities.into_iter().find_map(|(i, item)| required(path(i), item))
+            })
+    }
+
+    fn decode(self) -> Option<Object> {
+        let (mut spec, mut status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        spec.target_refs.shrink_to_fit();
+        spec.validation.ca_certificate_refs.shrink_to_fit();
+        spec.validation.subject_alt_names.shrink_to_fit();
+        status.ancestors.iter_mut().for_each(|ancestor| ancestor.conditions.shrink_to_fit());
+        status.ancestors.shrink_to_fit();
+        let version = version(&self.metadata);
+        Some(Object::new(BackendTlsPolicy { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
