@@ -77,8 +77,11 @@ impl Translator {
             }
             let clients = now.as_ref().and_then(|gateway| clients_of(gateway, &listener));
             self.replace_clients(&listener, clients, update);
-            // Which listener serves a host depends on the listeners that cover it.
+            // Which listener serves a host depends on the listeners that cover it. All hosts depend on the certificate for
+            // backends.
             let changed = changed_patterns(&listener, earlier.as_deref(), now.as_deref());
+            let certificate = |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|one| one.certificate.clone());
+            let is_new = is_new || certificate(&earlier) != certificate(&now);
             let is_affected = |host: &Host| is_new || changed.iter().any(|pattern| covers(pattern, host));
             let first = (listener.clone(), Host::Exact("".into()));
             let attached = self.gateways.hosts.range(first..).take_while(|((id, _), _)| *id == listener);
