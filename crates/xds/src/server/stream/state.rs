@@ -259,7 +259,10 @@ impl State {
         }
         for kind in order::flush(&self.types) {
             match kind {
-                ResourceType::LISTENER => self.push_scopes_ahead(now),
+                ResourceType::LISTENER => {
+                    self.push_scopes_ahead(now);
+                    self.push_hosts_ahead(now);
+                }
                 ResourceType::VIRTUAL_HOST => self.follow_with_virtual_hosts(),
                 _ => {}
             }
@@ -358,6 +361,39 @@ impl State {
             Look::Send(scope) | Look::ForNow(scope) if !scope.references().routes.is_empty() => Look::Wait,
             Look::Nothing => Look::Wait,
             look => look,
+        });
+    }
+
+    /// Sends the virtual hosts of a new listener ahead of it, if the client still has their route configuration: Envoy keeps it
+    /// while connections of an earlier listener are drained. The new listener does not wait for virtual hosts then, and would
+    /// answer the first requests with 404.
+    fn push_hosts_ahead(&mut self, now: Instant) {
+        let kind = ResourceType::VIRTUAL_HOST;
+        let (Some(listeners), Some(routes)) =
+            (self.types.get(&ResourceType::LISTENER), self.types.get(&ResourceType::ROUTES))
+        else {
+            return;
+        };
+        if !self.aggregated || self.types.get(&kind).is_none_or(|hosts| hosts.fresh || hosts.answer_owed) {
+            return;
+        }
+        let new = listeners.dirty.keys().filter(|name| !listeners.known(name).sent.exists());
+        let new = new.filter_map(|name| match self.before_the_gate(ResourceType::LISTENER, name) {
+            Look::Send(listener) | Look::ForNow(listener) => Some(listener),
+            Look::Nothing | Look::Wait => None,
+        });
+        let of_new: Vec<Arc<str>> = new.flat_map(|listener| listener.references().routes.to_vec()).collect();
+        let kept: Vec<Arc<str>> = of_new.into_iter().filter(|name| routes.named(name)).collect();
+        if kept.is_empty() {
+            return;
+        }
+        self.push(kind, now, |stream, name| {
+            let is_kept = |routes: &str| kept.iter().any(|kept| **kept == *routes);
+            match stream.before_the_gate(kind, name) {
+                Look::Nothing => Look::Wait,
+                look if name.rsplit_once('/').is_some_and(|(routes, _)| is_kept(routes)) => look,
+                _ => Look::Wait,
+            }
         });
     }
 

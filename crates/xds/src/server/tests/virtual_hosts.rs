@@ -85,6 +85,36 @@ fn d27_an_unsubscribed_route_configuration_gets_its_hosts_again_when_it_is_asked
 }
 
 #[test]
+fn d27_the_hosts_of_a_listener_that_is_created_again_precede_it_if_its_routes_are_in_use() {
+    let hosts = || [virtual_host("r/a", "a"), virtual_host("r2/b", "b")];
+    let [a, b] = hosts();
+    let mut bench = Bench::delta([listener("l", "r"), listener("l2", "r2"), routes("r", []), routes("r2", []), a, b]);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r", "r2"]);
+    bench.settled(HOSTS, []);
+    let gone = bench.remove([(LISTENER, "l"), (ROUTES, "r"), (HOSTS, "r/a")]);
+    assert_eq!(gone, "LDS-{l} VirtualHost-{r/a}", "the routes go after the ACK");
+    let rest = bench.ack_all(&gone);
+    assert_eq!(rest, "RDS-{r}");
+    bench.ack_all(&rest);
+    // Connections of the old listener are drained, so Envoy stays subscribed to its routes.
+    let [a, _] = hosts();
+    let again = bench.set([listener("l", "r"), routes("r", []), a, virtual_host("r2/b", "other")]);
+    assert_eq!(again, "VirtualHost{r/a} LDS{l} RDS{r}");
+    let rest = bench.ack_all(&again);
+    assert_eq!(rest, "VirtualHost{r2/b}", "other hosts follow");
+    bench.ack_all(&rest);
+    // Without a subscription, the hosts follow the routes.
+    let gone = bench.remove([(LISTENER, "l"), (ROUTES, "r"), (HOSTS, "r/a")]);
+    let rest = bench.ack_all(&gone);
+    bench.ack_all(&rest);
+    bench.unsubscribe(ROUTES, ["r"]);
+    let [a, _] = hosts();
+    let new = bench.set([listener("l", "r"), routes("r", []), a]);
+    assert_eq!(new, "LDS{l} VirtualHost{r/a}");
+}
+
+#[test]
 fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);
