@@ -1,6 +1,7 @@
 //! Faults of objects, as data. They are reported in the log, on a debug page, and in Events on the objects.
 
 mod bounds;
+mod remedy;
 
 use std::fmt;
 use std::sync::Arc;

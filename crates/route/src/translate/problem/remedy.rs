@@ -1,0 +1,114 @@
+//! What the owner of an object can do about a problem, by reason. docs/troubleshoot.md has the same texts.
+
+use super::Reason;
+
+impl Reason {
+    /// Every reason, in the order of the documentation.
+    pub const ALL: [Self; 24] = [
+        Self::ServiceUnresolvedReference,
+        Self::UnsupportedBackend,
+        Self::ExternalNameNotAllowed,
+        Self::PathMatchConditionsNotValid,
+        Self::RegexTooExpensive,
+        Self::HostNotValid,
+        Self::Conflicted,
+        Self::SecretNotValid,
+        Self::TLSConfigNotValid,
+        Self::Ambiguous,
+        Self::InvalidAnnotation,
+        Self::AccessNotRestricted,
+        Self::UnsupportedAnnotation,
+        Self::IngressClassNotFound,
+        Self::MultipleDefaultClasses,
+        Self::ListenerNotValid,
+        Self::RouteNotAttached,
+        Self::RouteMatchNotValid,
+        Self::RouteFilterNotValid,
+        Self::ReferenceNotPermitted,
+        Self::EndpointNotValid,
+        Self::InvalidEncoding,
+        Self::CertificateExpiring,
+        Self::XdsRejected,
+    ];
+
+    /// Returns what the owner of the object can do: a sentence in the imperative.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::ServiceUnresolvedReference => "Create the Service, or correct the name or the port of the backend.",
+            Self::UnsupportedBackend => "Use a Service with a port of the right protocol as the backend.",
+            Self::ExternalNameNotAllowed => {
+                "Use a Service with endpoints, or ask the operator to allow external names (externalNames.allow)."
+            }
+            Self::PathMatchConditionsNotValid => {
+                "Write an absolute path that a request can have, such as \"/api\", or a valid regular expression (RE2)."
+            }
+            Self::RegexTooExpensive => {
+                "Simplify the regular expression: fewer alternatives, smaller counts, no nested repetitions."
+            }
+            Self::HostNotValid => {
+                "Write a DNS name in lower case, such as \"shop.example.com\" or \"*.example.com\", without port and scheme."
+            }
+            Self::Conflicted => {
+                "Use another host or path, remove one of the duplicates, or let the owner of the host delegate it \
+                 (lockgate.dev/delegate-to)."
+            }
+            Self::SecretNotValid => {
+                "Create a Secret of type \"kubernetes.io/tls\" with a certificate for the host and its key, in the same \
+                 namespace."
+            }
+            Self::TLSConfigNotValid => "Set a lowest TLS version that is not above the highest.",
+            Self::Ambiguous => "Write explicitly what is meant; no action is needed if it is served as intended.",
+            Self::InvalidAnnotation => {
+                "Correct the annotation, or remove it; docs/annotations.md lists the annotations and their values."
+            }
+            Self::AccessNotRestricted => {
+                "Protect the paths in another way and remove the annotation, or ask the operator to ignore it \
+                 (ingress.ignoredAnnotations)."
+            }
+            Self::UnsupportedAnnotation => {
+                "Remove the annotation, or use a setting, an annotation of Lockgate, or an HTTPRoute instead."
+            }
+            Self::IngressClassNotFound => {
+                "Set spec.ingressClassName to an IngressClass of Lockgate, or create that IngressClass."
+            }
+            Self::MultipleDefaultClasses => {
+                "Keep the annotation ingressclass.kubernetes.io/is-default-class on one IngressClass only."
+            }
+            Self::ListenerNotValid => {
+                "Correct the listener: a supported protocol, a port and hostname of its own, and a usable certificate."
+            }
+            Self::RouteNotAttached => {
+                "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."
+            }
+            Self::RouteMatchNotValid => "Correct the match or the duration; the rest of the rule is served.",
+            Self::RouteFilterNotValid => "Correct the filter, or remove it from the rule.",
+            Self::ReferenceNotPermitted => {
+                "Create a ReferenceGrant in the namespace of the referenced object, or refer to an object of the same \
+                 namespace."
+            }
+            Self::EndpointNotValid => "Use IP addresses of pods or of hosts outside of Envoy's own machine.",
+            Self::InvalidEncoding => "Write the text in UTF-8, and the object in the form of its API version.",
+            Self::CertificateExpiring => "Renew the certificate.",
+            Self::XdsRejected => "Report this as a bug, with the log line of the controller.",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_remedy_that_is_a_sentence() {
+        let names: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            let remedy = reason.remedy();
+            assert!(remedy.ends_with('.') && remedy.starts_with(|c: char| c.is_ascii_uppercase()), "{remedy}");
+        }
+        // The last reason in the order of the enum: `ALL` misses none if it has as many elements.
+        assert_eq!(Reason::ALL.len(), Reason::XdsRejected as usize + 1);
+    }
+}
