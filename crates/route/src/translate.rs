@@ -30,9 +30,11 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-pub use class::Classes;
+pub use annotations::is_read as reads_annotation;
+pub use class::{Classes, class_of_ingress};
 pub use dialect::{DIALECTS, Dialect, Reading};
 pub use endpoints::endpoints_of;
+pub use foreign::{Effect, effects};
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
 pub use translator::{Translator, Update};

@@ -81,6 +81,12 @@ pub struct Annotations {
     pub denied: Option<Arc<str>>,
 }
 
+/// Returns whether the translation reads the annotation `name` of objects of `kind`.
+pub fn is_read(name: &str, kind: Kind) -> bool {
+    let of_ingress = || INGRESS_KEYS.contains(&name) || [ALLOW_HTTP, FORCE_SSL_REDIRECT].contains(&name);
+    kind == Kind::INGRESS && of_ingress() || kind == Kind::SERVICE && SERVICE_KEYS.contains(&name)
+}
+
 /// Parses the annotations of an Ingress, and returns their problems. An invalid annotation counts as absent.
 pub fn of_ingress(ingress: &Ingress, settings: &Settings) -> (Annotations, Vec<Problem>) {
     let mut reader = Reader::new(&ingress.meta, Kind::INGRESS);

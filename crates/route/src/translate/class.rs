@@ -35,11 +35,16 @@ impl Classes {
     /// Returns whether the Ingress is served. An Ingress of another or an unknown class belongs to another controller.
     /// It has no problem, and its status is never changed.
     pub fn serve(&self, ingress: &Ingress) -> bool {
-        match class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref()) {
+        match class_of_ingress(ingress) {
             Some(class) => self.names.contains(class),
             None => self.classless,
         }
     }
+}
+
+/// Returns the class that an Ingress names, if any.
+pub fn class_of_ingress(ingress: &Ingress) -> Option<&str> {
+    class_of(&ingress.meta, ingress.spec.ingress_class_name.as_deref())
 }
 
 /// Returns the class of an object, according to an annotation or `field`.

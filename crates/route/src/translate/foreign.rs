@@ -230,16 +230,13 @@ pub struct Foreign {
 /// For a Service, only restrictions of access are reported: programs other than ingress controllers read the rest.
 pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
     let (mut restricting, mut patterns, mut others) = (Vec::new(), BTreeSet::new(), Vec::new());
-    for (name, value) in &meta.annotations {
-        if controller_of(name).is_none() || settings.ingress.ignored_annotations.iter().any(|known| known == name) {
-            continue;
-        }
-        match judge(name, value.trim()) {
+    for (name, judgment) in judgments(meta, settings) {
+        match judgment {
             Judgment::Restricts(pattern) => {
-                restricting.push(name.as_str());
+                restricting.push(name);
                 patterns.insert(pattern);
             }
-            Judgment::Other if kind == Kind::INGRESS => others.push(name.as_str()),
+            Judgment::Other if kind == Kind::INGRESS => others.push(name),
             Judgment::Other | Judgment::SwitchedOff => {}
         }
     }
@@ -271,6 +268,33 @@ pub fn of(meta: &Meta, kind: Kind, settings: &Settings) -> Foreign {
         found.problems.push(problem(Reason::UnsupportedAnnotation, message, "left out"));
     }
     found
+}
+
+/// The effect of an annotation of another controller on an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Access is denied, because the restriction is not enforced. The settings may disable this.
+    Denied,
+    /// Left out, with a report.
+    LeftOut,
+    /// Left out without a report: its value changes nothing.
+    Harmless,
+}
+
+/// Returns the annotations of other controllers on an object, and their effects, by name. [`of`] reports the same ones.
+pub fn effects<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Effect)> {
+    judgments(meta, settings).map(move |(name, judgment)| match judgment {
+        Judgment::Restricts(_) => (name, Effect::Denied),
+        Judgment::Other if kind == Kind::INGRESS => (name, Effect::LeftOut),
+        Judgment::Other | Judgment::SwitchedOff => (name, Effect::Harmless),
+    })
+}
+
+/// Evaluates the annotations of other controllers that the settings do not ignore.
+fn judgments<'a>(meta: &'a Meta, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Judgment)> {
+    let is_ignored = |name: &String| settings.ingress.ignored_annotations.contains(name);
+    let judged = meta.annotations.iter().filter(move |(name, _)| controller_of(name).is_some() && !is_ignored(name));
+    judged.map(|(name, value)| (name.as_str(), judge(name, value.trim())))
 }
 
 /// The effect of an annotation on access.

@@ -197,6 +197,13 @@ impl Translator {
             || self.serves(&kind.id(key.clone()))
     }
 
+    /// Returns the inputs that a source reads beside its own object, whether they exist or not. A route of no Gateway of ours
+    /// reads Gateways.
+    pub fn inputs(&self, source: &ObjectId) -> &[Input] {
+        let of_gateways = || self.gateways.inputs(source);
+        self.sources.get(source).map_or_else(of_gateways, |source| &source.reads.inputs)
+    }
+
     /// Returns whether a source has lost all its routes: every route belongs to other sources, or is invalid. A source
     /// that never requested a route has lost nothing.
     pub fn has_lost(&self, source: &ObjectId) -> bool {

@@ -105,6 +105,11 @@ impl Gateways {
         self.routes.get(id).is_some_and(|route| route.attachments.iter().any(|attachment| !attachment.hosts.is_empty()))
     }
 
+    /// Returns the inputs of a Gateway or a route, of ours or not.
+    pub fn inputs(&self, id: &ObjectId) -> &[Input] {
+        self.reads.get(id).map_or(&[], |inputs| inputs)
+    }
+
     /// Returns the objects that are ours.
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
