@@ -9,6 +9,7 @@ pub mod file;
 pub mod gateway;
 pub mod kept;
 pub mod kinds;
+pub mod manifest;
 mod names;
 pub mod resources;
 pub mod secret;

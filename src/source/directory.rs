@@ -23,6 +23,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::{Event, SourceError, resources::FILE};
 
+pub use disk::files;
 use disk::{Content as Bytes, Disk};
 use tree::{Content, Difference, Parsed, Tree};
 

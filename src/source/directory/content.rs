@@ -5,12 +5,9 @@ use std::sync::Arc;
 
 use lockgate_route::objects::{Kind, Object, ObjectKey};
 use lockgate_xds::snapshot::{Resource, ResourceType};
-use serde_json::Value;
 
 use super::tree::{Content, Parsed};
-use crate::source::decode::{flatten, from_value, join};
-use crate::source::kinds::ROWS;
-use crate::source::yaml::documents;
+use crate::source::manifest::{Item, Unread, entries};
 use crate::source::{Event, resources};
 
 const STAYS: &str = "what it gave before stays";
@@ -32,32 +29,24 @@ impl Content for Object {
 
     fn parse(path: &str, text: &str) -> Parsed<Self> {
         let mut parsed = Parsed { items: Vec::new(), faults: Vec::new(), unreadable: BTreeSet::new(), keep_all: false };
-        for mut document in documents(text) {
-            let value = match std::mem::replace(&mut document.value, Ok(Value::Null)) {
-                Ok(value) => value,
-                Err(fault) => {
+        for entry in entries(text) {
+            match entry.item {
+                Item::Object(object) => parsed.items.push(object),
+                Item::Unread(Unread { kind, .. }) => {
+                    tracing::debug!(file = path, document = entry.document, kind, "this object is not read");
+                }
+                Item::Unparsable(fault) => {
                     parsed.faults.push(format!("{fault}; {STAYS}"));
                     parsed.keep_all = true;
-                    continue;
                 }
-            };
-            for (outer, value) in flatten(value) {
-                let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default().to_owned();
-                match from_value(value, &ROWS) {
-                    Ok(Some(object)) => parsed.items.push(object),
-                    Ok(None) => {
-                        tracing::debug!(file = path, document = document.index, kind, "this object is not read");
-                    }
-                    Err(fault) => {
-                        let named = fault.object.as_ref().map(|key| format!(" ({})", Self::describe(key)));
-                        let message = format!("{}{}; {STAYS}", fault.message, named.unwrap_or_default());
-                        parsed.faults.push(document.fault(&join(&outer, &fault.path), message).to_string());
-                        match fault.object {
-                            Some(key) => {
-                                parsed.unreadable.insert(key);
-                            }
-                            None => parsed.keep_all = true,
+                Item::Rejected(fault, object) => {
+                    let named = object.as_ref().map(|key| format!(" ({})", Self::describe(key)));
+                    parsed.faults.push(format!("{fault}{}; {STAYS}", named.unwrap_or_default()));
+                    match object {
+                        Some(key) => {
+                            parsed.unreadable.insert(key);
                         }
+                        None => parsed.keep_all = true,
                     }
                 }
             }

@@ -55,6 +55,34 @@ pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink() || metadata.nlink() > 1)
 }
 
+/// Returns whether a file is read, by its path relative to the directory: neither it nor a directory above it is hidden.
+fn is_eligible(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let hidden = |path: &Path| path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'));
+    matches!(extension, Some("yaml" | "yml" | "json")) && !hidden(path) && !path.to_string_lossy().contains('\u{fffd}')
+}
+
+/// Returns the files that a directory source reads in `root`, sorted, without a watch.
+pub fn files(root: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let (mut files, mut directories) = (Vec::new(), vec![root.to_path_buf()]);
+    while let Some(directory) = directories.pop() {
+        let unreadable = |error: Error| SourceError::Directory { path: directory.clone(), error };
+        for entry in fs::read_dir(&directory).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|file_type| file_type.is_dir()) {
+                if !entry.file_name().to_string_lossy().starts_with('.') {
+                    directories.push(path);
+                }
+            } else if path.strip_prefix(root).is_ok_and(is_eligible) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 impl Disk {
     /// Creates the state of the directory `root`. `watcher` watches its directories.
     pub fn new(root: PathBuf, watcher: RecommendedWatcher) -> Self {
@@ -73,12 +101,7 @@ impl Disk {
 
     /// Returns whether the name of `path` is eligible: neither it nor a directory above it is hidden.
     pub fn is_relevant(&self, path: &Path) -> bool {
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        let hidden = |path: &Path| path.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'));
-        matches!(extension, Some("yaml" | "yml" | "json"))
-            && path
-                .strip_prefix(&self.root)
-                .is_ok_and(|path| !hidden(path) && !path.to_string_lossy().contains('\u{fffd}'))
+        path.strip_prefix(&self.root).is_ok_and(is_eligible)
     }
 
     /// Ends the watch of the directory `path`, which no longer exists there. Returns whether it was watched.

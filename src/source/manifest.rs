@@ -1,0 +1,137 @@
+//! The objects of a manifest, one by one, with their places in the text.
+
+use lockgate_route::objects::{Kind, Object, ObjectKey};
+use serde_json::Value;
+
+use super::decode::{flatten, from_value, join};
+use super::kinds::ROWS;
+use super::yaml::{Document, Fault, documents};
+
+/// An object of a manifest, and its place.
+#[derive(Debug)]
+pub struct Entry {
+    /// The index of the document in the text, from 1.
+    pub document: usize,
+    /// The path of the object in the document: `items[3]` for an item of a List, otherwise empty.
+    pub outer: String,
+    /// The first line of the object, from 1.
+    pub line: usize,
+    /// The object, or why there is none.
+    pub item: Item,
+}
+
+/// An object of a manifest, or why it is not read.
+#[derive(Debug)]
+pub enum Item {
+    /// An object that the translation reads.
+    Object(Object),
+    /// An object that the translation never reads.
+    Unread(Unread),
+    /// A document that is not YAML.
+    Unparsable(Fault),
+    /// An object that the API server would reject, and its identity if that is known.
+    Rejected(Fault, Option<(Kind, ObjectKey)>),
+}
+
+/// An object that the translation never reads, because of its kind, its version, or its content.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// The field `apiVersion`.
+    pub api_version: String,
+    /// The field `kind`.
+    pub kind: String,
+    /// The namespace, empty if absent.
+    pub namespace: String,
+    /// The name, empty if absent.
+    pub name: String,
+}
+
+impl Unread {
+    fn new(value: &Value) -> Self {
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let of_metadata = |field: &str| text(value.get("metadata").and_then(|metadata| metadata.get(field)));
+        Self {
+            api_version: text(value.get("apiVersion")),
+            kind: text(value.get("kind")),
+            namespace: of_metadata("namespace"),
+            name: of_metadata("name"),
+        }
+    }
+}
+
+/// Returns the objects of `text` in order. Each document is parsed when the iterator reaches it, and a broken document does
+/// not affect the others.
+pub fn entries(text: &str) -> impl Iterator<Item = Entry> {
+    documents(text).flat_map(entries_of)
+}
+
+fn entries_of(mut document: Document) -> Vec<Entry> {
+    let value = match std::mem::replace(&mut document.value, Ok(Value::Null)) {
+        Ok(value) => value,
+        Err(fault) => {
+            let (outer, line) = (String::new(), fault.line);
+            return vec![Entry { document: document.index, outer, line, item: Item::Unparsable(fault) }];
+        }
+    };
+    let entry = |(outer, value): (String, Value)| {
+        let unread = Unread::new(&value);
+        let item = match from_value(value, &ROWS) {
+            Ok(Some(object)) => Item::Object(object),
+            Ok(None) => Item::Unread(unread),
+            Err(fault) => Item::Rejected(document.fault(&join(&outer, &fault.path), fault.message), fault.object),
+        };
+        Entry { document: document.index, line: document.line_of(&outer), outer, item }
+    };
+    flatten(value).into_iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_have_the_places_of_their_documents_and_lists() {
+        const TEXT: &str = "\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Service
+    metadata: {name: a}
+    spec: {ports: [{port: 80}]}
+  - apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: b, namespace: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: c}
+spec:
+  ports:
+    - port: 0
+---
+a: [
+---
+# An empty document.
+";
+        let found: Vec<Entry> = entries(TEXT).collect();
+        let places: Vec<_> = found.iter().map(|entry| (entry.document, &*entry.outer, entry.line)).collect();
+        assert_eq!(places[..3], [(1, "items[0]", 4), (1, "items[1]", 8), (2, "", 12)]);
+        assert!(matches!(&found[0].item, Item::Object(object) if object.kind() == Kind::SERVICE));
+        let deployment = Unread {
+            api_version: "apps/v1".into(),
+            kind: "Deployment".into(),
+            namespace: "shop".into(),
+            name: "b".into(),
+        };
+        assert!(matches!(&found[1].item, Item::Unread(unread) if *unread == deployment));
+        let rejected = (Kind::SERVICE, ObjectKey::new("default", "c"));
+        assert!(
+            matches!(&found[2].item, Item::Rejected(fault, Some(object)) if fault.line == 17 && *object == rejected),
+            "{:?}",
+            found[2]
+        );
+        assert!(matches!(&found[3].item, Item::Unparsable(fault) if fault.document == 3), "{:?}", found[3]);
+        assert_eq!(found.len(), 4);
+    }
+}
