@@ -1,6 +1,7 @@
 //! The commands: what a person types, and the only place that knows all modules.
 
 pub mod bootstrap;
+mod check;
 mod completions;
 mod config;
 mod envoy_drain;
@@ -59,6 +60,9 @@ pub enum Command {
     /// End an Envoy without a failed request: run beside it, or by hand
     #[command(long_about = envoy_drain::LONG_ABOUT)]
     EnvoyDrain(Box<envoy_drain::Options>),
+    /// Check manifests before they are applied: problems with file, line, and remedy
+    #[command(long_about = check::LONG_ABOUT)]
+    Check(Box<check::Options>),
     /// Check a settings file, print what it comes to
     Config(config::Options),
     /// Print the version, the commit, and which Envoy it is tested with
@@ -77,6 +81,9 @@ Examples:
   Serve a Kubernetes cluster from outside of it:
     lockgate serve --kubeconfig ~/.kube/config
 
+  Check manifests before they are applied:
+    lockgate check deploy/
+
   Start an Envoy that asks it for everything:
     lockgate bootstrap > envoy.yaml
     envoy -c envoy.yaml
@@ -85,12 +92,15 @@ Examples:
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let command = Cli::parse().command;
+    // As for wrong flags: a check that could not be done differs from one that found problems.
+    let failure = if matches!(command, Command::Check(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
+    match run(command) {
+        Ok(code) => code,
         Err(error) => {
             // The log may not be set up yet, and this must be seen.
             let _ = writeln!(io::stderr(), "error: {}", said_once(&error));
-            ExitCode::FAILURE
+            failure
         }
     }
 }
@@ -104,16 +114,18 @@ fn said_once(error: &anyhow::Error) -> String {
     })
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
-    match cli.command {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Serve(args) => runtime()?.block_on(serve::run(*args)),
         Command::Export(args) => runtime()?.block_on(export::run(*args)),
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
+        Command::Check(options) => return check::run(*options),
         Command::Config(options) => config::run(options),
         Command::Version(options) => print(&version::report(&options)),
         Command::Completions(options) => print(&completions::script(&options)),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

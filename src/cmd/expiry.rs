@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_route::objects::{Ingress, Kind, ObjectKey, Secret};
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::problem::{Problem, Problems, Reason};
+use lockgate_route::translate::problem::{Problem, Problems};
 use lockgate_xds::provenance::ObjectRef;
 use tokio::sync::watch;
 
 use super::reload::State;
+use crate::check;
 use crate::inspection::{Inspection, changed, changed_sources};
 use crate::metrics::Metrics;
 
@@ -128,22 +129,12 @@ impl Certificates {
 
     /// What the owner of the Secret is told. The same text until the end, or it would be told again each day.
     fn problem(&self, (not_after, secret): &Ending, now: i64) -> Problem {
-        let at = prost_types::Timestamp { seconds: *not_after, nanos: 0 };
-        let (message, consequence) = match *not_after < now {
-            true => (format!("the certificate expired at {at}"), "still served, and clients refuse it"),
-            false => (format!("the certificate expires at {at}"), "served until another takes its place"),
-        };
         let meta = self.seen.objects.meta(Kind::SECRET, secret);
-        Problem {
-            object: match meta {
-                Some(meta) => meta.object_ref(Kind::SECRET),
-                None => ObjectRef::new(Kind::SECRET.as_str(), &secret.namespace, &secret.name),
-            },
-            field: "data[tls.crt]".into(),
-            reason: Reason::CertificateExpiring,
-            message,
-            consequence: consequence.into(),
-        }
+        let object = match meta {
+            Some(meta) => meta.object_ref(Kind::SECRET),
+            None => ObjectRef::new(Kind::SECRET.as_str(), &secret.namespace, &secret.name),
+        };
+        check::expiring(object, *not_after, now)
     }
 }
 

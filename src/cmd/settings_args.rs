@@ -12,7 +12,7 @@ use crate::source::file;
 
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
-pub struct SettingsArgs {
+pub struct TranslationArgs {
     /// The settings file, see docs/settings.md; it is watched, and a change of most keys holds without a restart. Flags win
     /// over it [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
@@ -44,6 +44,13 @@ pub struct SettingsArgs {
     /// whatever Envoy can reach]
     #[arg(long, help_heading = "Objects")]
     enable_external_name_services: bool,
+}
+
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default, Args)]
+pub struct SettingsArgs {
+    #[command(flatten)]
+    translation: TranslationArgs,
 
     /// What is written into the status of Ingresses: IP addresses and host names with commas between them [default:
     /// what --envoy-service has]
@@ -180,9 +187,14 @@ pub fn warn_of_hidden(resolved: &Resolved, told: &Resolved) {
     }
 }
 
-impl SettingsArgs {
-    /// Reads the file, if there is one, and what these flags and `others` say. Errors: all that is wrong, a line each.
-    pub fn load(&self, others: Vec<Override>) -> anyhow::Result<SettingsSource> {
+impl TranslationArgs {
+    /// Reads the file, if there is one, and what these flags say. Errors: all that is wrong, a line each.
+    pub fn load(&self) -> anyhow::Result<SettingsSource> {
+        self.load_with(self.overrides())
+    }
+
+    /// Reads the file, and what `overrides` say.
+    fn load_with(&self, overrides: impl Iterator<Item = Override>) -> anyhow::Result<SettingsSource> {
         let file = match &self.config {
             None => None,
             Some(path) => {
@@ -191,8 +203,7 @@ impl SettingsArgs {
                 Some((std::path::absolute(path).with_context(cannot)?, text))
             }
         };
-        let overrides = self.overrides().chain(others).collect();
-        let mut source = SettingsSource { resolved: Resolved::default(), file, overrides };
+        let mut source = SettingsSource { resolved: Resolved::default(), file, overrides: overrides.collect() };
         let text = source.file.as_ref().map_or("", |(_, text)| text);
         source.resolved = source.with(text).map_err(|faults| match self.config {
             Some(_) => anyhow::anyhow!("--config: the settings are not valid\n{faults}"),
@@ -201,28 +212,47 @@ impl SettingsArgs {
         Ok(source)
     }
 
-    /// The settings of `file` alone.
-    pub fn of_file(file: PathBuf) -> Self {
-        Self { config: Some(file), ..Self::default() }
-    }
-
-    /// These flags with `file` as the settings file, if there is one.
-    pub fn with_file(mut self, file: Option<PathBuf>) -> Self {
-        self.config = file.or(self.config);
-        self
-    }
-
-    /// The file as the user named it.
-    pub fn file(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-
     /// What the flags say.
     fn overrides(&self) -> impl Iterator<Item = Override> {
         let flags = [
             ("ingress.controllerName", "--controller-name", &self.controller_name),
             ("namespaceOwnership", "--namespace-ownership", &self.namespace_ownership),
             ("tls.defaultSecret", "--default-tls-secret", &self.default_tls_secret),
+        ];
+        let lists = [("ingress.classNames", "--ingress-class", &self.ingress_class)];
+        let on = [
+            ("ingress.withoutClass", "--watch-ingress-without-class", self.watch_ingress_without_class, "true"),
+            ("externalNames.allow", "--enable-external-name-services", self.enable_external_name_services, "true"),
+        ];
+        texts(flags).chain(lists_of(lists)).chain(switches(on))
+    }
+}
+
+impl SettingsArgs {
+    /// Reads the file, if there is one, and what these flags and `others` say. Errors: all that is wrong, a line each.
+    pub fn load(&self, others: Vec<Override>) -> anyhow::Result<SettingsSource> {
+        self.translation.load_with(self.overrides().chain(others))
+    }
+
+    /// The settings of `file` alone.
+    pub fn of_file(file: PathBuf) -> Self {
+        Self { translation: TranslationArgs { config: Some(file), ..TranslationArgs::default() }, ..Self::default() }
+    }
+
+    /// These flags with `file` as the settings file, if there is one.
+    pub fn with_file(mut self, file: Option<PathBuf>) -> Self {
+        self.translation.config = file.or(self.translation.config);
+        self
+    }
+
+    /// The file as the user named it.
+    pub fn file(&self) -> Option<&Path> {
+        self.translation.config.as_deref()
+    }
+
+    /// What the flags say.
+    fn overrides(&self) -> impl Iterator<Item = Override> {
+        let flags = [
             ("status.envoyService", "--envoy-service", &self.envoy_service),
             ("listeners.http.port", "--http-port", &self.http_port),
             ("listeners.https.port", "--https-port", &self.https_port),
@@ -236,18 +266,12 @@ impl SettingsArgs {
             ("metrics.tls", "--metrics-tls", &self.metrics_tls),
         ];
         let lists = [
-            ("ingress.classNames", "--ingress-class", &self.ingress_class),
             ("status.addresses", "--status-address", &self.status_address),
             ("watch.namespaces", "--watch-namespaces", &self.watch_namespaces),
         ];
-        let switches = [
-            ("ingress.withoutClass", "--watch-ingress-without-class", self.watch_ingress_without_class, "true"),
-            ("externalNames.allow", "--enable-external-name-services", self.enable_external_name_services, "true"),
-            ("listeners.ipv6", "--disable-ipv6", self.disable_ipv6, "false"),
-        ];
-        let switches = switches.into_iter().filter(|(.., on, _)| *on);
-        let switches = switches.map(|(key, flag, _, value)| Override { key, flag, value: Node::text(value) });
-        texts(flags).chain(lists_of(lists)).chain(switches).chain(self.log.overrides())
+        let switches = switches([("listeners.ipv6", "--disable-ipv6", self.disable_ipv6, "false")]);
+        let own = texts(flags).chain(lists_of(lists)).chain(switches);
+        self.translation.overrides().chain(own).chain(self.log.overrides())
     }
 }
 
@@ -279,6 +303,14 @@ pub(super) fn lists_of<const N: usize>(
 ) -> impl Iterator<Item = Override> {
     let given = flags.into_iter().filter(|(.., list)| !list.is_empty());
     given.map(|(key, flag, list)| Override { key, flag, value: Node::texts(list) })
+}
+
+/// The settings of flags without a value that are given, by key and flag.
+fn switches<const N: usize>(
+    flags: [(&'static str, &'static str, bool, &'static str); N],
+) -> impl Iterator<Item = Override> {
+    let given = flags.into_iter().filter(|(.., on, _)| *on);
+    given.map(|(key, flag, _, value)| Override { key, flag, value: Node::text(value) })
 }
 
 /// Checks a flag's value as the file's key `key` would be.

@@ -240,7 +240,10 @@ fn help_teaches_by_example_on_every_command() {
         assert!(examples.matches(&call).count() >= 1, "no example of {name} in\n{examples}");
         seen.push(name);
     }
-    assert_eq!(seen, ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "config", "version", "completions"]);
+    assert_eq!(
+        seen,
+        ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "check", "config", "version", "completions"]
+    );
 }
 
 #[test]
@@ -310,7 +313,7 @@ fn what_people_read_programs_can_read_too() {
     for line in [["check", file], ["check", "--config"], ["print", file], ["print", "--config"]] {
         let line = ["lockgate", "config"].iter().chain(&line).chain((line[1] != file).then_some(&file));
         for output in [&[][..], &["--output", "json"], &["-o", "text"]] {
-            run(Cli::try_parse_from(line.clone().chain(output)).unwrap()).unwrap();
+            run(Cli::try_parse_from(line.clone().chain(output)).unwrap().command).unwrap();
         }
     }
     for line in [vec!["check"], vec!["check", file, "--config", file], vec!["print", file, "--config", file]] {
@@ -318,7 +321,7 @@ fn what_people_read_programs_can_read_too() {
     }
     std::fs::write(file, "timeouts: { connect: soon }").unwrap();
     let check = Cli::try_parse_from(["lockgate", "config", "check", file, "--output", "json"]).unwrap();
-    assert!(run(check).unwrap_err().to_string().starts_with("1 fault in "));
+    assert!(run(check.command).unwrap_err().to_string().starts_with("1 fault in "));
     let json = settings::print_json(&settings::resolve("f", "timeouts: { connect: 3s }", &[]).unwrap(), "f");
     let set: Vec<_> = json.as_array().unwrap().iter().filter(|entry| entry["origin"] != "default").collect();
     assert_eq!(set, [&serde_json::json!({"key": "timeouts.connect", "value": "3s", "origin": "f:1"})]);

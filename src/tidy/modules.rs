@@ -51,10 +51,12 @@ const PROGRAM: Arrows = &[
     ("drain", &[]),
     ("admin", &["inspection", "metrics", "telemetry"]),
     ("controller", &["admin", "inspection", "metrics", "source"]),
+    ("check", &["source"]),
     (
         "cmd",
         &[
             "admin",
+            "check",
             "controller",
             "drain",
             "export",

@@ -1,0 +1,116 @@
+//! The check of manifests before they are applied: the problems that the translation would report, with file and line.
+//!
+//! The manifests are read by [`source::manifest`](crate::source::manifest) and translated by
+//! [`lockgate_route::translate`], as by `lockgate serve --manifests`. This module has no rules of its own about the content
+//! of objects. It adds the places, and decides what a reference to an object outside of the manifests means ([`Scope`]).
+//! No I/O.
+
+mod annotations;
+mod assumed;
+mod finding;
+mod found;
+mod kinds;
+mod manifests;
+mod nginx;
+pub mod output;
+mod overlay;
+mod services;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockgate_route::objects::{Kind, ObjectId, ObjectKey, Objects, Secret};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::problem::{Problem, Reason};
+use lockgate_route::translate::{ChangedInputs, Translator};
+use lockgate_xds::provenance::ObjectRef;
+
+pub use finding::{Finding, Level};
+pub use manifests::Manifests;
+
+use assumed::Assumed;
+use found::Found;
+
+/// The objects that exist beside those of the manifests.
+#[derive(Debug, Clone)]
+pub enum Scope {
+    /// Unknown objects: a reference to an object that is not in the manifests is a note.
+    Part,
+    /// No other objects: the manifests are complete.
+    Complete,
+    /// The objects of a Kubernetes cluster. The manifests replace those with the same names.
+    Against {
+        /// The objects of the cluster.
+        cluster: Box<Objects>,
+        /// The kinds that could not be listed. A reference to an object of such a kind is a note.
+        unlisted: BTreeSet<Kind>,
+    },
+}
+
+impl Scope {
+    /// Returns whether objects of `kind` may exist that are not known.
+    fn is_unknown(&self, kind: Kind) -> bool {
+        match self {
+            Self::Part => true,
+            Self::Complete => false,
+            Self::Against { unlisted, .. } => unlisted.contains(&kind),
+        }
+    }
+}
+
+/// Checks `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
+pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64) -> Vec<Finding> {
+    let mut settings = settings.clone();
+    let mut objects = overlay::objects(manifests, scope);
+    let mut assumed = Assumed::add(&mut objects, &mut settings, scope);
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    if scope.is_unknown(Kind::SERVICE) {
+        services::assume(manifests, &settings, &mut objects, &mut translator, &mut assumed);
+    }
+    let before = overlay::problems_before(scope, &settings);
+    let mut found = Found::new(manifests, &objects, &settings, &translator, scope);
+    let problems = translator.problems().iter().filter(|problem| !before.contains(*problem));
+    problems.for_each(|problem| found.problem(problem));
+    expiring_certificates(manifests, &objects, &settings, now).iter().for_each(|problem| found.problem(problem));
+    found.verdicts();
+    found.annotations();
+    found.assumed(&assumed);
+    found.unserved();
+    found.into_findings()
+}
+
+/// Returns the problems of certificates in the manifests that have expired or expire soon.
+fn expiring_certificates(manifests: &Manifests, objects: &Objects, settings: &Settings, now: i64) -> Vec<Arc<Problem>> {
+    let window = i64::try_from(settings.tls.expiry_warning.as_secs()).unwrap_or(i64::MAX);
+    let expires = |secret: &&Secret| {
+        secret.fault.is_none()
+            && secret.pair.as_ref().is_some_and(|pair| pair.not_after.saturating_sub(now) <= window)
+            && manifests.place(Kind::SECRET, &secret.meta.key).is_some()
+    };
+    let problem = |secret: &Secret| {
+        let not_after = secret.pair.as_ref().map_or(now, |pair| pair.not_after);
+        Arc::new(expiring(secret.meta.object_ref(Kind::SECRET), not_after, now))
+    };
+    objects.all::<Secret>().filter(expires).map(problem).collect()
+}
+
+/// Creates the problem of a certificate that expires at `not_after`, in seconds since the Unix epoch. The text stays the
+/// same until then.
+pub fn expiring(object: ObjectRef, not_after: i64, now: i64) -> Problem {
+    let at = prost_types::Timestamp { seconds: not_after, nanos: 0 };
+    let (message, consequence) = match not_after < now {
+        true => (format!("the certificate expired at {at}"), "still served, and clients refuse it"),
+        false => (format!("the certificate expires at {at}"), "served until another takes its place"),
+    };
+    let (field, reason) = ("data[tls.crt]".to_owned(), Reason::CertificateExpiring);
+    Problem { object, field, reason, message, consequence: consequence.to_owned() }
+}
+
+/// Returns the identity of the object that a reference names, if its kind is known.
+fn id_of(object: &ObjectRef) -> Option<ObjectId> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == object.kind)?;
+    Some(kind.id(ObjectKey { namespace: object.namespace.clone(), name: object.name.clone() }))
+}

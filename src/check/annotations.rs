@@ -1,0 +1,91 @@
+//! The annotations of other ingress controllers on one object, and what would change with Lockgate.
+//!
+//! The translation decides the effect of each annotation ([`effects`]). The hints for ingress-nginx are in [`nginx`].
+
+use lockgate_route::objects::{Kind, Meta};
+use lockgate_route::settings::{RestrictingAnnotations, Settings};
+use lockgate_route::translate::problem::Reason;
+use lockgate_route::translate::{Effect, effects, reads_annotation};
+
+use super::finding::{Level, Rule};
+use super::nginx;
+
+/// The field of problems that list several annotations.
+pub const FIELD: &str = "metadata.annotations";
+
+/// The prefixes of annotations of other controllers that Lockgate reads.
+const READ: [(&str, &str); 2] = [("projectcontour.io/", "Contour"), ("ingress.kubernetes.io/", "other controllers")];
+
+/// What would change for one annotation.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Annotation<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The rule.
+    pub rule: Rule,
+    /// The severity.
+    pub level: Level,
+    /// The fact.
+    pub message: String,
+    /// The consequence.
+    pub consequence: String,
+    /// What to do, if the rule alone does not tell.
+    pub remedy: Option<String>,
+}
+
+/// Returns the annotations of other controllers on an object, in order.
+pub fn of<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> Vec<Annotation<'a>> {
+    let foreign = effects(meta, kind, settings);
+    // On a Service, other programs read annotations too.
+    let foreign = foreign.filter(|(_, effect)| kind == Kind::INGRESS || *effect == Effect::Denied);
+    let foreign = foreign.map(|(name, effect)| {
+        let value = meta.annotations.get(name).map_or("", |value| value.trim());
+        judge(name, value, effect, kind, settings)
+    });
+    let read = meta.annotations.keys().filter_map(|name| {
+        let (_, controller) = READ.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+        reads_annotation(name, kind).then(|| Annotation {
+            name,
+            rule: Rule::SupportedAnnotation,
+            level: Rule::SupportedAnnotation.level(),
+            message: format!("the annotation of {controller} is supported"),
+            consequence: "it has the same effect".to_owned(),
+            remedy: None,
+        })
+    });
+    foreign.chain(read).collect()
+}
+
+fn judge<'a>(name: &'a str, value: &str, effect: Effect, kind: Kind, settings: &Settings) -> Annotation<'a> {
+    let hint = nginx::hint(name);
+    let remedy = hint.map(|hint| hint.remedy.to_owned());
+    let harmless = |consequence: &str| {
+        let rule = Rule::HarmlessAnnotation;
+        let message = "the annotation is not read".to_owned();
+        Annotation { name, rule, level: rule.level(), message, consequence: consequence.to_owned(), remedy: None }
+    };
+    match (effect, settings.ingress.restricting_annotations) {
+        (Effect::Harmless, _) => harmless("with this value, it changes nothing"),
+        (Effect::LeftOut, _) => match hint {
+            Some(hint) if (hint.is_same)(value, settings) => harmless(hint.consequence_if_same()),
+            _ => {
+                let rule = Rule::Reason(Reason::UnsupportedAnnotation);
+                let consequence = hint.map_or("left out", |hint| hint.consequence).to_owned();
+                let message = "the annotation is not supported".to_owned();
+                Annotation { name, rule, level: rule.level(), message, consequence, remedy }
+            }
+        },
+        (Effect::Denied, policy) => {
+            let rule = Rule::Reason(Reason::AccessNotRestricted);
+            let (level, consequence) = match policy {
+                RestrictingAnnotations::Deny if kind == Kind::SERVICE => {
+                    (Level::Error, "all paths to the Service are answered 403")
+                }
+                RestrictingAnnotations::Deny => (Level::Error, "all paths are answered 403"),
+                RestrictingAnnotations::Ignore => (Level::Warning, "served without the restriction"),
+            };
+            let message = "the annotation restricts access and is not enforced".to_owned();
+            Annotation { name, rule, level, message, consequence: consequence.to_owned(), remedy }
+        }
+    }
+}

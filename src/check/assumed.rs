@@ -1,0 +1,198 @@
+//! Objects that are assumed to exist, so that manifests can be checked without them: classes, Gateways, and the Services of
+//! Gateways.
+//!
+//! An application's manifests contain its Ingresses and routes, and seldom the class or the Gateway. Without these, nothing
+//! would be served, and nothing could be checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_route::objects::gateway::{
+    AllowedNamespaces, AllowedRoutes, GROUP, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus,
+    GatewayListener, GatewaySpec, GatewayStatus, GrpcRoute, HttpRoute, ListenerTls, ParentRef, TcpRoute, TlsRoute,
+    UdpRoute,
+};
+use lockgate_route::objects::{
+    GatewayService, Ingress, IngressClass, Kind, Meta, Object, ObjectId, ObjectKey, Objects, Service, Transport, Typed,
+};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::class_of_ingress;
+use lockgate_route::translate::gateway::{TARGET_PORTS, service_key};
+
+use super::Scope;
+
+/// The name of the assumed GatewayClass of assumed Gateways.
+const CLASS: &str = "lockgate.dev-assumed";
+
+/// The assumed objects, and the objects that refer to them.
+#[derive(Debug, Default)]
+pub struct Assumed {
+    /// For each object that refers to an assumed one: the field of the reference, and the assumed object.
+    pub references: Vec<(ObjectId, String, ObjectId)>,
+}
+
+impl Assumed {
+    /// Adds the assumed objects to `objects`, and the assumed classes to `settings`.
+    pub fn add(objects: &mut Objects, settings: &mut Settings, scope: &Scope) -> Self {
+        let mut assumed = Self::default();
+        if matches!(scope, Scope::Part) {
+            assumed.ingress_classes(objects, settings);
+            assumed.gateways(objects);
+            assumed.gateway_classes(objects, settings);
+        }
+        if !matches!(scope, Scope::Complete) {
+            gateway_services(objects);
+        }
+        assumed
+    }
+
+    /// Serves Ingresses of classes that are not in the manifests, unless the settings name classes.
+    fn ingress_classes(&mut self, objects: &Objects, settings: &mut Settings) {
+        settings.ingress.classless = true;
+        if !settings.ingress.class_names.is_empty() {
+            return;
+        }
+        let mut names = BTreeSet::new();
+        for ingress in objects.all::<Ingress>() {
+            let Some(class) = class_of_ingress(ingress) else { continue };
+            let key = ObjectKey::new("", class);
+            if objects.get::<IngressClass>(&key).is_some() {
+                continue;
+            }
+            names.insert(class.to_owned());
+            let is_field = ingress.spec.ingress_class_name.as_deref() == Some(class);
+            let field = if is_field { "spec.ingressClassName" } else { "metadata.annotations" };
+            self.refer(Kind::INGRESS, &ingress.meta, field.to_owned(), Kind::INGRESS_CLASS.id(key));
+        }
+        settings.ingress.class_names.extend(names);
+    }
+
+    /// Adds the Gateways that routes name, with a listener for each name, port, and protocol.
+    fn gateways(&mut self, objects: &mut Objects) {
+        let mut missing = BTreeMap::<ObjectKey, BTreeSet<(Protocol, Option<String>, Option<u16>)>>::new();
+        let mut visit = |kind: Kind, meta: &Meta, protocol: Protocol, parents: &[ParentRef]| {
+            for (index, parent) in parents.iter().enumerate() {
+                let is_gateway = parent.group.as_deref().unwrap_or(GROUP) == GROUP
+                    && parent.kind.as_deref().unwrap_or("Gateway") == Kind::GATEWAY.as_str();
+                let namespace = parent.namespace.as_deref().unwrap_or(&meta.key.namespace);
+                let key = ObjectKey::new(namespace, &parent.name);
+                if !is_gateway || objects.get::<Gateway>(&key).is_some() {
+                    continue;
+                }
+                self.refer(kind, meta, format!("spec.parentRefs[{index}].name"), Kind::GATEWAY.id(key.clone()));
+                missing.entry(key).or_default().insert((protocol, parent.section_name.clone(), parent.port));
+            }
+        };
+        objects.all::<HttpRoute>().for_each(|route| visit(HttpRoute::KIND, &route.meta, HTTP, &route.spec.parent_refs));
+        objects.all::<GrpcRoute>().for_each(|route| visit(GrpcRoute::KIND, &route.meta, HTTP, &route.spec.parent_refs));
+        objects.all::<TlsRoute>().for_each(|route| visit(TlsRoute::KIND, &route.meta, TLS, &route.spec.parent_refs));
+        objects.all::<TcpRoute>().for_each(|route| visit(TcpRoute::KIND, &route.meta, TCP, &route.spec.parent_refs));
+        objects.all::<UdpRoute>().for_each(|route| visit(UdpRoute::KIND, &route.meta, UDP, &route.spec.parent_refs));
+        for (key, wanted) in missing {
+            let spec = GatewaySpec {
+                gateway_class_name: CLASS.to_owned(),
+                listeners: listeners(&wanted),
+                ..GatewaySpec::default()
+            };
+            let status = GatewayStatus::default();
+            objects.apply(Object::new(Gateway { meta: meta(key), spec, status, version: "".into() }));
+        }
+    }
+
+    /// Adds the GatewayClasses that Gateways name, with our controller.
+    fn gateway_classes(&mut self, objects: &mut Objects, settings: &Settings) {
+        let mut missing = BTreeSet::new();
+        for gateway in objects.all::<Gateway>() {
+            let key = ObjectKey::new("", &gateway.spec.gateway_class_name);
+            if objects.get::<GatewayClass>(&key).is_some() {
+                continue;
+            }
+            if &*key.name != CLASS {
+                let field = "spec.gatewayClassName".to_owned();
+                self.refer(Kind::GATEWAY, &gateway.meta, field, Kind::GATEWAY_CLASS.id(key.clone()));
+            }
+            missing.insert(key);
+        }
+        for key in missing {
+            let controller_name = settings.gateway.controller.clone();
+            let spec = GatewayClassSpec { controller_name, parameters_ref: None };
+            let status = GatewayClassStatus::default();
+            objects.apply(Object::new(GatewayClass { meta: meta(key), spec, status, version: "".into() }));
+        }
+    }
+
+    fn refer(&mut self, kind: Kind, meta: &Meta, field: String, to: ObjectId) {
+        self.references.push((kind.id(meta.key.clone()), field, to));
+    }
+}
+
+/// The protocol of a listener and the mode of its TLS.
+type Protocol = (&'static str, Option<&'static str>);
+
+const HTTP: Protocol = ("HTTP", None);
+const TLS: Protocol = ("TLS", Some("Passthrough"));
+const TCP: Protocol = ("TCP", None);
+const UDP: Protocol = ("UDP", None);
+
+/// Returns listeners for the wanted protocols, names, and ports. Ports that no route names are numbered from 1.
+fn listeners(wanted: &BTreeSet<(Protocol, Option<String>, Option<u16>)>) -> Vec<GatewayListener> {
+    let mut taken: BTreeSet<u16> = wanted.iter().filter_map(|(_, _, port)| *port).collect();
+    let mut names = BTreeSet::new();
+    let mut listeners = Vec::new();
+    for ((protocol, mode), name, port) in wanted {
+        let free = || (1..=u16::MAX).find(|port| !taken.contains(port)).unwrap_or(u16::MAX);
+        let port = port.unwrap_or_else(free);
+        taken.insert(port);
+        let name = name.clone().unwrap_or_else(|| format!("{}-{port}", protocol.to_lowercase()));
+        if !names.insert(name.clone()) {
+            continue;
+        }
+        let namespaces = AllowedNamespaces { from: Some("All".to_owned()), selector: None };
+        listeners.push(GatewayListener {
+            name: name.into(),
+            hostname: None,
+            port,
+            protocol: (*protocol).to_owned(),
+            tls: mode.map(|mode| ListenerTls { mode: Some(mode.to_owned()), ..ListenerTls::default() }),
+            allowed_routes: Some(AllowedRoutes { namespaces: Some(namespaces), kinds: Vec::new() }),
+        });
+    }
+    listeners
+}
+
+/// Adds the Services that the leader would create for Gateways. They give each Gateway ports of its own, so that ports of
+/// different Gateways are no conflict.
+fn gateway_services(objects: &mut Objects) {
+    let mut services = Vec::new();
+    let of_gateways = objects.all::<Service>().filter_map(|service| service.gateway.as_deref());
+    let taken: BTreeSet<u16> =
+        of_gateways.flat_map(|service| service.ports.iter().map(|(.., target)| *target)).collect();
+    let mut targets = TARGET_PORTS.filter(|port| !taken.contains(port));
+    for gateway in objects.all::<Gateway>() {
+        let key = service_key(&gateway.meta.key, &gateway.spec.gateway_class_name);
+        if objects.get::<Service>(&key).is_some() {
+            continue;
+        }
+        let transport = |protocol: &str| if protocol == "UDP" { Transport::Udp } else { Transport::Tcp };
+        let places = gateway.spec.listeners.iter().map(|listener| (transport(&listener.protocol), listener.port));
+        let places: BTreeSet<(Transport, u16)> = places.collect();
+        let ports = places.into_iter().zip(&mut targets).map(|((transport, port), target)| (transport, port, target));
+        let ports = ports.collect();
+        let of_gateway = GatewayService { name: gateway.meta.key.name.clone(), ports, ..GatewayService::default() };
+        services.push(Object::new(Service {
+            meta: meta(key),
+            external_name: None,
+            ports: Vec::new(),
+            ipv6_families: Vec::new(),
+            gateway: Some(Box::new(of_gateway)),
+        }));
+    }
+    for service in services {
+        objects.apply(service);
+    }
+}
+
+/// Returns the metadata of an assumed object: it is the youngest.
+pub fn meta(key: ObjectKey) -> Meta {
+    Meta { key, uid: Arc::from(""), generation: 0, created: i64::MAX, terminating: false, annotations: BTreeMap::new() }
+}

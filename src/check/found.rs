@@ -1,0 +1,282 @@
+//! Turns the results of the translation into findings with places.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lockgate_route::objects::gateway::GatewayClass;
+use lockgate_route::objects::{Ingress, IngressClass, Kind, Object, ObjectId, ObjectKey, Objects};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::gateway::ROUTES;
+use lockgate_route::translate::problem::{Problem, Reason};
+use lockgate_route::translate::verdict::Status;
+use lockgate_route::translate::{Input, Translator, Verdict, class_of_ingress};
+
+use super::annotations;
+use super::assumed::Assumed;
+use super::finding::{Finding, Level, Rule};
+use super::manifests::{Manifests, Place};
+use super::{Scope, id_of};
+
+/// Collects the findings of one check.
+pub struct Found<'a> {
+    manifests: &'a Manifests,
+    objects: &'a Objects,
+    settings: &'a Settings,
+    translator: &'a Translator,
+    scope: &'a Scope,
+    /// The findings about objects of the manifests. Their lines are not known yet.
+    drafts: Vec<(Place, Finding)>,
+    /// The findings about objects of the cluster.
+    elsewhere: Vec<Finding>,
+}
+
+impl<'a> Found<'a> {
+    /// Creates a collection without findings.
+    pub fn new(
+        manifests: &'a Manifests,
+        objects: &'a Objects,
+        settings: &'a Settings,
+        translator: &'a Translator,
+        scope: &'a Scope,
+    ) -> Self {
+        Self { manifests, objects, settings, translator, scope, drafts: Vec::new(), elsewhere: Vec::new() }
+    }
+
+    /// Adds a problem. Annotations of other controllers are reported one by one, by [`Self::annotations`].
+    pub fn problem(&mut self, problem: &Problem) {
+        let Some(id) = id_of(&problem.object) else { return };
+        let is_ours = self.manifests.place(id.kind, &id.key).is_some();
+        if is_ours && problem.field == annotations::FIELD {
+            return;
+        }
+        let (field, rule) = (problem.field.clone(), Rule::Reason(problem.reason));
+        let finding = finding(&id, field, rule, &problem.message, &problem.consequence);
+        match self.missing(&id, problem) {
+            Some(missing) => {
+                let (rule, message) = (Rule::NotInManifests, format!("{missing} is not in the manifests"));
+                let (level, remedy) = (rule.level(), rule.remedy().to_owned());
+                let consequence = format!("{} unless it exists", finding.consequence);
+                self.add(&id, Finding { rule, level, message, consequence, remedy, ..finding });
+            }
+            None => self.add(&id, finding),
+        }
+    }
+
+    /// Returns the object whose absence is the problem, if that object may exist outside of the manifests.
+    fn missing(&self, id: &ObjectId, problem: &Problem) -> Option<String> {
+        let message = &problem.message;
+        if let Some((namespace, name)) = &self.settings.tls.default_secret
+            && message.contains("there is no default certificate")
+            && self.scope.is_unknown(Kind::SECRET)
+            && !self.objects.of_kind(Kind::SECRET).contains_key(&ObjectKey::new(namespace, name))
+        {
+            return Some(format!("the default Secret \"{namespace}/{name}\""));
+        }
+        self.translator.inputs(id).iter().find_map(|input| {
+            let (kind, key) = (input.kind(), input.key());
+            if !self.scope.is_unknown(kind) {
+                return None;
+            }
+            if kind == Kind::REFERENCE_GRANT {
+                let namespace = &key.name;
+                let is_meant = message.contains("no ReferenceGrant") && message.contains(&format!("\"{namespace}/"));
+                let is_outside = !self.manifests.has_namespace(namespace);
+                return (is_meant && is_outside).then(|| format!("a ReferenceGrant of namespace {:?}", &**namespace));
+            }
+            if self.objects.of_kind(kind).contains_key(key) || self.manifests.has_unread(kind, key) {
+                return None;
+            }
+            let name = format!("{} \"{key}\"", kind.as_str());
+            let is_meant = match kind {
+                kind if kind == Kind::NAMESPACE => problem.reason == Reason::RouteNotAttached,
+                kind if kind == Kind::SERVICE || kind == Kind::SECRET => message.contains(&name),
+                _ => false,
+            };
+            is_meant.then_some(name)
+        })
+    }
+
+    /// Adds the conditions that do not hold, of objects without problems.
+    pub fn verdicts(&mut self) {
+        let problems = self.translator.problems().iter();
+        let known: BTreeSet<ObjectId> = problems.filter_map(|problem| id_of(&problem.object)).collect();
+        for (id, verdicts) in self.translator.verdicts() {
+            // The condition `Conflicted` is a good one if it is false.
+            let is_fault = |verdict: &&Verdict| verdict.status == Status::False && verdict.condition != "Conflicted";
+            for verdict in verdicts.iter().filter(is_fault).filter(|_| !known.contains(id)) {
+                let of_parent = verdict.parent.map(|parent| format!("spec.parentRefs[{parent}]"));
+                let of_listener = verdict.listener.as_ref().map(|name| format!("spec.listeners[{name:?}]"));
+                let field = of_parent.or(of_listener).unwrap_or_default();
+                let message = format!("{}: {}", verdict.reason, verdict.message);
+                let consequence = format!("the condition {} is False", verdict.condition);
+                if self.manifests.place(id.kind, &id.key).is_some() {
+                    self.add(id, finding(id, field, Rule::ConditionNotMet, &message, &consequence));
+                }
+            }
+        }
+    }
+
+    /// Adds the annotations of other ingress controllers, one by one.
+    pub fn annotations(&mut self) {
+        let of_annotations = self.translator.problems().iter().filter(|one| one.reason == Reason::InvalidAnnotation);
+        let invalid: BTreeSet<(ObjectId, &str)> =
+            of_annotations.filter_map(|one| Some((id_of(&one.object)?, one.field.as_str()))).collect();
+        for object in self.of_manifests(&[Kind::INGRESS, Kind::SERVICE]) {
+            let id = object.id();
+            let is_read = self.translator.serves(&id)
+                || id.kind == Kind::SERVICE && self.translator.reads(&Input::new(id.kind, id.key.clone()));
+            if !is_read {
+                continue;
+            }
+            for annotation in annotations::of(object.meta(), id.kind, self.settings) {
+                let field = format!("metadata.annotations[{:?}]", annotation.name);
+                if annotation.rule == Rule::SupportedAnnotation && invalid.contains(&(id.clone(), field.as_str())) {
+                    continue;
+                }
+                let finding = finding(&id, field, annotation.rule, &annotation.message, &annotation.consequence);
+                let remedy = annotation.remedy.unwrap_or(finding.remedy);
+                self.add(&id, Finding { level: annotation.level, remedy, ..finding });
+            }
+        }
+    }
+
+    /// Adds the references to assumed objects: one for each of these objects.
+    pub fn assumed(&mut self, assumed: &Assumed) {
+        let mut by_object = BTreeMap::<&ObjectId, Vec<(&ObjectId, &str)>>::new();
+        for (from, field, to) in &assumed.references {
+            by_object.entry(to).or_default().push((from, field));
+        }
+        for (to, from) in by_object {
+            let Some((first, field)) = from.first() else { continue };
+            let others = match from.len() {
+                1 => String::new(),
+                count => format!(" ({count} references)"),
+            };
+            let message = format!("{} \"{}\" is not in the manifests{others}", to.kind.as_str(), to.key);
+            let (consequence, remedy) = assumption(to.kind);
+            let finding = finding(first, (*field).to_owned(), Rule::NotInManifests, &message, consequence);
+            let remedy = remedy.map_or(finding.remedy, str::to_owned);
+            self.add(first, Finding { remedy, ..finding });
+        }
+    }
+
+    /// Adds the objects that are not served because of their class.
+    pub fn unserved(&mut self) {
+        let kinds: Vec<Kind> = [Kind::INGRESS, Kind::GATEWAY].into_iter().chain(ROUTES).collect();
+        for object in self.of_manifests(&kinds) {
+            let id = object.id();
+            if self.translator.serves(&id) {
+                continue;
+            }
+            let (rule, level, field, message) = self.why_unserved(object);
+            let finding = finding(&id, field.to_owned(), rule, &message, "not served, and not checked further");
+            let remedy = match self.scope {
+                Scope::Part if id.kind == Kind::INGRESS => {
+                    "No action is needed if another controller serves it; --ingress-class NAME checks it as if Lockgate did."
+                }
+                _ => rule.remedy(),
+            };
+            self.add(&id, Finding { level, remedy: remedy.to_owned(), ..finding });
+        }
+    }
+
+    fn why_unserved(&self, object: &Object) -> (Rule, Level, &'static str, String) {
+        let (is_known, field, message) = if let Some(ingress) = object.get::<Ingress>() {
+            let Some(class) = class_of_ingress(ingress) else {
+                let message = "the Ingress names no class, and no IngressClass of Lockgate is the default".to_owned();
+                return (Rule::NotServed, Level::Warning, "spec.ingressClassName", message);
+            };
+            match self.objects.get::<IngressClass>(&ObjectKey::new("", class)) {
+                Some(found) => {
+                    let controller = &found.controller;
+                    let message = format!("IngressClass {class:?} belongs to the controller {controller:?}");
+                    (true, "spec.ingressClassName", message)
+                }
+                None if self.scope.is_unknown(Kind::INGRESS_CLASS) => {
+                    (true, "spec.ingressClassName", format!("the class {class:?} is none of the given ones"))
+                }
+                None => {
+                    let (rule, message) =
+                        (Rule::Reason(Reason::IngressClassNotFound), format!("IngressClass {class:?} does not exist"));
+                    return (rule, Level::Error, "spec.ingressClassName", message);
+                }
+            }
+        } else if let Some(gateway) = object.get::<lockgate_route::objects::gateway::Gateway>() {
+            let class = &gateway.spec.gateway_class_name;
+            match self.objects.get::<GatewayClass>(&ObjectKey::new("", class)) {
+                Some(found) => {
+                    let controller = &found.spec.controller_name;
+                    let message = format!("GatewayClass {class:?} belongs to the controller {controller:?}");
+                    (true, "spec.gatewayClassName", message)
+                }
+                None => (false, "spec.gatewayClassName", format!("GatewayClass {class:?} does not exist")),
+            }
+        } else {
+            let parents = self.translator.inputs(&object.id());
+            let mut gateways = parents.iter().filter(|input| input.kind() == Kind::GATEWAY);
+            let exists = |input: &Input| self.objects.of_kind(Kind::GATEWAY).contains_key(input.key());
+            let message = "no parent is a Gateway of Lockgate".to_owned();
+            (gateways.all(exists), "spec.parentRefs", message)
+        };
+        (Rule::NotServed, if is_known { Level::Note } else { Level::Warning }, field, message)
+    }
+
+    /// Returns the objects of the manifests of these kinds, as they are checked.
+    fn of_manifests(&self, kinds: &[Kind]) -> Vec<&'a Object> {
+        let of_kind = |kind: &Kind| self.objects.of_kind(*kind).values();
+        let is_ours = |object: &&Object| self.manifests.place(object.kind(), &object.meta().key).is_some();
+        kinds.iter().flat_map(of_kind).filter(is_ours).collect()
+    }
+
+    fn add(&mut self, id: &ObjectId, finding: Finding) {
+        match self.manifests.place(id.kind, &id.key) {
+            Some(place) => self.drafts.push((place.clone(), finding)),
+            None if matches!(self.scope, Scope::Against { .. }) => self.elsewhere.push(finding),
+            // An object of the settings, or an assumed one.
+            None => {}
+        }
+    }
+
+    /// Returns all findings, sorted by file and line.
+    pub fn into_findings(mut self) -> Vec<Finding> {
+        self.manifests.locate(&mut self.drafts);
+        let located = self.drafts.into_iter().map(|(_, finding)| finding);
+        let mut findings: Vec<Finding> = located.chain(self.elsewhere).collect();
+        findings.extend(self.manifests.findings().iter().cloned());
+        findings.sort();
+        findings.dedup();
+        findings
+    }
+}
+
+/// Describes what is assumed of an object of `kind`, and what to do if that is wrong.
+fn assumption(kind: Kind) -> (&'static str, Option<&'static str>) {
+    match kind {
+        kind if kind == Kind::SERVICE => ("checked as if it had the port", None),
+        kind if kind == Kind::GATEWAY => ("checked as if it allowed the route", None),
+        kind if kind == Kind::GATEWAY_CLASS => (
+            "checked as if Lockgate served this class",
+            Some("No action is needed if it does; otherwise, set spec.gatewayClassName to a class of Lockgate."),
+        ),
+        _ => (
+            "checked as if Lockgate served this class",
+            Some("No action is needed if it does; otherwise, set spec.ingressClassName to a class of Lockgate."),
+        ),
+    }
+}
+
+/// Creates a finding without a place.
+fn finding(id: &ObjectId, field: String, rule: Rule, message: &str, consequence: &str) -> Finding {
+    Finding {
+        file: "".into(),
+        line: 0,
+        level: rule.level(),
+        rule,
+        kind: id.kind.as_str().to_owned(),
+        namespace: id.key.namespace.to_string(),
+        name: id.key.name.to_string(),
+        field,
+        message: message.trim_end().to_owned(),
+        consequence: consequence.to_owned(),
+        remedy: rule.remedy().to_owned(),
+    }
+}

@@ -1,0 +1,55 @@
+//! The objects that are translated: those of the manifests, over those of a Kubernetes cluster if there is one.
+
+use lockgate_route::objects::gateway::{Gateway, GatewayClass, GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use lockgate_route::objects::{Ingress, IngressClass, Meta, Object, Objects, Service};
+use lockgate_route::settings::Settings;
+use lockgate_route::translate::problem::Problems;
+use lockgate_route::translate::{ChangedInputs, Translator};
+
+use super::{Manifests, Scope};
+
+/// Returns the objects to translate.
+pub fn objects(manifests: &Manifests, scope: &Scope) -> Objects {
+    let mut objects = match scope {
+        Scope::Against { cluster, .. } => Objects::clone(cluster),
+        Scope::Part | Scope::Complete => Objects::default(),
+    };
+    objects.from_operator = matches!(scope, Scope::Complete);
+    for object in manifests.objects() {
+        let before = objects.meta(object.kind(), &object.meta().key).cloned();
+        objects.apply(match before {
+            Some(before) => applied(object.clone(), &before),
+            None => object.clone(),
+        });
+    }
+    objects
+}
+
+/// Returns the problems that the objects of the cluster have without the manifests.
+pub fn problems_before(scope: &Scope, settings: &Settings) -> Problems {
+    let Scope::Against { cluster, .. } = scope else { return Problems::default() };
+    let mut translator = Translator::default();
+    translator.update(cluster, settings, &ChangedInputs::everything());
+    translator.problems().clone()
+}
+
+/// Returns `object` as the API server would store it over an existing one: with its age, which decides conflicts.
+fn applied(object: Object, before: &Meta) -> Object {
+    let adopt = |meta: &mut Meta| {
+        meta.uid = before.uid.clone();
+        meta.created = before.created;
+        meta.generation = before.generation;
+        meta.terminating = before.terminating;
+    };
+    object
+        .with::<Ingress>(|object| adopt(&mut object.meta))
+        .with::<IngressClass>(|object| adopt(&mut object.meta))
+        .with::<Service>(|object| adopt(&mut object.meta))
+        .with::<GatewayClass>(|object| adopt(&mut object.meta))
+        .with::<Gateway>(|object| adopt(&mut object.meta))
+        .with::<HttpRoute>(|object| adopt(&mut object.meta))
+        .with::<GrpcRoute>(|object| adopt(&mut object.meta))
+        .with::<TcpRoute>(|object| adopt(&mut object.meta))
+        .with::<UdpRoute>(|object| adopt(&mut object.meta))
+        .with::<TlsRoute>(|object| adopt(&mut object.meta))
+}

@@ -1,0 +1,146 @@
+//! `lockgate check`: the problems of manifests, with file, line, and remedy, before the manifests are applied.
+
+mod cluster;
+mod input;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use super::output;
+use super::settings_args::TranslationArgs;
+use crate::check::output::{Colors, json, sarif, summary, text};
+use crate::check::{Finding, Level, Scope, check};
+
+/// Options of `lockgate check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
+    #[arg(value_name = "FILE|DIR|-", required = true)]
+    inputs: Vec<PathBuf>,
+
+    /// Output format: for people, for programs, or for code scanning (SARIF 2.1.0)
+    #[arg(long, short, value_name = "FORM", value_enum, default_value_t = Form::Text)]
+    output: Form,
+
+    /// The lowest level that is printed, and that exit code 1 depends on; notes never change the exit code
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Lowest::Note)]
+    level: Lowest,
+
+    /// The input is complete: a missing Service, Secret, class, or Gateway is an error, as for `serve --manifests`
+    #[arg(long)]
+    complete: bool,
+
+    /// Check against the objects of a Kubernetes cluster: a context of the kubeconfig, or `current`. Reads only
+    #[arg(long, value_name = "CONTEXT", conflicts_with = "complete")]
+    against: Option<String>,
+
+    /// The kubeconfig of `--against` [default: that of kubectl]
+    #[arg(long, value_name = "FILE", requires = "against")]
+    kubeconfig: Option<PathBuf>,
+
+    #[command(flatten)]
+    settings: TranslationArgs,
+}
+
+/// The form of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// One line for each finding
+    Text,
+    /// A JSON array
+    Json,
+    /// A SARIF 2.1.0 log
+    Sarif,
+}
+
+/// The lowest level that is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lowest {
+    /// Everything
+    Note,
+    /// Warnings and errors
+    Warning,
+    /// Errors only
+    Error,
+}
+
+/// What stands above the options.
+pub(super) const LONG_ABOUT: &str = "Check manifests before they are applied, without a Kubernetes cluster: for CI, and before kubectl apply.\n\n\
+    The manifests are read and translated as by `lockgate serve --manifests`, and the same problems are \
+    reported, one line each, with file, line, field, consequence, and remedy. Objects that the manifests \
+    refer to and do not contain, such as Services, are notes. Annotations of other ingress controllers are \
+    reported one by one, with what would change.\n\n\
+    Exit codes: 0 no problems (notes are none), 1 problems, 2 wrong usage or input that cannot be read.";
+
+const EXAMPLES: &str = "\
+Examples:
+  A directory of manifests:
+    lockgate check deploy/
+
+  What Helm or Kustomize would apply:
+    helm template shop charts/shop | lockgate check -
+    kubectl kustomize overlays/production | lockgate check -
+
+  Ingresses of ingress-nginx, and what would change with Lockgate:
+    kubectl get ingress,service --all-namespaces --output yaml | lockgate check -
+
+  In CI, for code scanning:
+    lockgate check --level warning --output sarif deploy/ > lockgate.sarif
+
+  Against the objects of the current cluster: hosts that others own, Services that do not exist:
+    lockgate check --against current deploy/";
+
+/// Checks the manifests, and prints the findings.
+pub fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let settings = options.settings.load()?.resolved.settings;
+    let input = input::read(&options.inputs)?;
+    let scope = match &options.against {
+        None if options.complete => Scope::Complete,
+        None => Scope::Part,
+        Some(context) => {
+            let context = (context != "current").then(|| context.clone());
+            let cluster = cluster::list(options.kubeconfig.clone(), context, &settings.process.watch);
+            super::runtime()?.block_on(cluster).context("--against")?
+        }
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let lowest = match options.level {
+        Lowest::Note => Level::Note,
+        Lowest::Warning => Level::Warning,
+        Lowest::Error => Level::Error,
+    };
+    let mut findings = check(&input.manifests, &settings.route, &scope, now);
+    findings.retain(|finding| finding.level <= lowest);
+    super::print(&match options.output {
+        Form::Text => text(&findings, colors()),
+        Form::Json => output::json(&json(&findings)),
+        Form::Sarif => output::json(&sarif(&findings)),
+    })?;
+    let mut errors = io::stderr().lock();
+    let _ = writeln!(errors, "{}", summary(&findings, input.manifests.counts()));
+    if findings.iter().any(Finding::is_of_nginx) {
+        let _ = writeln!(
+            errors,
+            "some defaults differ from those of ingress-nginx, which no annotation shows: see docs/defaults.md"
+        );
+    }
+    let is_problem = |finding: &Finding| finding.level < Level::Note;
+    Ok(match findings.iter().any(is_problem) {
+        _ if input.is_partial => ExitCode::from(2),
+        true => ExitCode::from(1),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Returns whether standard output has colors: on terminals, unless `NO_COLOR` is set (no-color.org).
+fn colors() -> Colors {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off }
+}

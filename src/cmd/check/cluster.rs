@@ -1,0 +1,133 @@
+//! The objects of a Kubernetes cluster, listed once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use lockgate_route::objects::{Kind, Objects};
+use tokio::sync::mpsc;
+
+use super::super::COMMIT;
+use crate::check::Scope;
+use crate::metrics::Metrics;
+use crate::settings::Watch;
+use crate::source::{Event, cluster};
+
+/// The time for all lists together.
+const LISTS: Duration = Duration::from_secs(60);
+
+/// Lists every kind of the cluster once, by the same watches as `lockgate serve`. Kinds that may not be listed are reported
+/// on standard error, and are unknown to the check.
+///
+/// Errors: the cluster cannot be reached, or nothing may be listed.
+pub async fn list(kubeconfig: Option<PathBuf>, context: Option<String>, watch: &Watch) -> anyhow::Result<Scope> {
+    let client = cluster::client(kubeconfig, context).await?;
+    let Watch { namespaces, gateway_api } = watch.clone();
+    let namespaces = (!namespaces.is_empty()).then_some(namespaces);
+    let options = cluster::WatchOptions { namespaces, gateway_api };
+    let (sender, mut events) = mpsc::channel(1024);
+    // It ends with the receiver of its events.
+    tokio::spawn(cluster::watch(client, options, Metrics::new(COMMIT), sender));
+    let mut lists = Lists::default();
+    let complete = tokio::time::timeout(LISTS, async {
+        while !lists.are_complete() {
+            match events.recv().await {
+                Some(event) => lists.take(event),
+                None => break,
+            }
+        }
+    });
+    if complete.await.is_err() {
+        bail!("the API server did not list all kinds within {} s", LISTS.as_secs());
+    }
+    lists.into_scope()
+}
+
+/// The lists so far.
+#[derive(Debug, Default)]
+struct Lists {
+    objects: Objects,
+    listed: BTreeSet<Kind>,
+    faults: BTreeMap<Kind, String>,
+}
+
+impl Lists {
+    /// Returns whether each kind is listed, or cannot be.
+    fn are_complete(&self) -> bool {
+        Kind::ALL.iter().all(|kind| self.listed.contains(kind) || self.faults.contains_key(kind))
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Listed(kind, objects) => {
+                self.objects.replace(kind, objects);
+                self.listed.insert(kind);
+            }
+            Event::Applied(object) => {
+                self.objects.apply(object);
+            }
+            Event::Deleted(kind, key) => {
+                self.objects.delete(kind, &key);
+            }
+            Event::Fault { origin, message } => {
+                let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == origin.kind);
+                if let Some(kind) = kind {
+                    self.faults.insert(kind, message);
+                }
+            }
+            Event::Together(events) => events.into_iter().for_each(|event| self.take(event)),
+            _ => {}
+        }
+    }
+
+    fn into_scope(self) -> anyhow::Result<Scope> {
+        let Self { objects, faults, .. } = self;
+        // The attempts end here.
+        let reason = |message: &str| message.split("; retrying in").next().unwrap_or_default().to_owned();
+        if faults.len() == Kind::ALL.len() {
+            let first = faults.values().next().map(|message| reason(message)).unwrap_or_default();
+            bail!("{first}");
+        }
+        for message in faults.values() {
+            let _ = writeln!(io::stderr(), "{}; references to these objects are notes", reason(message));
+        }
+        Ok(Scope::Against { cluster: Box::new(objects), unlisted: faults.into_keys().collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
+    use lockgate_xds::provenance::ObjectRef;
+
+    use super::*;
+
+    fn fault(kind: Kind) -> Event {
+        let message = format!("cannot list {}: forbidden; retrying in 0.8 s", kind.resource());
+        Event::Fault { origin: ObjectRef::new(kind.as_str(), "", "*"), message }
+    }
+
+    #[test]
+    fn a_kind_that_may_not_be_listed_is_unknown() {
+        let mut lists = Lists::default();
+        for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::SECRET) {
+            lists.take(Event::Listed(kind, Vec::new()));
+        }
+        assert!(!lists.are_complete());
+        lists.take(fault(Kind::SECRET));
+        assert!(lists.are_complete());
+        let Scope::Against { unlisted, .. } = lists.into_scope().unwrap() else { panic!("another scope") };
+        assert_eq!(unlisted, BTreeSet::from([Kind::SECRET]));
+    }
+
+    #[test]
+    fn a_cluster_without_any_list_is_an_error() {
+        let mut lists = Lists::default();
+        Kind::ALL.into_iter().for_each(|kind| lists.take(fault(kind)));
+        let error = lists.into_scope().unwrap_err().to_string();
+        assert!(error.starts_with("cannot list ") && error.ends_with("forbidden"), "{error}");
+    }
+}
