@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -21,6 +21,7 @@ impl Reason {
         Self::IngressClassNotFound,
         Self::MultipleDefaultClasses,
         Self::ListenerNotValid,
+        Self::PolicyNotValid,
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
         Self::RouteFilterNotValid,
@@ -76,6 +77,9 @@ impl Reason {
             }
             Self::ListenerNotValid => {
                 "Correct the listener: a supported protocol, a port and hostname of its own, and a usable certificate."
+            }
+            Self::PolicyNotValid => {
+                "Create the ConfigMap with certificate authorities in ca.crt, and correct the names or the target."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."
