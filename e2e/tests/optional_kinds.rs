@@ -63,6 +63,7 @@ metadata: { name: gateways }
 rules:
 - { apiGroups: [gateway.networking.k8s.io], resources: ["*"], verbs: [list, watch] }
 - { apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch] }
+- { apiGroups: [""], resources: [configmaps], verbs: [list, watch] }
 "#;
 
 /// The source asks for an absent kind every 30 s at most. Objects stay for 30 s after their kind is gone.

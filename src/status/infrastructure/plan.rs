@@ -7,6 +7,7 @@ use lockgate_route::objects::gateway::{Gateway, GatewayClass};
 use lockgate_route::objects::{
     AddressType, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Service as Observed, SliceEndpoint, Transport,
 };
+use lockgate_route::translate::gateway::listener::PORTS;
 use lockgate_route::translate::gateway::{home, service_key};
 
 use super::content::{Content, LABEL, Service, Slice};
@@ -78,7 +79,7 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
     let objects = &inspection.objects;
     let mut existing: BTreeMap<ObjectKey, Ports> = of_gateways(objects)
         .filter(|service| has_gateway(objects, service))
-        .filter_map(|service| Some((service.meta.key.clone(), service.gateway.as_ref()?.ports.clone())))
+        .filter_map(|service| Some((service.meta.key.clone(), bounded(&service.gateway.as_ref()?.ports))))
         .collect();
     existing.extend(recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
     let mut candidates = candidates(inspection, &mut plan);
@@ -171,6 +172,12 @@ fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<
         }
     }
     candidates
+}
+
+/// Returns the ports of a Service that count. A Gateway has at most [`PORTS`], so more of them were written by somebody else, who
+/// could use up the ports of all Gateways.
+fn bounded(ports: &Ports) -> Ports {
+    ports.iter().take(PORTS).copied().collect()
 }
 
 /// Returns the Services of Gateways, and their EndpointSlices, that no Gateway needs.

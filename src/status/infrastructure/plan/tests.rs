@@ -331,6 +331,21 @@ fn services_without_a_gateway_reserve_no_ports() {
 }
 
 #[test]
+fn a_service_with_many_ports_reserves_few_of_them() {
+    let mut world = World::new();
+    let all: Vec<u16> = RANGE.collect();
+    for (index, targets) in all.chunks(5000).enumerate() {
+        let ports: Vec<(u16, u16)> = (1..).zip(targets.iter().copied()).collect();
+        world.gateway(gateway(&format!("evil/g{index}")), &[80]);
+        world.apply(gateway_service(&format!("evil/g{index}"), &ports));
+    }
+    world.gateway(gateway("public"), &[80]);
+    let plan = world.plan();
+    assert!(plan.faults.is_empty(), "{:?}", faults(&plan));
+    assert_eq!(ports(&plan, "public-lockgate"), [80]);
+}
+
+#[test]
 fn endpoint_slices_of_other_namespaces_are_no_envoys() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);

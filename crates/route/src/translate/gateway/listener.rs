@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+pub use conflicts::PORTS;
 pub use parser::parse;
 pub use sets::AddedSet;
 
@@ -70,6 +71,9 @@ pub struct Listener {
     pub protocol: Option<Protocol>,
     /// How the certificates of clients are validated, if it is an HTTPS listener that requests them.
     pub clients: Option<ClientValidation>,
+    /// Whether it needs certificate authorities for its clients, and none is valid. It is not served then, and keeps its port and
+    /// host name.
+    pub lacks_authorities: bool,
     /// The kinds of routes that may attach.
     pub kinds: Vec<RouteKind>,
     /// The namespaces of the routes that may attach.
@@ -86,9 +90,14 @@ impl Listener {
         Some((self.protocol.as_ref()?.transport(), self.port))
     }
 
+    /// Returns whether it is accepted, and the certificates of its clients can be validated.
+    pub fn is_accepted(&self) -> bool {
+        self.accepted && !self.lacks_authorities
+    }
+
     /// Returns whether it can be served.
     pub fn is_valid(&self) -> bool {
-        self.accepted && self.protocol.as_ref().is_some_and(|protocol| !protocol.lacks_pairs())
+        self.is_accepted() && self.protocol.as_ref().is_some_and(|protocol| !protocol.lacks_pairs())
     }
 }
 

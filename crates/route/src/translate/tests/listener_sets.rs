@@ -96,6 +96,25 @@ fn the_gateway_and_older_sets_win_conflicts() {
 }
 
 #[test]
+fn a_listener_without_authorities_for_its_clients_keeps_its_port_and_host() {
+    let secure = gateway("public").sets_from("All").validation(None, "gone", None);
+    let secure =
+        secure.listener("http", 80, "HTTP").listener("https", 443, "HTTPS").hostname("own.test").certificate("good");
+    let set = |name: &str, protocol| listener_set(name, "public").listener("one", 443, protocol).hostname("own.test");
+    let sets = [set("tls", "TLS").tls_mode("Passthrough").into(), set("https", "HTTPS").certificate("good").into()];
+    let service = gateway_service("public", &[(443, 10_000)]);
+    let good = Object::from(secret("good", &["own.test"]));
+    let translator = translated(&world_of([Object::from(secure), service, good].into_iter().chain(sets)));
+    for (name, reason) in [("tls", "ProtocolConflict"), ("https", "HostnameConflict")] {
+        let of_set = conditions(&translator, Kind::LISTENER_SET, name);
+        assert!(of_set.contains(&format!("one: Conflicted=True {reason}")), "{of_set:?}");
+    }
+    let own = conditions(&translator, Kind::GATEWAY, "public");
+    assert!(own.contains(&"https: Accepted=False NoValidCACertificate".to_owned()), "{own:?}");
+    assert!(!translator.model().listeners.contains_key("gateway/shop/public/443"));
+}
+
+#[test]
 fn a_set_without_a_valid_listener_is_not_accepted() {
     let set = listener_set("a", "public").listener("https", 443, "HTTPS").hostname("a.test").certificate("gone");
     let translator = translated(&world_of(public("All").into_iter().chain([set.into()])));

@@ -148,7 +148,15 @@ impl Gateways {
                 && meta.is_some_and(|meta| objects.precedence(Kind::BACKEND_TLS_POLICY, meta) != policy.precedence)
         });
         let policies = policies.map(|policy| policy.precedence.id());
-        outranked.map(|(id, _)| id.clone()).chain(policies).collect()
+        // The rank decides which of two Gateways has a port of the Envoys.
+        let gateways = self.gateways.values().filter(|gateway| {
+            let key = gateway.key();
+            let meta = objects.meta(Kind::GATEWAY, key);
+            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
+                && meta.is_some_and(|meta| objects.precedence(Kind::GATEWAY, meta) != gateway.precedence)
+        });
+        let gateways = gateways.map(|gateway| gateway.precedence.id());
+        outranked.map(|(id, _)| id.clone()).chain(policies).chain(gateways).collect()
     }
 }
 

@@ -20,19 +20,34 @@ impl Parser<'_, '_> {
             let message = format!("hostname {:?} {fault}", listener.hostname.as_deref().unwrap_or_default());
             self.verdict(Some(name), "Accepted", Status::False, "UnsupportedValue", message);
         }
-        let clients = protocol.as_ref().and_then(|protocol| self.clients(listener, protocol));
         let kinds = self.kinds(listener, protocol.as_ref().map(Protocol::kinds).unwrap_or_default());
         let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
         let namespaces = namespaces.map_or(Namespaces::Same, |allowed| Namespaces::new(allowed, Namespaces::Same));
         let refuses = |one: &Verdict| one.condition == "Accepted" && one.status == Status::False;
-        let accepted = !self.declared.verdicts[first..].iter().any(refuses);
+        let is_refused = |parser: &Self| parser.declared.verdicts[first..].iter().any(refuses);
+        let accepted = !is_refused(self);
+        let clients = protocol.as_ref().and_then(|protocol| self.clients(listener, protocol));
+        let lacks_authorities = accepted && is_refused(self);
         self.verdict(Some(name), "Accepted", Status::True, "Accepted", String::new());
         self.verdict(Some(name), "Conflicted", Status::False, "NoConflicts", String::new());
         self.verdict(Some(name), "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
         let host = host.unwrap_or(Host::Any);
         let (origin, set) = (self.declared.origin.clone(), self.declared.set.clone());
         let (name, port) = (name.clone(), listener.port);
-        Listener { name, origin, set, host, port, protocol, clients, kinds, namespaces, accepted, bound: None }
+        Listener {
+            name,
+            origin,
+            set,
+            host,
+            port,
+            protocol,
+            clients,
+            lacks_authorities,
+            kinds,
+            namespaces,
+            accepted,
+            bound: None,
+        }
     }
 
     /// Returns the protocol of a listener, if it is supported.

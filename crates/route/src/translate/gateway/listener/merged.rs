@@ -42,7 +42,7 @@ impl Gateway {
             let consequence = match verdict.condition {
                 "Accepted" => "not served",
                 _ if name.is_none() => "requests to backends with TLS are answered 500",
-                _ if lacks_pairs || listener.is_some_and(|listener| !listener.accepted) => "not served",
+                _ if lacks_pairs || listener.is_some_and(|listener| !listener.is_accepted()) => "not served",
                 _ => "served without this reference",
             };
             let reason = Reason::ListenerNotValid;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::conflicts::Claims;
 use super::declared::Declared;
-use super::{Gateway, sets};
+use super::{Gateway, Listener, sets};
 use crate::model::ListenerId;
 use crate::objects::gateway::{self, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
@@ -172,6 +172,6 @@ impl<'r> Parser<'_, 'r> {
             let message = message.to_owned();
             self.verdict(None, "InsecureFrontendValidationMode", Status::True, "ConfigurationChanged", message);
         }
-        self.declared.accept(|listener| listener.accepted);
+        self.declared.accept(Listener::is_accepted);
     }
 }
