@@ -24,8 +24,6 @@ build() {
   need sysctl procps
   need nft nftables "kube-proxy writes its rules with it"
   need curl curl
-  need nc netcat-openbsd "the pod of helm test connects with it"
-  need wget wget
   # Debian's python3 cannot make a venv without the package python3-venv.
   python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
   e2e/lab/build.sh "${programs[@]}" | sed '/: up to date /d' >&2

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use lockgate_route::objects::Transport;
-use lockgate_route::translate::gateway::is_at_home;
+use lockgate_route::translate::gateway::{HOME, is_at_home};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use lockgate_route::translate::gateway::TARGET_PORTS as RANGE;
 
@@ -23,8 +24,8 @@ pub struct Request<'a> {
 ///
 /// A port stays as long as the Service has it, unless it is reserved or another Service has it too. Then the first Gateway
 /// keeps it for which it is at home, or the first Gateway. New ports are none of `taken` and none of any request, even if the
-/// request no longer needs it: Envoys may still listen there for another Gateway. The search for a new port starts at the home
-/// of the Gateway. A Service that is deleted and created again therefore gets the same ports, and two leaders with different
+/// request no longer needs it: Envoys may still listen there for another Gateway. The search for a new port starts at a
+/// hash of the port within the home of the Gateway. A Service that is deleted and created again therefore gets the same ports, and two leaders with different
 /// knowledge rarely choose the same one.
 pub fn allocate(
     requests: &[Request],
@@ -49,13 +50,21 @@ pub fn allocate(
     used.extend(taken);
     used.extend(requests.iter().flat_map(|request| request.existing).map(|(_, _, target)| *target));
     for (request, ports) in requests.iter().zip(&mut allocated) {
-        for (_, _, target) in ports.iter_mut().filter(|(_, _, target)| target.is_none()) {
-            *target =
-                (request.home..=*RANGE.end()).chain(*RANGE.start()..request.home).find(|port| !used.contains(port));
+        for (transport, port, target) in ports.iter_mut().filter(|(_, _, target)| target.is_none()) {
+            *target = candidates(request.home, *transport, *port).find(|candidate| !used.contains(candidate));
             used.extend(*target);
         }
     }
     allocated
+}
+
+/// Returns the ports of Envoy for a port of the Gateway with this home, in the order of the search: the home first.
+fn candidates(home: u16, transport: Transport, port: u16) -> impl Iterator<Item = u16> {
+    let size = u64::from(RANGE.end() - RANGE.start()) + 1;
+    let hash = xxh3_64(format!("{transport:?} {port}").as_bytes()) % u64::from(HOME);
+    let first = u64::from(home - RANGE.start());
+    let positions = (hash..u64::from(HOME)).chain(0..hash).chain(u64::from(HOME)..size);
+    positions.filter_map(move |position| Some(RANGE.start() + u16::try_from((first + position) % size).ok()?))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub const ROUTES: [Kind; 5] = [Kind::HTTP_ROUTE, Kind::GRPC_ROUTE, Kind::TCP_ROU
 pub const TARGET_PORTS: RangeInclusive<u16> = 10_000..=29_999;
 
 /// The number of ports that are the home of a Gateway.
-const HOME: u16 = 128;
+pub const HOME: u16 = 128;
 
 /// Returns the first port of the home of the Gateway with this uid. Of the ports that Envoy listens on for Gateways, the leader
 /// prefers those of the home.

@@ -180,6 +180,15 @@ fn a_service_of_another_owner_is_never_touched() {
     assert_eq!((plan.wanted.len(), faults(&plan)), (1, vec![("shop/a-b".to_owned(), "Invalid")]));
 }
 
+/// Adds Gateways whose Services have these ports of the Envoys.
+fn use_up(world: &mut World, targets: impl Iterator<Item = u16>) {
+    let all: Vec<(u16, u16)> = targets.map(|target| (target, target)).collect();
+    for (index, ports) in all.chunks(PORTS).enumerate() {
+        world.apply(gateway(&format!("other-{index}")).created(1));
+        world.apply(gateway_service(&format!("other-{index}"), ports));
+    }
+}
+
 #[test]
 fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
     let mut world = World::new();
@@ -190,9 +199,9 @@ fn a_gateway_that_cannot_have_a_service_says_so_and_no_other_suffers() {
     assert_eq!((plan.wanted.len(), faults(&plan)), (1, vec![(format!("shop/{long}"), "Invalid")]));
     // All ports are in use.
     let mut world = World::new();
-    let all: Vec<(u16, u16)> = RANGE.map(|target| (target, target)).collect();
     world.gateway(gateway("old").created(1), &[10_000]);
-    world.apply(gateway_service("old", &all));
+    world.apply(gateway_service("old", &[(10_000, 10_000)]));
+    use_up(&mut world, RANGE.skip(1));
     world.gateway(gateway("new").created(2), &[80]);
     let plan = world.plan();
     assert_eq!((target(&plan, "old-lockgate"), faults(&plan)), (10_000, vec![("shop/new".to_owned(), "NoResources")]));
@@ -210,9 +219,7 @@ fn a_listener_set_without_a_port_does_not_hold_its_gateway_back() {
     let plan = world.plan();
     assert_eq!((ports(&plan, "public-lockgate"), faults(&plan)), (vec![80, 8080], vec![]));
     // All other ports are in use.
-    let all: Vec<(u16, u16)> = RANGE.skip(1).map(|target| (target, target)).collect();
-    world.apply(gateway("other").created(1));
-    world.apply(gateway_service("other", &all));
+    use_up(&mut world, RANGE.skip(1));
     let plan = world.plan();
     assert_eq!((ports(&plan, "public-lockgate"), faults(&plan)), (vec![80], vec![]));
 }
