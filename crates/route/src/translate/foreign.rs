@@ -281,7 +281,7 @@ pub enum Effect {
     Harmless,
 }
 
-/// Returns the annotations of other controllers on an object, and their effects, by name. [`of`] reports the same ones.
+/// Returns the annotations of other controllers on an object, and their effects, by name. `of` reports the same ones.
 pub fn effects<'a>(meta: &'a Meta, kind: Kind, settings: &'a Settings) -> impl Iterator<Item = (&'a str, Effect)> {
     judgments(meta, settings).map(move |(name, judgment)| match judgment {
         Judgment::Restricts(_) => (name, Effect::Denied),

@@ -1,7 +1,7 @@
 //! The listeners of a Gateway: which of them are valid, where Envoy binds them, and which routes may attach.
 //!
-//! A Gateway has its own listeners, and those that ListenerSets add ([`sets`]). [`parser`] parses a whole Gateway, [`fields`]
-//! a single listener, and [`certificates`] its key pairs. [`conflicts`] decides which of two contradicting listeners is
+//! A Gateway has its own listeners, and those that ListenerSets add (`sets`). `parser` parses a whole Gateway, `fields`
+//! a single listener, and `certificates` its key pairs. `conflicts` decides which of two contradicting listeners is
 //! served.
 
 mod certificates;
