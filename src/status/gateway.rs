@@ -56,20 +56,8 @@ impl HasStatus for Gateway {
             return withdrawn(self, facts).map(|status| Goal { cause: cause(&status), status, needs: None });
         };
         let view = View::new(self, facts);
-        let status = |progress| view.status(&progress);
-        if let Some(fault) = view.fault(facts.faults.get(&self.meta.key)) {
-            let held = status(Progress::Held(fault));
-            return (!is_right(self, &held)).then(|| Goal { cause: cause(&held), status: held, needs: None });
-        }
-        let done = status(Progress::Done(published.revision));
-        if is_right(self, &done) {
-            return None;
-        }
-        let (waits, cause) = (status(Progress::Waits), cause(&done));
-        Some(match is_right(self, &waits) {
-            true => Goal { status: done, needs: Some(published.clone()), cause },
-            false => Goal { status: waits, needs: None, cause },
-        })
+        let fault = view.fault(facts.faults.get(&self.meta.key));
+        listeners::next(published, fault, |progress| view.status(&progress), |wanted| is_right(self, wanted))
     }
 
     fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {

@@ -11,6 +11,7 @@ mod external_name;
 mod few;
 mod foreign;
 pub mod gateway;
+mod grants;
 mod graph;
 pub mod host;
 mod ingress;

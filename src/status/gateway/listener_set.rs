@@ -43,19 +43,7 @@ impl HasStatus for ListenerSet {
         };
         let report = report(self, facts);
         let status = |progress| wanted(self, facts.verdicts, report, &progress);
-        if let Some(fault) = fault(self, facts, report) {
-            let held = status(Progress::Held(fault));
-            return (!is_right(self, &held)).then(|| Goal { cause: cause(&held), status: held, needs: None });
-        }
-        let done = status(Progress::Done(published.revision));
-        if is_right(self, &done) {
-            return None;
-        }
-        let (waits, cause) = (status(Progress::Waits), cause(&done));
-        Some(match is_right(self, &waits) {
-            true => Goal { status: done, needs: Some(published.clone()), cause },
-            false => Goal { status: waits, needs: None, cause },
-        })
+        listeners::next(published, fault(self, facts, report), status, |wanted| is_right(self, wanted))
     }
 
     fn patch(&self, wanted: &Wanted, envoys: usize, now: Timestamp) -> Value {

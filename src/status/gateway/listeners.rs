@@ -1,5 +1,6 @@
 //! The status of the listeners of one object, a Gateway or a ListenerSet, and the condition `Programmed`.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,8 +11,11 @@ use lockgate_route::translate::gateway::ListenerReport;
 use lockgate_route::translate::verdict::Status;
 use serde_json::{Value, json};
 
+use super::cause;
 use super::conditions::{Message, Wanted as Wish, are, merge};
+use crate::inspection::Published;
 use crate::status::infrastructure::Fault;
+use crate::status::kind::Goal;
 
 /// The type of the condition that tells whether Envoys serve an object.
 pub const PROGRAMMED: &str = "Programmed";
@@ -33,6 +37,28 @@ pub enum Progress {
     Waits,
     /// All Envoys have accepted this revision.
     Done(Revision),
+}
+
+/// Returns the next status of an object whose `Programmed` waits for the Envoys. `status` returns the status at a progress.
+pub fn next<S: Debug>(
+    published: &Published,
+    fault: Option<Fault>,
+    status: impl Fn(Progress) -> S,
+    is_right: impl Fn(&S) -> bool,
+) -> Option<Goal<S>> {
+    if let Some(fault) = fault {
+        let held = status(Progress::Held(fault));
+        return (!is_right(&held)).then(|| Goal { cause: cause(&held), status: held, needs: None });
+    }
+    let done = status(Progress::Done(published.revision));
+    if is_right(&done) {
+        return None;
+    }
+    let (waits, cause) = (status(Progress::Waits), cause(&done));
+    Some(match is_right(&waits) {
+        true => Goal { status: done, needs: Some(published.clone()), cause },
+        false => Goal { status: waits, needs: None, cause },
+    })
 }
 
 /// The facts about the listeners of one object.

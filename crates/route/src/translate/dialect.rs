@@ -9,6 +9,7 @@ use crate::objects::{Kind, Object, ObjectKey, Secret, Transport};
 use super::backend::{self, Context, Fault, Located, WantedPort};
 use super::class::Classes;
 use super::few::set_of;
+use super::grants::{Grants, Reference};
 use super::graph::Input;
 pub use super::ingress::DIALECT as INGRESS;
 use super::source::{Reads, Source};
@@ -49,6 +50,7 @@ pub struct Reading<'a> {
     /// The default certificate, if there is one.
     pub default_secret: Option<&'a SecretId>,
     judge: &'a mut dyn FnMut(&Located) -> Judgment,
+    grants: Grants<'a>,
     inputs: Vec<Input>,
     clusters: Vec<ClusterId>,
 }
@@ -60,7 +62,17 @@ impl<'a> Reading<'a> {
         default_secret: Option<&'a SecretId>,
         judge: &'a mut dyn FnMut(&Located) -> Judgment,
     ) -> Self {
-        Self { context, default_secret, judge, inputs: Vec::new(), clusters: Vec::new() }
+        Self { context, default_secret, judge, grants: Grants::default(), inputs: Vec::new(), clusters: Vec::new() }
+    }
+
+    /// Returns whether the reference stays in its namespace, or a ReferenceGrant permits it.
+    pub fn permits(&mut self, reference: &Reference) -> bool {
+        let namespace = &reference.to.namespace;
+        if **namespace != *reference.namespace {
+            let grants = ObjectKey { namespace: "".into(), name: namespace.clone() };
+            self.record(Input::new(Kind::REFERENCE_GRANT, grants));
+        }
+        self.grants.permit(reference, self.context.objects)
     }
 
     /// Returns the cluster of a port of a Service, and the body of a 403 if access to the Service is denied.

@@ -11,7 +11,6 @@ mod authorities;
 mod backend;
 mod client_certificates;
 mod filters;
-mod grants;
 mod grpc_route;
 pub mod hostname;
 pub mod http_route;

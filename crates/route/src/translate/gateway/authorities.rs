@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::grants::{Reference, permits};
 use crate::model::SecretId;
 use crate::objects::gateway::ObjectReference;
 use crate::objects::{ConfigMap, Kind, ObjectKey};
 use crate::translate::dialect::Reading;
+use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 
 /// An object that refers to certificate authorities.
@@ -66,7 +66,7 @@ fn config_map(reference: &ObjectReference, referrer: Referrer, reading: &mut Rea
         return invalid(format!("ConfigMap \"{key}\" is in another namespace"));
     }
     let grant = Reference { from, namespace: own, group: "", kind: "ConfigMap", to: &key };
-    if !permits(&grant, reading) {
+    if !reading.permits(&grant) {
         return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to ConfigMap \"{key}\"")));
     }
     reading.record(Input::new(Kind::CONFIG_MAP, key.clone()));

@@ -1,12 +1,12 @@
 //! The backends of a rule.
 
 use super::filters::cluster_filters;
-use super::grants::{Reference, permits};
 use super::parser::Parser;
 use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
 use crate::objects::{Kind, ObjectKey, Service, Transport};
 use crate::translate::backend::{policy_over_tls, port_name};
+use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::Reason;
 use crate::translate::source::WantedPort;
@@ -117,7 +117,7 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     }
     let key = ObjectKey::new(namespace.as_deref().unwrap_or(own), name);
     let grant = Reference { from: parser.kind(), namespace: own, group: "", kind: Kind::SERVICE.as_str(), to: &key };
-    if !permits(&grant, &mut parser.reading) {
+    if !parser.reading.permits(&grant) {
         let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
         return Err(fault(".namespace", "RefNotPermitted", Reason::ReferenceNotPermitted, message));
     }

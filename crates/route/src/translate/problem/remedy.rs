@@ -58,7 +58,9 @@ impl Reason {
                  namespace."
             }
             Self::TLSConfigNotValid => "Set a lowest TLS version that is not above the highest.",
-            Self::Ambiguous => "Write explicitly what is meant; no action is needed if it is served as intended.",
+            Self::Ambiguous => {
+                "Write the intended form explicitly. If the served form is intended, no action is needed."
+            }
             Self::InvalidAnnotation => {
                 "Correct the annotation, or remove it; docs/annotations.md lists the annotations and their values."
             }

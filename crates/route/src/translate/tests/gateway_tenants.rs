@@ -401,3 +401,21 @@ fn an_older_gateway_does_not_take_a_port_of_the_home_of_another() {
     apply(&mut translator, &mut objects, victim);
     assert_eq!(owners(&translator), [true, false]);
 }
+
+#[test]
+fn a_gateway_in_a_namespace_that_is_deleted_loses_its_port() {
+    let aged = |name: &str, age: i64| Object::from(gateway(name).created(age).listener("http", 80, "HTTP"));
+    let services = ["evil/old", "victim/young"].map(|name| gateway_service(name, &[(80, 10_500)]));
+    let mut objects = world(
+        [aged("evil/old", 1), aged("victim/young", 2), labeled_namespace("evil", &[])].into_iter().chain(services),
+    );
+    let mut translator = translated(&objects);
+    let owners = |translator: &Translator| {
+        ["gateway/evil/old/80", "gateway/victim/young/80"].map(|id| translator.model().listeners.contains_key(id))
+    };
+    assert_eq!(owners(&translator), [true, false]);
+    let deleted = labeled_namespace("evil", &[]).with::<Namespace>(|namespace| namespace.meta.terminating = true);
+    apply(&mut translator, &mut objects, deleted);
+    assert_eq!(owners(&translator), owners(&translated(&objects)), "as from scratch");
+    assert_eq!(owners(&translator), [false, true]);
+}

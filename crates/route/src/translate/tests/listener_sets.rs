@@ -198,6 +198,26 @@ fn the_listeners_and_ports_of_a_namespace_are_bounded() {
 }
 
 #[test]
+fn a_namespace_with_many_listeners_has_its_further_sets_refused_as_a_whole() {
+    let set = |namespace: &str, at: i64, count: i64, protocol: &str| -> Object {
+        let start = listener_set(&format!("{namespace}/s{at}"), "shop/public").created(at);
+        (0..count)
+            .fold(start, |set, n| set.listener(&format!("l{n}"), 80, protocol).hostname(&format!("{n}.{at}.test")))
+            .into()
+    };
+    let valid = (1..4).map(|at| set("other", at, 64, "HTTP"));
+    // None of these is accepted.
+    let invalid = (4..8).map(|at| set("bad", at, 64, "HTTPS"));
+    let friend = [set("friend", 9, 1, "HTTP")];
+    let translator = translated(&world_of(public("All").into_iter().chain(valid).chain(invalid).chain(friend)));
+    assert_eq!(accepted(&translator, "other/s1"), "True Accepted");
+    assert_eq!(accepted(&translator, "other/s2"), "False TooManyListeners");
+    assert_eq!(["bad/s4", "bad/s5"].map(|name| accepted(&translator, name)), ["False ListenersNotValid"; 2]);
+    assert_eq!(["bad/s6", "bad/s7"].map(|name| accepted(&translator, name)), ["False TooManyListeners"; 2]);
+    assert_eq!(accepted(&translator, "friend/s9"), "True Accepted");
+}
+
+#[test]
 fn all_sets_of_a_gateway_are_bounded_together() {
     let set = |at: u16| -> Object {
         let start = listener_set(&format!("n{at:02}/a"), "shop/public").created(i64::from(at) + 1);

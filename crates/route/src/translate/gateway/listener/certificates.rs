@@ -6,7 +6,7 @@ use crate::model::{ClientValidation, SecretId, SecretPart};
 use crate::objects::gateway::{GatewayListener, SecretRef};
 use crate::objects::{Kind, ObjectKey};
 use crate::translate::gateway::client_certificates::{self, ClientCertificate};
-use crate::translate::gateway::grants::{Reference, permits};
+use crate::translate::grants::Reference;
 use crate::translate::verdict::Status;
 
 impl Parser<'_, '_> {
@@ -16,13 +16,15 @@ impl Parser<'_, '_> {
         let references = listener.tls.as_ref().map(|tls| tls.certificate_refs.as_slice()).unwrap_or_default();
         if references.is_empty() {
             let message = "tls.certificateRefs is empty".to_owned();
-            self.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
+            self.declared.verdict(Some(name), "ResolvedRefs", Status::False, "InvalidCertificateRef", message);
         }
         let mut pairs = Vec::new();
         for reference in references {
             match self.key_pair(reference) {
                 Ok(pair) => pairs.push(pair),
-                Err((reason, message)) => self.verdict(Some(name), "ResolvedRefs", Status::False, reason, message),
+                Err((reason, message)) => {
+                    self.declared.verdict(Some(name), "ResolvedRefs", Status::False, reason, message)
+                }
             }
         }
         pairs
@@ -33,13 +35,13 @@ impl Parser<'_, '_> {
         let backend = self.gateway.spec.tls.as_ref()?.backend.as_ref()?;
         match self.key_pair(backend.client_certificate_ref.as_ref()?) {
             Ok(pair) => {
-                self.verdict(None, "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
+                self.declared.verdict(None, "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
                 Some(Some(pair))
             }
             Err((reason, message)) => {
                 let reason = if reason == "RefNotPermitted" { reason } else { "InvalidClientCertificateRef" };
                 let message = format!("spec.tls.backend.clientCertificateRef: {message}");
-                self.verdict(None, "ResolvedRefs", Status::False, reason, message);
+                self.declared.verdict(None, "ResolvedRefs", Status::False, reason, message);
                 Some(None)
             }
         }
@@ -50,7 +52,7 @@ impl Parser<'_, '_> {
         let Protocol::Https(_) = protocol else { return None };
         let clients = client_certificates::of_port(self.gateway, listener.port, &mut self.reading);
         for (condition, reason, message) in clients.faults {
-            self.verdict(Some(&listener.name), condition, Status::False, reason, message);
+            self.declared.verdict(Some(&listener.name), condition, Status::False, reason, message);
         }
         clients.validation
     }
@@ -68,7 +70,7 @@ impl Parser<'_, '_> {
             return invalid(format!("certificates of kind {kind:?} of group {group:?} are not supported"));
         }
         let grant = Reference { from, namespace: &own, group: "", kind: "Secret", to: &key };
-        if !permits(&grant, &mut self.reading) {
+        if !self.reading.permits(&grant) {
             return Err(("RefNotPermitted", format!("no ReferenceGrant permits the reference to Secret \"{key}\"")));
         }
         let id = SecretId::new(key.clone(), SecretPart::KeyPair);

@@ -20,6 +20,10 @@ pub const PORTS: usize = 128;
 /// The maximum number of ports that the ListenerSets of one other namespace add to a Gateway.
 pub const PORTS_OF_NAMESPACE: usize = 16;
 
+/// The maximum number of listeners of the ListenerSets of one namespace that are parsed, accepted or not. Further ListenerSets are
+/// refused as a whole, so that refused listeners cost little.
+const PARSED_OF_NAMESPACE: usize = 2 * LISTENERS_OF_NAMESPACE;
+
 /// A transport protocol and a port.
 type Port = (Transport, u16);
 
@@ -34,17 +38,30 @@ pub struct Claims<'a> {
     ports: BTreeMap<Port, (&'static str, BTreeSet<Host>)>,
     /// The number of listeners and of new ports of the ListenerSets of each other namespace.
     of_namespaces: BTreeMap<Arc<str>, (usize, usize)>,
+    /// The number of parsed listeners of the ListenerSets of each namespace.
+    parsed: BTreeMap<Arc<str>, usize>,
 }
 
 impl<'a> Claims<'a> {
     /// Starts with a Gateway in the namespace `own` without listeners.
     pub fn new(own: &'a str) -> Self {
-        Self { own, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new() }
+        Self { own, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new(), parsed: BTreeMap::new() }
+    }
+
+    /// Returns whether no listener of a further ListenerSet of `namespace` is accepted.
+    pub fn is_exhausted(&self, namespace: &Arc<str>) -> bool {
+        let parsed = self.parsed.get(namespace).copied().unwrap_or_default();
+        let accepted = self.of_namespaces.get(namespace).map_or(0, |(listeners, _)| *listeners);
+        let most = if **namespace == *self.own { 2 * LISTENERS } else { PARSED_OF_NAMESPACE };
+        self.count >= LISTENERS || accepted >= LISTENERS_OF_NAMESPACE || parsed >= most
     }
 
     /// Adds the listeners of an object. Refuses those that contradict earlier ones, or exceed a limit.
     pub fn add(&mut self, declared: &mut Declared) {
         let namespace = declared.set.as_ref().map(|set| set.namespace.clone());
+        if let Some(namespace) = &namespace {
+            *self.parsed.entry(namespace.clone()).or_default() += declared.listeners.len();
+        }
         for index in 0..declared.listeners.len() {
             let listener = &declared.listeners[index];
             let (Some(protocol), Some(port)) = (&listener.protocol, listener.place()) else { continue };

@@ -18,7 +18,7 @@ impl Parser<'_, '_> {
         };
         if let Err(fault) = &host {
             let message = format!("hostname {:?} {fault}", listener.hostname.as_deref().unwrap_or_default());
-            self.verdict(Some(name), "Accepted", Status::False, "UnsupportedValue", message);
+            self.declared.verdict(Some(name), "Accepted", Status::False, "UnsupportedValue", message);
         }
         let kinds = self.kinds(listener, protocol.as_ref().map(Protocol::kinds).unwrap_or_default());
         let namespaces = listener.allowed_routes.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
@@ -28,9 +28,9 @@ impl Parser<'_, '_> {
         let accepted = !is_refused(self);
         let clients = protocol.as_ref().and_then(|protocol| self.clients(listener, protocol));
         let lacks_authorities = accepted && is_refused(self);
-        self.verdict(Some(name), "Accepted", Status::True, "Accepted", String::new());
-        self.verdict(Some(name), "Conflicted", Status::False, "NoConflicts", String::new());
-        self.verdict(Some(name), "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
+        self.declared.verdict(Some(name), "Accepted", Status::True, "Accepted", String::new());
+        self.declared.verdict(Some(name), "Conflicted", Status::False, "NoConflicts", String::new());
+        self.declared.verdict(Some(name), "ResolvedRefs", Status::True, "ResolvedRefs", String::new());
         let host = host.unwrap_or(Host::Any);
         let (origin, set) = (self.declared.origin.clone(), self.declared.set.clone());
         let (name, port) = (name.clone(), listener.port);
@@ -63,7 +63,7 @@ impl Parser<'_, '_> {
             ("TLS", mode) => ("UnsupportedValue", format!("TLS mode {mode:?} is not supported")),
             (other, _) => ("UnsupportedProtocol", format!("protocol {other:?} is not supported")),
         };
-        self.verdict(Some(&listener.name), "Accepted", Status::False, reason, message);
+        self.declared.verdict(Some(&listener.name), "Accepted", Status::False, reason, message);
         None
     }
 
@@ -79,7 +79,7 @@ impl Parser<'_, '_> {
         };
         if let Some(other) = allowed.iter().find(|kind| !is_supported(kind)) {
             let message = format!("kind {:?} is not supported by protocol {:?}", other.kind, listener.protocol);
-            self.verdict(Some(&listener.name), "ResolvedRefs", Status::False, "InvalidRouteKinds", message);
+            self.declared.verdict(Some(&listener.name), "ResolvedRefs", Status::False, "InvalidRouteKinds", message);
         }
         allowed.iter().filter(is_supported).map(|allowed| kind(&allowed.kind)).collect()
     }

@@ -1,7 +1,5 @@
 //! The parser of a whole Gateway: its listeners and those of its ListenerSets, their ports, and its conditions.
 
-use std::sync::Arc;
-
 use super::conflicts::Claims;
 use super::declared::Declared;
 use super::{Gateway, Listener, sets};
@@ -142,35 +140,29 @@ impl<'r> Parser<'_, 'r> {
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
-    /// Adds a condition of a listener or of the whole object.
-    pub fn verdict(
-        &mut self,
-        listener: Option<&Arc<str>>,
-        condition: &'static str,
-        status: Status,
-        reason: &'static str,
-        message: String,
-    ) {
-        self.declared.verdict(listener, condition, status, reason, message);
-    }
-
     /// Decides the conditions of the whole Gateway.
     fn whole(&mut self) {
         let spec = &self.gateway.spec;
         let is_known = |kind: Option<&str>| matches!(kind, None | Some("IPAddress" | "Hostname"));
         if let Some(address) = spec.addresses.iter().find(|address| !is_known(address.r#type.as_deref())) {
             let message = format!("address type {:?} is not supported", address.r#type.as_deref().unwrap_or_default());
-            self.verdict(None, "Accepted", Status::False, "UnsupportedAddress", message);
+            self.declared.verdict(None, "Accepted", Status::False, "UnsupportedAddress", message);
         }
         let parameters = spec.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
         if let Some(parameters) = parameters {
             let message = format!("parameters of kind {:?} are not supported", parameters.kind);
-            self.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
+            self.declared.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
         }
         if client_certificates::is_insecure(self.gateway) {
             let message = "clients without a valid certificate are accepted, because a mode is AllowInsecureFallback";
             let message = message.to_owned();
-            self.verdict(None, "InsecureFrontendValidationMode", Status::True, "ConfigurationChanged", message);
+            self.declared.verdict(
+                None,
+                "InsecureFrontendValidationMode",
+                Status::True,
+                "ConfigurationChanged",
+                message,
+            );
         }
         self.declared.accept(Listener::is_accepted);
     }

@@ -72,6 +72,10 @@ pub fn parse<'p, 'r>(
         let refused = match allowed.allow(&key.namespace, &gateway.meta.key.namespace, &mut reading) {
             false => Some(("NotAllowed", "the Gateway does not allow ListenerSets of this namespace")),
             true if !own.is_served() => Some(("ParentNotAccepted", "the Gateway is not accepted")),
+            true if claims.is_exhausted(&key.namespace) => Some((
+                "TooManyListeners",
+                "older ListenerSets have all listeners that the Gateway or the namespace may add",
+            )),
             true => None,
         };
         if let Some((reason, message)) = refused {
