@@ -1,6 +1,6 @@
 # What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
 .DEFAULT_GOAL := help
-.PHONY: help build run test fuzz lint deny golden docs manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build clean
+.PHONY: help build run test fuzz lint deny golden docs manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
 
 # Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
 CARGO ?= cargo
@@ -31,8 +31,8 @@ deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known f
 golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
-docs: ## rewrite docs/protocol-cases.md, annotations.md, settings.md and settings.schema.json from the tests' names and the table of settings
-	BLESS=1 $(CARGO) test --workspace --lib -- tidy::cases settings::tests::reference translate::foreign
+docs: ## rewrite the pages and diagrams that are made from code and text, build the site into .lockgate/book, and check its links
+	@scripts/docs.sh
 
 manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh
@@ -67,6 +67,12 @@ lab-down: ## end that cluster
 lab-build: ## only the programs of the lab, built from their Go modules into e2e/lab/bin
 	@scripts/lab.sh build
 
+dist: ## the parts of a release for this machine, in dist/: program, chart, SBOM, notes, checksums; see RELEASING.md
+	@scripts/release.sh check notes binary chart sbom checksums
+
+dist-%: ## one part of a release: check, notes, binary, chart, sbom, image, checksums
+	@scripts/release.sh $*
+
 clean: ## remove what was built and fetched
 	$(CARGO) clean
-	rm -rf .venv .lockgate e2e/lab/bin
+	rm -rf .venv .lockgate e2e/lab/bin dist

@@ -22,6 +22,7 @@ HEAD = """\
 A Kubernetes ingress controller that drives Envoy: two replicas of the controller, Envoy as a Deployment or DaemonSet, the
 Services and roles for both, and an IngressClass.
 
+<!-- tested by cluster::helm::a_release_is_installed_upgraded_rolled_back_and_leaves_nothing -->
 ```console
 helm install lockgate charts/lockgate --namespace lockgate --create-namespace \\
   --set image.repository=registry.example.com/lockgate

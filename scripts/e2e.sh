@@ -48,6 +48,8 @@ cluster() {
     LOCKGATE=$(readlink -m "${CARGO_TARGET_DIR:-target}/release/lockgate")
   fi
   export LOCKGATE
+  # The application of the documentation.
+  export IMAGES="${IMAGES:+$IMAGES;}nginx=env HTTP_PORT=80 echo-basic"
   trap 'finish $?' EXIT
   trap 'exit 130' INT TERM HUP
   say "the lab: etcd, API server, controller manager, kube-proxy, two nodes, DNS ..."

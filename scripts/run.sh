@@ -20,13 +20,17 @@ for use in "${backends[@]}"; do
   taken "${use#*=}" && die "port ${use#*=} is in use, and examples/services.yaml needs it for the demo backend \"${use%=*}\""
 done
 
+# step NUMBER WHAT: says what is done, and how long the whole has taken until now.
+step() { say "== [$(clock $SECONDS)] $1/4 $2 ..."; }
+
+step 1 "the controller (the first build takes 4 minutes on two cores, later ones seconds)"
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   need cc gcc
-  say "building the controller (the first time takes five minutes or so on two cores) ..."
   cargo build --workspace --bin lockgate
   LOCKGATE=${CARGO_TARGET_DIR:-target}/debug/lockgate
 fi
+step 2 "a real Envoy (a download of 40 MB the first time)"
 scripts/envoy.sh
 mkdir -p "$state"
 
@@ -74,14 +78,17 @@ answers() {
   [[ $line == *" 200 "* ]]
 }
 
+step 3 "the backend and the controller (1 s)"
 launch backend python3 examples/backend.py "${backends[@]}"
 launch lockgate "$LOCKGATE" serve --manifests examples --xds-address "127.0.0.1:$XDS" --admin-address "127.0.0.1:$ADMIN" \
   --http-port "$HTTP" --https-port "$HTTPS" --stats-port "$STATS"
 wait_for "the controller's /readyz" answers "$ADMIN" /readyz
+step 4 "Envoy, until the first 200 (2 s)"
 "$LOCKGATE" bootstrap --xds-address "127.0.0.1:$XDS" --envoy-admin-address "127.0.0.1:$ENVOY_ADMIN" --node-id demo >"$state/bootstrap.yaml"
 launch envoy .venv/bin/envoy-bin --config-path "$state/bootstrap.yaml" --use-dynamic-base-id --log-level warning
 wait_for "Envoy" answers "$HTTP" /
 
+say "== [$(clock $SECONDS)] all is served"
 cat <<TEXT
 
 Envoy serves what examples/ says. Try, in another terminal:

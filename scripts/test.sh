@@ -4,23 +4,23 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-number=0 stages=11
+number=0 stages=12
 
 # In GB. A full run takes 20: Go's cache 7, the Rust targets 10, the lab's programs and its pods 3.
 disk=25 free=0
 measure_disk() { free=$(df --output=avail --block-size=1G . | tail -n 1 | tr -dc 0-9); }
-clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
-# stage NAME COMMAND...
+# stage NAME SECONDS COMMAND...: SECONDS is the duration in a fresh clone on two cores.
 stage() {
-  local name=$1 start=$SECONDS; shift
+  local name=$1 seconds=$2 start=$SECONDS; shift 2
   number=$((number + 1))
-  say "== [$(clock $SECONDS)] $number/$stages $name ..."
+  say "== [$(clock $SECONDS)] $number/$stages $name ($(usual "test: $name" "$seconds")) ..."
   if ! "$@"; then
     measure_disk
     say "== [$(clock $SECONDS)] $number/$stages $name: FAILED after $((SECONDS - start)) s; $free GB of disk are free"
     exit 1
   fi
-  say "== [$(clock $SECONDS)] $number/$stages $name: ok, $((SECONDS - start)) s"
+  say "== [$(clock $SECONDS)] $number/$stages $name: ok, $(clock $((SECONDS - start)))"
+  took "test: $name" $((SECONDS - start))
 }
 
 tools() {
@@ -43,15 +43,16 @@ unit() {
   return "$failed"
 }
 
-stage "tools" tools
-stage "real Envoy" scripts/envoy.sh
-stage "real gRPC" scripts/grpc.sh
-stage "Kubernetes: the lab's programs" scripts/lab.sh build
-stage "compile" compile
-stage "lint" make --no-print-directory lint
-stage "dependencies: licenses, sources, bans, advisories" scripts/deny.sh
-stage "chart and manifests" scripts/manifests.sh --check
-stage "unit, golden and protocol tests" unit
-stage "real Envoy, gRPC, API server and cluster" scripts/e2e.sh
-stage "the official Gateway API conformance suite" env REPORT="$PWD/.lockgate/conformance.yaml" scripts/conformance.sh
+stage "tools" 2 tools
+stage "real Envoy" 15 scripts/envoy.sh
+stage "real gRPC" 15 scripts/grpc.sh
+stage "Kubernetes: the lab's programs" 170 scripts/lab.sh build
+stage "compile" 260 compile
+stage "lint" 60 make --no-print-directory lint
+stage "dependencies, licenses and advisories" 70 scripts/deny.sh
+stage "chart and manifests" 5 scripts/manifests.sh --check
+stage "documentation, site and links" 120 scripts/docs.sh --check
+stage "unit, golden and protocol tests" 120 unit
+stage "real Envoy, gRPC, API server and cluster" 1500 scripts/e2e.sh
+stage "the official Gateway API conformance suite" 300 env REPORT="$PWD/.lockgate/conformance.yaml" scripts/conformance.sh
 say "== [$(clock $SECONDS)] all $stages stages passed"

@@ -4,6 +4,21 @@
 say() { echo "$*" >&2; }
 die() { say "error: $*"; exit 1; }
 
+clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
+
+# The durations of steps, by name. A step takes as long as last time on this machine; before that, the given figure counts.
+durations=.lockgate/durations
+usual() { # NAME SECONDS
+  local last
+  last=$(sed -n "s/^$1=//p" "$durations" 2>/dev/null) || true
+  if [[ -n $last ]]; then echo "last time $(clock "$last")"; else echo "usually $(clock "$2")"; fi
+}
+took() { # NAME SECONDS
+  mkdir -p "${durations%/*}"
+  { sed "/^$1=/d" "$durations" 2>/dev/null || true; echo "$1=$2"; } >"$durations.partial"
+  mv "$durations.partial" "$durations"
+}
+
 # install PACKAGE: a Debian package, where that is possible.
 install() {
   [[ $EUID == 0 ]] && command -v apt-get >/dev/null || return 0

@@ -447,8 +447,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_metric_has_its_name_and_unit() {
+    /// Metrics with a series of each.
+    fn sample() -> Metrics {
         let metrics = Metrics::new("abc1234");
         metrics.set_objects("Ingress", 3);
         metrics.set_listed("Ingress", true);
@@ -473,6 +473,52 @@ mod tests {
         metrics.status_written("Ingress", "written");
         metrics.set_status_pending("Event", 2);
         metrics.events_dropped(3);
+        metrics.settings_read(true);
+        metrics.stream_opened("delta");
+        metrics.set_rejected("Cluster", 1);
+        metrics
+    }
+
+    /// The names of the labels of the first series of the metric `name`, without the bounds of a histogram.
+    fn labels(text: &str, name: &str) -> Vec<String> {
+        let series = text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            let (suffix, labels) = rest.split_once('{').unwrap_or((rest, ""));
+            let is_name = ["", "_total", "_info", "_bucket"].contains(&suffix.split(' ').next().unwrap_or_default());
+            is_name.then(|| labels.split_once('}').map_or("", |(labels, _)| labels).to_owned())
+        });
+        let series = series.unwrap_or_else(|| panic!("no series of {name}"));
+        let names = series.split(',').filter_map(|label| label.split_once('=')).map(|(name, _)| name.to_owned());
+        names.filter(|name| name != "le").collect()
+    }
+
+    #[test]
+    fn the_reference_of_metrics_is_up_to_date() {
+        let text = sample().encode();
+        let mut page = String::from(
+            "# Metrics\n\nThis page is written by `make docs` from the code.\n\n\
+             The controller serves these metrics at port 18001, `/metrics`. Label values come from closed sets: no object and no \
+             client can add a series. [Operate](../operate.md#metrics) describes scraping, TLS, alerts, and the metrics of Envoy.\n\n\
+             | metric | type | labels | meaning |\n| --- | --- | --- | --- |\n",
+        );
+        for help in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+            let (name, meaning) = help.split_once(' ').unwrap();
+            let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} "))).unwrap();
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            let labels: Vec<String> = labels(&text, name).iter().map(|label| format!("`{label}`")).collect();
+            let meaning = meaning.trim_end_matches('.');
+            page.push_str(&format!("| `{name}{suffix}` | {kind} | {} | {meaning} |\n", labels.join(", ")));
+        }
+        crate::tidy::generated::assert_page("metrics.md", &page);
+    }
+
+    #[test]
+    fn every_metric_has_its_name_and_unit() {
+        let metrics = sample();
         assert_has(
             &metrics.encode(),
             &[

@@ -5,6 +5,7 @@
 mod attacks;
 mod cases;
 mod documents;
+pub(crate) mod generated;
 mod modules;
 mod paths;
 

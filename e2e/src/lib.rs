@@ -24,6 +24,7 @@ pub mod load;
 pub mod lockgate;
 pub mod manifests;
 pub mod mount;
+pub mod pages;
 pub mod ports;
 pub mod process;
 pub mod relay;

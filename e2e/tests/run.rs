@@ -29,6 +29,9 @@ async fn it_serves_and_leaves_nothing_behind() {
     assert_eq!(Target::http(http, "shop.localhost").backend("/").await.as_deref(), Some("shop"));
     assert_eq!(Target::http(http, "shop.localhost").backend("/cart").await.as_deref(), Some("cart"));
     assert_eq!(Target::http(http, "localhost").backend("/").await.as_deref(), Some("welcome"));
+    for step in 1..=4 {
+        assert!(run.log().contains(&format!("] {step}/4 ")), "step {step} is not shown: {}", run.log());
+    }
     // The log of the controller is there too.
     wait_until("the controller's log", async || run.log().contains("INFO")).await;
 

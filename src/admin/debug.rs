@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::AdminState;
 
-const INDEX: &str = "\
+pub(super) const INDEX: &str = "\
 /debug/objects                       the known objects, by kind, and the version of Gateway API
 /debug/problems                      the current problems of the objects
 /debug/resources                     the types of resources, with their number and version

@@ -218,3 +218,34 @@ async fn it_serves_over_a_socket_until_told_to_stop() {
     stop.send(()).unwrap();
     served.await.unwrap();
 }
+
+#[test]
+fn the_reference_of_debug_pages_is_up_to_date() {
+    let mut page = String::from(
+        "# Debug pages\n\nThis page is written by `make docs` from the code.\n\n\
+         The controller serves these pages at `admin.address`, port 18001 in a pod of the chart. They answer only connections from \
+         within the pod: `kubectl --namespace lockgate port-forward deployment/lockgate 18001`, then request \
+         `http://127.0.0.1:18001`. No page contains a private key. [Operate](../operate.md#what-to-look-at) describes their use.\n\n\
+         | page | content |\n| --- | --- |\n",
+    );
+    for line in debug::INDEX.lines() {
+        let (path, content) = line.split_once("  ").unwrap();
+        page.push_str(&format!("| `{path}` | {} |\n", content.trim()));
+    }
+    page.push_str(
+        "\n## Other pages\n\nThese pages answer every client that can connect to the address.\n\n| page | content |\n\
+         | --- | --- |\n| `/healthz` | 200 while the process runs |\n\
+         | `/readyz` | 200 when Envoys can be served; otherwise 503 with the reason |\n\
+         | `/metrics` | the [metrics](metrics.md), unless `metrics.address` serves them |\n",
+    );
+    for path in PROBES {
+        assert!(page.contains(&format!("`{path}`")), "{path}");
+    }
+    crate::tidy::generated::assert_page("debug-pages.md", &page);
+}
+
+#[test]
+fn the_documentation_shows_the_index() {
+    let page = include_str!("../../docs/troubleshoot.md");
+    assert!(page.contains(debug::INDEX), "docs/troubleshoot.md has another index of /debug/");
+}

@@ -11,7 +11,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lockgate_route::settings::Settings;
-use lockgate_route::translate::Reason;
 
 use super::output::{Colors, text};
 use super::{Finding, Level, Manifests, Scope, check};
@@ -142,13 +141,6 @@ fn compare_section(page: &str, name: &str, expected: &str) {
         return fs::write(&path, format!("{before}{start}{expected}{end}{after}")).unwrap();
     }
     assert!(section == expected, "docs/{page}: BLESS=1 rewrites the section {name}");
-}
-
-#[test]
-fn the_documentation_has_the_remedies() {
-    let rows = Reason::ALL.map(|reason| format!("| `{}` | {} |\n", reason.as_str(), reason.remedy()));
-    let table = format!("| reason | what to do |\n| --- | --- |\n{}", rows.concat());
-    compare_section("troubleshoot.md", "remedies", &table);
 }
 
 #[test]

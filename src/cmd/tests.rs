@@ -372,9 +372,12 @@ fn every_command_line_in_help_and_documents_parses() {
         .chain(help.get_subcommands().filter(|command| command.get_name() != "help").cloned())
         .map(|mut command| command.render_long_help().to_string());
     let examples = helps.map(|help| help.split_once("Examples:").unwrap().1.to_owned());
-    let pages = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let pages = pages.map(|name| format!("docs/{}", name.to_str().unwrap())).filter(|name| name.ends_with(".md"));
-    let pages = pages.chain(["README.md", "CHANGELOG.md"].map(str::to_owned));
+    let directories = ["docs", "docs/concepts", "docs/tasks", "docs/migration"];
+    let pages = directories.into_iter().flat_map(|directory| {
+        let entries = std::fs::read_dir(root.join(directory)).unwrap();
+        entries.map(move |entry| format!("{directory}/{}", entry.unwrap().file_name().to_str().unwrap()))
+    });
+    let pages = pages.filter(|name| name.ends_with(".md")).chain(["README.md", "CHANGELOG.md"].map(str::to_owned));
     let texts: Vec<String> = examples.chain(pages.map(|page| read(&page))).collect();
     let lines: Vec<_> = texts.iter().flat_map(|text| command_lines(text)).collect();
     assert!(lines.len() > 15, "{lines:?}");
@@ -383,6 +386,30 @@ fn every_command_line_in_help_and_documents_parses() {
             assert!(!error.use_stderr(), "{}: {error}", line.join(" "));
         }
     }
+}
+
+/// Adds the help of a command and of its commands.
+fn add_help(page: &mut String, path: &str, command: &mut clap::Command) {
+    let help = command.clone().term_width(100).render_long_help().to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    page.push_str(&format!("\n## {path}\n\n```text\n{}\n```\n", lines.join("\n")));
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        let path = format!("{path} {}", inner.get_name());
+        add_help(page, &path, inner);
+    }
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_up_to_date() {
+    let mut page = String::from(
+        "# Command line\n\nThis page is written by `make docs` from the code: it is the output of `--help` of each command. \
+         [Operate](../operate.md#the-command-line) describes the rules that apply to all commands.\n",
+    );
+    let mut cli = Cli::command();
+    cli.build();
+    add_help(&mut page, "lockgate", &mut cli);
+    assert!(page.matches("\n## ").count() > 10);
+    crate::tidy::generated::assert_page("command-line.md", &page);
 }
 
 /// The objects that the chart makes with its default values.

@@ -1,9 +1,10 @@
 //! Documents for contributors: the length of ARCHITECTURE.md, the list of design decisions, and relative links.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{assert_none, files, root};
+use super::cases::tests_in;
+use super::{assert_none, files, root, sources};
 
 /// ARCHITECTURE.md is an introduction. Details belong to the documentation of a module or to a decision.
 const MOST_LINES_OF_THE_ARCHITECTURE: usize = 250;
@@ -63,6 +64,43 @@ fn relative_links_of_documents_lead_to_files_and_headings() {
         }
     }
     assert_none(faults);
+}
+
+/// `e2e/tests/documentation.rs` checks that each block of commands has a mark.
+#[test]
+fn tests_that_marks_name_exist() {
+    let all = sources().into_iter().chain(files("e2e/tests", &["rs"])).flat_map(|source| tests_in(&source));
+    let tests: Vec<String> = all.map(|test| test.path.trim_start_matches("e2e::").to_owned()).collect();
+    let mut faults = vec![];
+    for page in files(".", &["md"]) {
+        let marks = page.text.lines().filter_map(|line| line.strip_prefix("<!-- tested by ")?.strip_suffix(" -->"));
+        let unknown = marks.filter(|mark| !tests.iter().any(|test| test == mark));
+        faults.extend(unknown.map(|mark| format!("{}: no test is called {mark}", page.path.display())));
+    }
+    assert_none(faults);
+}
+
+#[test]
+fn every_page_is_in_the_site() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let listed: Vec<&str> = links(&summary).collect();
+    let pages = files("docs", &["md"]).into_iter().map(|page| page.path.strip_prefix("docs").unwrap().to_owned());
+    // scripts/book.py adds the decisions.
+    let listed_here = |page: &PathBuf| page != Path::new("SUMMARY.md") && !page.starts_with("decisions");
+    let unlisted = pages.filter(listed_here).filter(|page| !listed.contains(&page.to_str().unwrap()));
+    assert_none(unlisted.map(|page| format!("docs/SUMMARY.md does not link {}", page.display())).collect());
+}
+
+/// `make docs` draws a diagram from its source, and puts the source into the picture.
+#[test]
+fn diagrams_are_up_to_date() {
+    let sources = files("docs/diagrams", &["dot"]);
+    assert!(!sources.is_empty());
+    let stale = sources.iter().filter(|source| {
+        let picture = fs::read_to_string(root().join(source.path.with_extension("svg"))).unwrap_or_default();
+        !picture.contains(&format!("<![CDATA[\n{}]]>", source.text))
+    });
+    assert_none(stale.map(|source| format!("{}: run `make docs`", source.path.display())).collect());
 }
 
 #[test]

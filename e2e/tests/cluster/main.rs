@@ -5,6 +5,7 @@ mod audit;
 mod broken;
 mod certificates;
 mod conformance;
+mod documentation;
 mod families;
 mod first;
 mod helm;

@@ -1,4 +1,4 @@
-//! What the owner of an object can do about a problem, by reason. docs/troubleshoot.md has the same texts.
+//! What the owner of an object can do about a problem, by reason. docs/reference/events.md has the same texts.
 
 use super::Reason;
 
