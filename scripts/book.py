@@ -24,7 +24,8 @@ def rewritten(content, path, root):
         file, _, anchor = target.partition("#")
         place = os.path.normpath(os.path.join("docs", os.path.dirname(path), file))
         if place.startswith("docs/") and not os.path.isdir(os.path.join(root, place)):
-            return match.group(0)
+            # mdBook makes an index of each README.
+            return match.group(0).replace("README.md", "index.md")
         form = "tree" if os.path.isdir(os.path.join(root, place)) else "blob"
         return f"]({REPOSITORY}/{form}/main/{place}{'#' + anchor if anchor else ''})"
     return re.sub(r"\]\(([^)\s]+)\)", link, content)

@@ -337,8 +337,8 @@ impl Inner {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", commit)]);
         registry.register("build", "The version that runs", build);
         registry.register("objects", "Objects known, by kind", self.objects.clone());
-        registry.register("source_listed", "1 once the first list of the kind is in", self.listed.clone());
-        registry.register("source_lists", "Lists of all objects of the kind that were taken in", self.lists.clone());
+        registry.register("source_listed", "1 when the first list of the kind is complete", self.listed.clone());
+        registry.register("source_lists", "Complete lists of all objects of the kind", self.lists.clone());
         registry.register("source_faulty", "Files or kinds that cannot be read now", self.source_faulty.clone());
         registry.register_with_unit(
             "source_last_success_timestamp",
@@ -346,12 +346,20 @@ impl Inner {
             Unit::Seconds,
             self.source_success.clone(),
         );
-        registry.register("source_faults", "Faults that the source met", self.source_faults.clone());
+        registry.register(
+            "source_faults",
+            "Faults of the source, such as a file that does not parse",
+            self.source_faults.clone(),
+        );
         let settings_valid = self.settings_valid.clone();
-        registry.register("settings_valid", "1 while what the settings file holds is what holds", settings_valid);
+        registry.register(
+            "settings_valid",
+            "1 while the content of the settings file is valid, and therefore in effect",
+            settings_valid,
+        );
         registry.register(
             "certificates_expiring",
-            "Certificates in use that end within tls.expiryWarning, or have ended",
+            "Certificates in use that have expired, or expire within tls.expiryWarning",
             self.certificates_expiring.clone(),
         );
         registry.register(
@@ -361,12 +369,12 @@ impl Inner {
         );
         registry.register(
             "settings_reads",
-            "New contents of the settings file, by what became of them",
+            "Reads of new content of the settings file, by result",
             self.settings_reads.clone(),
         );
         registry.register(
             "problems",
-            "Problems of objects by reason, with those that are counted and not listed",
+            "Problems of objects, by reason, including those that exceed the limits of the lists",
             self.problems.clone(),
         );
         registry.register_with_unit(
@@ -391,7 +399,7 @@ impl Inner {
         registry.register("xds_nacks", "Responses that a client rejected, by type", self.nacks.clone());
         registry.register(
             "xds_rejected_resources",
-            "Resources that a client rejects and does without, by type",
+            "Resources that clients reject and do not use, by type",
             self.rejected.clone(),
         );
         registry.register_with_unit(
@@ -402,29 +410,37 @@ impl Inner {
         );
         registry.register(
             "xds_gate_timeouts",
-            "Pushes that no longer waited for an ACK, by the type that was held",
+            "Pushes that waited for an ACK longer than the limit, by the type that waited",
             self.gate_timeouts.clone(),
         );
         registry.register("leader", "1 on the replica that writes to the API server", self.leader.clone());
         registry.register_with_unit(
             "xds_certificate_expiry_timestamp",
-            "Last moment of a certificate of xDS, since the epoch",
+            "Expiry of a certificate of xDS, since the Unix epoch",
             Unit::Seconds,
             self.certificate_expiry.clone(),
         );
         registry.register(
             "xds_certificate_reloads",
-            "New certificates of xDS taken up without a restart",
+            "Reloads of valid certificates of xDS",
             self.certificate_reloads.clone(),
         );
         registry.register(
             "xds_certificate_reload_failures",
-            "New certificates of xDS that were of no use; the old ones stay",
+            "Reloads of invalid certificates of xDS; the old ones stay in use",
             self.certificate_faults.clone(),
         );
         registry.register("status_writes", "Writes to the API server, by kind and outcome", self.status_writes.clone());
-        registry.register("status_pending", "Objects and Events still to be written", self.status_pending.clone());
-        registry.register("events_dropped", "Events left out, for there were too many", self.events_dropped.clone());
+        registry.register(
+            "status_pending",
+            "Pending writes of objects and Events, by kind",
+            self.status_pending.clone(),
+        );
+        registry.register(
+            "events_dropped",
+            "Events that exceeded the limits and were not written",
+            self.events_dropped.clone(),
+        );
     }
 }
 

@@ -39,7 +39,7 @@ impl Collector for Process {
             ("process_resident_memory", "Resident memory", Some(Unit::Bytes), status_bytes("VmRSS:")),
             ("process_virtual_memory", "Virtual memory", Some(Unit::Bytes), status_bytes("VmSize:")),
             ("process_open_fds", "Open file descriptors", None, open_fds()),
-            ("process_max_fds", "Most file descriptors that may be open", None, max_fds()),
+            ("process_max_fds", "Limit of open file descriptors", None, max_fds()),
         ];
         for (name, help, unit, value) in gauges {
             let Some(value) = value else { continue };

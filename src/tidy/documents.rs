@@ -26,6 +26,15 @@ fn anchors(text: &str) -> impl Iterator<Item = String> {
     text.lines().filter_map(heading).map(|heading| anchor(&heading))
 }
 
+/// README.md is read in a minute.
+const MOST_LINES_OF_THE_FRONT_PAGE: usize = 120;
+
+#[test]
+fn the_front_page_is_short() {
+    let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
+    assert!(lines <= MOST_LINES_OF_THE_FRONT_PAGE, "README.md has {lines} lines");
+}
+
 #[test]
 fn the_architecture_is_an_introduction() {
     let lines = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap().lines().count();

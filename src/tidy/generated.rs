@@ -40,7 +40,10 @@ fn meanings() -> BTreeMap<String, String> {
     let source = fs::read_to_string(root().join("crates/route/src/translate/problem.rs")).unwrap();
     let variants = source.split_once("pub enum Reason {").unwrap().1.split_once("\n}").unwrap().0;
     let is_variant = |line: &str| line.ends_with(',') && line.starts_with(|c: char| c.is_ascii_uppercase());
-    documented(variants, is_variant).into_iter().map(|(name, doc)| (name.trim_end_matches(',').to_owned(), doc)).collect()
+    documented(variants, is_variant)
+        .into_iter()
+        .map(|(name, doc)| (name.trim_end_matches(',').to_owned(), doc))
+        .collect()
 }
 
 #[test]
@@ -56,14 +59,16 @@ fn the_reference_of_events_is_up_to_date() {
     for reason in Reason::ALL {
         let name = reason.as_str();
         let meaning = meanings.get(name).unwrap_or_else(|| panic!("{name} has no documentation"));
-        let meaning = meaning.replace(['[', ']'], "");
+        let meaning = meaning.split_inclusive(". ").next().unwrap().trim_end().replace(['[', ']'], "");
         writeln!(page, "| `{name}` | {meaning} | {} |", reason.remedy()).unwrap();
     }
-    page.push_str("\n## Other Events\n\n| reason | meaning |\n| --- | --- |\n");
+    page.push_str("\n## Other Events\n\n| reason | written when |\n| --- | --- |\n");
     let notices = fs::read_to_string(root().join("src/status/events/notice.rs")).unwrap();
     let constants = documented(&notices, |line| line.contains("const ") && line.contains(": &str = \""));
     assert_eq!(constants.len(), 2, "{constants:?}");
     for (constant, meaning) in constants {
+        let meaning =
+            meaning.strip_prefix("Reason of the Event when ").unwrap_or_else(|| panic!("{constant}: {meaning}"));
         writeln!(page, "| `{}` | {meaning} |", constant.split('"').nth(1).unwrap()).unwrap();
     }
     assert_page("events.md", &page);
@@ -92,13 +97,17 @@ fn shown(line: &str) -> Option<Shown> {
 }
 
 /// The reasons of `Programmed=False`, which the translation does not know, because it knows neither Envoys nor addresses.
-const NOT_PROGRAMMED: [(&str, &str); 6] = [
-    ("AddressNotAssigned", "the Service of the Gateway has no address; a load balancer of the Kubernetes cluster assigns it"),
+const NOT_PROGRAMMED: [(&str, &str); 7] = [
+    (
+        "AddressNotAssigned",
+        "the Service of the Gateway has no address; a load balancer of the Kubernetes cluster assigns it",
+    ),
     ("AddressNotUsable", "an address in `spec.addresses` is not assigned to the Service"),
     ("Invalid", "the object is not accepted, has no valid listener, or the API server refuses its Service"),
     ("NoResources", "the Service of the Gateway cannot be written"),
     ("ParentNotProgrammed", "the Gateway of a ListenerSet is not programmed"),
     ("Pending", "the Service of the Gateway does not exist yet, or Envoys have not accepted the current revision yet"),
+    ("PortUnavailable", "no listener of the ListenerSet has a port of the Envoys"),
 ];
 
 #[test]

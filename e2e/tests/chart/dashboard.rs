@@ -47,6 +47,9 @@ async fn it_asks_for_what_envoy_counts() {
     let stats = Target::http(lockgate.stats, "localhost");
     let asked = asked();
     let mut missing = BTreeSet::new();
+    // The variable `tenant` of the dashboard is the text before the first `_`: the namespace of the Service.
+    let text = stats.get("/stats/prometheus").await.expect("statistics").text();
+    assert!(text.contains("envoy_cluster_membership_healthy{envoy_cluster_name=\"default_shop_"), "{text}");
     // Workers hand over what they count every few seconds.
     wait_until("all numbers of Envoy", async || {
         let text = stats.get("/stats/prometheus").await.expect("statistics").text();

@@ -36,7 +36,8 @@ impl Reader {
     /// Runs a command; what it wrote, as an error if it failed.
     fn types(&self, line: &str) -> Result<String, String> {
         let programs = [e2e::lab::program("kubectl"), e2e::lockgate::binary()];
-        let directories = programs.iter().filter_map(|program| program.parent()).map(|parent| parent.display().to_string());
+        let directories =
+            programs.iter().filter_map(|program| program.parent()).map(|parent| parent.display().to_string());
         let path: Vec<String> = directories.chain(std::env::var("PATH")).collect();
         // Assigned variables are there for the next command.
         let script = format!("set -a; [ ! -e .variables ] || . ./.variables\n{line}\nexport -p >.variables\n");
@@ -63,7 +64,10 @@ impl Reader {
             if pages::shows(&written, output) {
                 return;
             }
-            assert!(start.elapsed() < Duration::from_secs(90), "{place}: {line}\nshows\n{written}\ninstead of {output:#?}");
+            assert!(
+                start.elapsed() < Duration::from_secs(90),
+                "{place}: {line}\nshows\n{written}\ninstead of {output:#?}"
+            );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
@@ -109,6 +113,7 @@ async fn the_commands_of_the_pages_do_what_the_pages_say() {
     }
     assert!(total > 10, "only {total} commands");
     // The other specs expect the release as they have installed it.
-    let restore = ["upgrade", "lockgate", "charts/lockgate", "--namespace", &lockgate.namespace, "--reset-values", "--wait"];
+    let restore =
+        ["upgrade", "lockgate", "charts/lockgate", "--namespace", &lockgate.namespace, "--reset-values", "--wait"];
     lab.helm(&restore).await;
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use e2e::Lab;
 use e2e::lab::echo;
 use e2e::load::Plan;
+use e2e::process::{output, repository};
 use e2e::{Load, Target};
 use serde_json::Value;
 
@@ -59,6 +60,13 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
             .replace("ingressClassName: lockgate", "ingressClassName: edge"),
     )
     .await;
+    // The chart as a release has it: one file.
+    let package = tempfile::tempdir().expect("a temporary directory");
+    let mut packaging = std::process::Command::new(repository().join("scripts/release.sh"));
+    packaging.args(["check", "chart"]).env("DIST", package.path());
+    output(packaging, "").await.unwrap_or_else(|error| panic!("{error}"));
+    let chart =
+        std::fs::read_dir(package.path()).expect("packages").next().expect("a package").expect("an entry").path();
     let before = inventory(&lab).await;
     let earlier = lab.requests().len();
 
@@ -68,7 +76,7 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
         .helm(&[
             "install",
             RELEASE,
-            "charts/lockgate",
+            chart.to_str().expect("a path"),
             "--namespace",
             NAMESPACE,
             "--create-namespace",
