@@ -26,6 +26,7 @@ use lockgate_xds::snapshot::Snapshot;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::explain::envoys::Live;
 use crate::inspection::Inspection;
 use crate::metrics::{self, Metrics};
 use crate::telemetry::LogControl;
@@ -70,6 +71,8 @@ pub struct AdminState {
     pub settings: Box<dyn Fn() -> String + Send + Sync>,
     /// The open xDS streams, as JSON.
     pub streams: Box<dyn Fn() -> serde_json::Value + Send + Sync>,
+    /// The Envoys of this replica, and the explanation of requests.
+    pub live: Live,
 }
 
 impl fmt::Debug for AdminState {

@@ -60,6 +60,11 @@ impl Scope {
     }
 }
 
+/// Returns the objects of manifests that are complete, as `lockgate serve --manifests` reads them.
+pub fn objects(manifests: &Manifests) -> Objects {
+    overlay::objects(manifests, &Scope::Complete)
+}
+
 /// Checks `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
 pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64) -> Vec<Finding> {
     let mut settings = settings.clone();

@@ -6,16 +6,20 @@ mod completions;
 mod config;
 mod envoy_drain;
 mod expiry;
+mod explain;
 mod export;
 mod object_args;
 mod output;
 mod pipeline;
 mod reload;
+mod replica_args;
+mod replicas;
 mod scraping;
 pub mod serve;
 mod serve_args;
 mod server_args;
 mod settings_args;
+mod status;
 mod values;
 mod version;
 
@@ -63,6 +67,12 @@ pub enum Command {
     /// Check manifests before they are applied: problems with file, line, and remedy
     #[command(long_about = check::LONG_ABOUT)]
     Check(Box<check::Options>),
+    /// Explain what happens to a request, and why: listener, host, route, object, endpoints, Envoys
+    #[command(long_about = explain::LONG_ABOUT)]
+    Explain(Box<explain::Options>),
+    /// Show the state of all replicas: Envoys and their progress, objects not yet served, problems
+    #[command(long_about = status::LONG_ABOUT)]
+    Status(Box<status::Options>),
     /// Check a settings file, print what it comes to
     Config(config::Options),
     /// Print the version, the commit, and which Envoy it is tested with
@@ -83,6 +93,10 @@ Examples:
 
   Check manifests before they are applied:
     lockgate check deploy/
+
+  Explain what happens to a request, in the cluster of kubectl or from files:
+    lockgate explain https://shop.example.com/cart
+    lockgate explain https://shop.example.com/cart --manifests examples
 
   Start an Envoy that asks it for everything:
     lockgate bootstrap > envoy.yaml
@@ -121,6 +135,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Bootstrap(options) => bootstrap::run(*options),
         Command::EnvoyDrain(options) => runtime()?.block_on(envoy_drain::run(*options)),
         Command::Check(options) => return check::run(*options),
+        Command::Explain(options) => explain::run(*options),
+        Command::Status(options) => status::run(*options),
         Command::Config(options) => config::run(options),
         Command::Version(options) => print(&version::report(&options)),
         Command::Completions(options) => print(&completions::script(&options)),

@@ -284,6 +284,13 @@ impl Controller {
             }
             Event::Kept(kept) => self.adopt(&kept, pass),
             Event::Wanted => pass.wanted = true,
+            Event::Explain(question, answer) => {
+                // Before the first translation, there is no model. The page then reports that the replica is not ready.
+                if self.inspection.borrow().complete {
+                    let (target, request) = &*question;
+                    let _ = answer.send(self.translator.explain(*target, request, &self.settings));
+                }
+            }
             Event::ResourcesListed(set) => {
                 self.unlisted.clear();
                 self.changed = ChangedInputs::default();

@@ -7,6 +7,7 @@ mod check;
 pub mod cmd;
 mod controller;
 mod drain;
+mod explain;
 mod export;
 #[cfg(test)]
 mod golden;

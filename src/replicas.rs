@@ -13,7 +13,7 @@ use lockgate_route::objects::{Kind, ObjectKey, Revision};
 use serde::{Deserialize, Serialize};
 
 pub use answer::routes;
-pub use here::Here;
+pub use here::{Here, Progress};
 pub use others::{Client, Connector, Others};
 
 use crate::inspection::Published;

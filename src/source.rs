@@ -17,11 +17,14 @@ pub mod yaml;
 
 use std::path::PathBuf;
 
+use lockgate_route::explain::Request;
 use lockgate_route::objects::{Kept, Kind, Object, ObjectKey};
 use lockgate_route::settings::Settings;
+use lockgate_route::translate::explained::{Answer, Target};
 use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use thiserror::Error;
+use tokio::sync::oneshot;
 
 /// An event for the controller's loop. Events are sent in the order of their occurrence and applied one by one.
 #[derive(Debug)]
@@ -55,6 +58,8 @@ pub enum Event {
     Kept(Vec<Kept>),
     /// A client requests resources in a form that does not exist yet. The xDS server sends this event, not a source.
     Wanted,
+    /// A request to explain by the current model. A debug page sends this event, not a source.
+    Explain(Box<(Target, Request)>, oneshot::Sender<Vec<Answer>>),
     /// The settings have changed.
     Settings(Box<Settings>),
     /// Events that belong together, such as those of a saved file, and that are applied together. If an Ingress moves

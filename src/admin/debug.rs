@@ -9,13 +9,14 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use lockgate_route::objects::gateway::Installed;
-use lockgate_route::objects::{Kind, ObjectKey};
+use lockgate_route::objects::{Kind, ObjectId, ObjectKey};
 use lockgate_xds::protobuf;
 use lockgate_xds::snapshot::{Resource, ResourceType, Snapshot};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::AdminState;
+use crate::explain::{self, Known, Question, Report};
 
 pub(super) const INDEX: &str = "\
 /debug/objects                       the known objects, by kind, and the version of Gateway API
@@ -27,6 +28,8 @@ pub(super) const INDEX: &str = "\
 /debug/resources?view=grpc           the same for gRPC clients without a proxy
 /debug/settings                      the current settings and their origin, pending changes, and faults of the file
 /debug/xds                           the open streams: clients, and sent, accepted, and rejected resources
+/debug/status                        this replica: its Envoys, objects that they have not accepted, problems
+/debug/explain?url=                  what happens to a request, and why; also with method=, headers=, server_name=
 /debug/log                           GET: the log filter; PUT: change it (info,lockgate_xds=debug)
 ";
 
@@ -39,6 +42,8 @@ pub(super) fn router() -> Router<Arc<AdminState>> {
         .route("/debug/resources", get(resources))
         .route("/debug/settings", get(settings))
         .route("/debug/xds", get(xds))
+        .route("/debug/status", get(status))
+        .route("/debug/explain", get(explain_request))
         .route("/debug/log", get(log).put(set_log))
 }
 
@@ -67,6 +72,33 @@ async fn settings(State(state): State<Arc<AdminState>>) -> Response {
 
 async fn xds(State(state): State<Arc<AdminState>>) -> Response {
     pretty(&(state.streams)())
+}
+
+async fn status(State(state): State<Arc<AdminState>>) -> Response {
+    let inspection = state.inspection.borrow().clone();
+    let publication = (state.snapshots)().into_iter().find_map(|(_, newest)| newest).map_or(0, |one| one.generation());
+    let (envoys, further) = ((state.live.envoys)(), (state.live.problems)());
+    let missing = state.readiness.missing(inspection.complete).unwrap_or_default();
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let shown = explain::State::new(&inspection, &envoys, &further, publication);
+    pretty(&json!(explain::State { version, missing, ..shown }))
+}
+
+async fn explain_request(State(state): State<Arc<AdminState>>, Query(question): Query<Question>) -> Response {
+    let (target, request) = match question.parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
+    };
+    let Some(answers) = (state.live.ask)(target, request).await else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "nothing is published yet\n").into_response();
+    };
+    let inspection = state.inspection.borrow().clone();
+    let mut report = Report::new(&question, answers);
+    report.add_live(&inspection, &(state.live.envoys)(), &(state.live.problems)());
+    let serves = |id: &ObjectId| inspection.sources.contains_key(id);
+    let known = Known { objects: &inspection.objects, verdicts: &inspection.verdicts, serves: &serves };
+    report.add_elsewhere(&question, &known);
+    pretty(&json!(report))
 }
 
 async fn log(State(state): State<Arc<AdminState>>) -> String {

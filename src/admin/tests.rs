@@ -40,6 +40,7 @@ fn admin() -> Admin {
         inspection: inspection.subscribe(),
         settings: Box::new(|| "timeouts:\n".to_owned()),
         streams: Box::new(|| serde_json::json!([{ "node_id": "envoy-1" }])),
+        live: live(),
     };
     Admin { state: Arc::new(state), store, grpc_store, inspection }
 }
@@ -248,4 +249,37 @@ fn the_reference_of_debug_pages_is_up_to_date() {
 fn the_documentation_shows_the_index() {
     let page = include_str!("../../docs/troubleshoot.md");
     assert!(page.contains(debug::INDEX), "docs/troubleshoot.md has another index of /debug/");
+}
+
+/// A controller without Envoys and without a model.
+fn live() -> Live {
+    let problem = Problem {
+        object: ObjectRef::new("Ingress", "shop", "cart"),
+        field: String::new(),
+        reason: Reason::XdsRejected,
+        message: "an Envoy rejects it".to_owned(),
+        consequence: "it is left out".to_owned(),
+    };
+    Live { problems: Box::new(move || vec![Arc::new(problem.clone())]), ..Live::default() }
+}
+
+#[tokio::test]
+async fn the_status_is_that_of_this_replica() {
+    let admin = admin();
+    let (status, text) = admin.get("/debug/status").await;
+    let state: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status, StatusCode::OK);
+    assert!(state["missing"].as_str().unwrap().starts_with("the first list is missing"), "{text}");
+    assert_eq!(state["problems"][0]["reason"], "XdsRejected");
+    assert_eq!(state["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn an_explanation_needs_a_url_and_a_model() {
+    let admin = admin();
+    let (status, text) = admin.get("/debug/explain?url=ftp://shop.test").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert!(text.contains("has the scheme \"ftp\""), "{text}");
+    let (status, text) = admin.get("/debug/explain?url=https%3A%2F%2Fshop.test%2F").await;
+    assert_eq!((status, text.as_str()), (StatusCode::SERVICE_UNAVAILABLE, "nothing is published yet\n"));
 }

@@ -16,6 +16,7 @@ use super::scraping::Scraping;
 use super::{COMMIT, values};
 use crate::admin::{self, AdminState};
 use crate::controller::{Class, View};
+use crate::explain::envoys::Live;
 use crate::export::{Exporter, Format, Options, Place, Reload, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
@@ -181,6 +182,7 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
         inspection: pipeline.inspected.clone(),
         settings: pipeline.describe_settings(),
         streams: Box::new(|| Value::Array(Vec::new())),
+        live: Live::default(),
     });
     let admin = async {
         match admin_listener {

@@ -7,17 +7,22 @@ mod writing;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use futures::future::BoxFuture;
+use lockgate_route::explain::Request;
+use lockgate_route::translate::explained::{Answer, Target};
+use lockgate_route::translate::problem::Problems;
 use lockgate_xds::server::{self, Client, Limits, Registry, Stores, Timing, Variant};
 use lockgate_xds::snapshot::ApiVersion;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
 use crate::controller::{self, Class, FleetId, View};
+use crate::explain::envoys::Live;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, Xds, XdsTls};
@@ -58,6 +63,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let registry = Arc::new(Registry::default());
 
     let here = Here::new(registry.clone(), pipeline.inspected.clone());
+    let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
@@ -70,10 +76,10 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             let registry = registry.clone();
             Box::new(move || registry.describe())
         },
+        live: live(&here, &pipeline, rejected.clone()),
     });
     let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
-    let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
     let service = server::Service::new(stores(pipeline.stores.clone()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
@@ -131,6 +137,24 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What the debug pages show of Envoys and requests.
+fn live(here: &Here, pipeline: &Pipeline, rejected: watch::Receiver<Problems>) -> Live {
+    let (here, events, expiring) = (here.clone(), pipeline.events.clone(), pipeline.expiring.clone());
+    let ask = move |target: Target, request: Request| -> BoxFuture<'static, Option<Vec<Answer>>> {
+        let events = events.upgrade();
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            events?.send(Event::Explain(Box::new((target, request)), answer)).await.ok()?;
+            answered.await.ok()
+        })
+    };
+    let problems = move || {
+        let (rejected, expiring) = (rejected.borrow().clone(), expiring.borrow().clone());
+        rejected.into_iter().chain(expiring).collect()
+    };
+    Live { envoys: Box::new(move || here.envoys()), problems: Box::new(problems), ask: Box::new(ask) }
 }
 
 /// The other replicas, if there are any.

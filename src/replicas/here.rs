@@ -42,6 +42,16 @@ impl Here {
         Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }
     }
 
+    /// Returns the progress of each Envoy of this replica, by node ID.
+    pub fn envoys(&self) -> Vec<Progress> {
+        let Acceptance { clients, mut rejected } = self.registry.acceptance(Node::is_envoy);
+        let progress = |(id, answered): (String, Option<u64>)| {
+            let rejected = rejected.remove(&id).unwrap_or_default();
+            Progress { id, answered, rejected }
+        };
+        clients.into_iter().map(progress).collect()
+    }
+
     /// Returns the last good content of Secrets that this replica serves.
     pub(super) fn kept(&self) -> Arc<[Kept]> {
         self.inspected.borrow().kept.clone()
@@ -52,6 +62,17 @@ impl Here {
     pub fn news(&self) -> News {
         News { progress: self.registry.progress(), inspected: self.inspected.clone() }
     }
+}
+
+/// The progress of one Envoy.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// The node ID.
+    pub id: String,
+    /// The publication up to which it has answered everything. `None`: it does not have its first configuration.
+    pub answered: Option<u64>,
+    /// The resources that it has not accepted in their current version.
+    pub rejected: Vec<Arc<Resource>>,
 }
 
 /// Returns whether `known` is the wanted object in the wanted revision. A replica that is ahead can ask for an object

@@ -6,6 +6,7 @@
 
 pub mod duration;
 pub mod envoy;
+pub mod explain;
 pub mod model;
 pub mod objects;
 mod parallel;

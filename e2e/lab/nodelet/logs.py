@@ -1,4 +1,4 @@
-"""What `kubectl logs` needs of the kubelet's API: GET /containerLogs/NAMESPACE/POD/CONTAINER."""
+"""What `kubectl logs` and port-forwards need of the kubelet's API: GET /containerLogs/NAMESPACE/POD/CONTAINER, and `forward`."""
 import http.server
 import os
 import socket
@@ -7,6 +7,7 @@ import ssl
 from urllib.parse import parse_qs, urlsplit
 
 from api import DIR
+from forward import forward
 
 
 class Logs(http.server.BaseHTTPRequestHandler):
@@ -16,6 +17,10 @@ class Logs(http.server.BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         kind, *where = url.path.strip("/").split("/")
         pod = next((p for p in list(self.pods.values()) if p.name == "/".join(where[:2])), None)
+        if kind == "portForward" and pod:
+            # The API server has `port`, or a port in each `ports`.
+            query = parse_qs(url.query)
+            return forward(self, pod, [int(one) for one in query.get("port", []) + query.get("ports", [])])
         path = f"{pod.root}/{where[2]}.log" if pod and len(where) == 3 else ""
         if kind != "containerLogs" or not os.path.isfile(path):
             return self.send_error(404)

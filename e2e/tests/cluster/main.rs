@@ -6,6 +6,7 @@ mod broken;
 mod certificates;
 mod conformance;
 mod documentation;
+mod explain;
 mod families;
 mod first;
 mod helm;

@@ -6,6 +6,7 @@
 
 mod clusters;
 mod encodings;
+pub mod explained;
 mod gateways;
 mod hosts;
 mod ledger;

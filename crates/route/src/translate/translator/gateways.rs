@@ -52,8 +52,8 @@ pub fn is_unit(kind: Kind) -> bool {
 #[derive(Debug, Default)]
 pub struct Gateways {
     classes: BTreeMap<ObjectKey, Revision>,
-    gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
-    routes: BTreeMap<ObjectId, Arc<Attached>>,
+    pub(super) gateways: BTreeMap<ObjectKey, Arc<Gateway>>,
+    pub(super) routes: BTreeMap<ObjectId, Arc<Attached>>,
     /// The ListenerSets that name each Gateway, of ours or not.
     named: SetsByGateway,
     /// The ListenerSets that name a Gateway of ours, with the Gateway.
@@ -61,11 +61,11 @@ pub struct Gateways {
     /// The Gateways that ask for each port of the Envoys.
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
-    owners: BTreeMap<ListenerId, ObjectKey>,
+    pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
     /// The inputs of every Gateway and route, of ours or not.
     reads: BTreeMap<ObjectId, Box<[Input]>>,
     /// The routes of each host.
-    hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
+    pub(super) hosts: BTreeMap<(ListenerId, Host), Few<Precedence>>,
     /// The problems of each host.
     problems: BTreeMap<(ListenerId, Host), Vec<Arc<Problem>>>,
     /// The number of routes that are attached to each listener.

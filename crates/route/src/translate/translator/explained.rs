@@ -1,0 +1,458 @@
+//! The explanation of a request: Envoy's decision at each listener that the request may reach, with the objects behind it
+//! and the objects that lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::Translator;
+use crate::explain::{Chain, Outcome, Request, decide, patterns, without_port};
+use crate::model::{
+    Action, Bind, ClientValidation, Cluster, ClusterId, Destination, Endpoints, Host, Listener, ListenerId, Material,
+    Model, Route, SecretId, Share, TlsVersion, Traffic,
+};
+use crate::objects::{Kind, ObjectId, ObjectKey};
+use crate::settings::Settings;
+use crate::translate::dialect;
+use crate::translate::gateway::ROUTES;
+use crate::translate::gateway::listener::Listener as OfGateway;
+use crate::translate::gateway::parser::Content;
+use crate::translate::problem::Problem;
+
+/// The largest number of problems and of losers in one answer.
+const MOST: usize = 50;
+
+/// The destination of a request: a protocol and a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Target {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port that the client connects to. `None` is the default port of HTTP and HTTPS.
+    pub port: Option<u16>,
+}
+
+/// The protocol of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP in plain text.
+    Http,
+    /// HTTP over TLS, or any other protocol over TLS if the listener forwards connections.
+    Https,
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// The explanation of a request at one listener.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The Envoy listener.
+    pub listener: ListenerId,
+    /// The address on which Envoy listens.
+    pub bind: Bind,
+    /// Whether the port of the request leads to this listener only by assumption.
+    pub is_assumed: bool,
+    /// The Gateway or the ListenerSet, with the name and the port of its listener. `None` for the listeners of Ingresses.
+    pub declared: Option<(ObjectRef, Arc<str>, u16)>,
+    /// The TLS properties of the connection.
+    pub tls: Option<Tls>,
+    /// The normalized path; empty if no route was compared.
+    pub path: String,
+    /// The domain of the virtual host, or the server name of forwarded connections.
+    pub host: Option<Host>,
+    /// What Envoy does.
+    pub action: Done,
+    /// The routes that take the request, each with its share of the requests that the routes before it leave.
+    pub steps: Vec<(Option<Share>, Step)>,
+    /// The routes that match too, and are not reached.
+    pub later: Vec<Step>,
+    /// The routes that lost, with the reason: another object has the same match.
+    pub lost: Vec<(ObjectRef, String, String)>,
+    /// The problems of the objects of the answer, and of the objects that name its host, about this host.
+    pub problems: Vec<Arc<Problem>>,
+}
+
+/// What Envoy does with a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Done {
+    /// The connection is closed.
+    Closed(&'static str),
+    /// Envoy answers without a route.
+    Answered(u16, &'static str),
+    /// Envoy redirects to the normalized path with status 307.
+    RedirectedTo(String),
+    /// A route takes the request.
+    Routed,
+    /// The connection is forwarded to clusters with these weights. The last number is the weight of refused connections.
+    Forwarded(ObjectRef, Vec<(Backend, u32)>, u32),
+}
+
+/// The TLS properties of a connection.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The server name that covers the connection.
+    pub server_name: Host,
+    /// The key pairs: the Secret, the names of the certificate, and the end of its validity. Empty for passthrough.
+    pub certificates: Vec<Certificate>,
+    /// The TLS versions; `None` for passthrough.
+    pub versions: Option<(TlsVersion, TlsVersion)>,
+    /// How certificates of clients are validated.
+    pub clients: Option<ClientValidation>,
+    /// The objects that request TLS.
+    pub origins: Vec<ObjectRef>,
+}
+
+/// The certificate of a key pair.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The Secret.
+    pub secret: SecretId,
+    /// The names of the certificate.
+    pub names: Vec<String>,
+    /// The end of the validity in seconds since the Unix epoch.
+    pub not_after: Option<i64>,
+}
+
+/// A route that matches the request.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// The route.
+    pub route: Arc<Route>,
+    /// The field of its object: `spec.rules[0].http.paths[1]`. Empty if it is unknown.
+    pub field: String,
+    /// The clusters with their weights.
+    pub backends: Vec<(Backend, u32)>,
+}
+
+/// A cluster with its endpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Backend {
+    /// The identity.
+    pub id: ClusterId,
+    /// The cluster.
+    pub cluster: Option<Arc<Cluster>>,
+    /// The endpoints; `None` if Envoy finds them itself.
+    pub endpoints: Option<Endpoints>,
+}
+
+impl Translator {
+    /// Explains a request at each listener that it may reach. `settings` are those of the last update.
+    pub fn explain(&self, target: Target, request: &Request, settings: &Settings) -> Vec<Answer> {
+        let all = || self.model.listeners.iter();
+        let speaking = all().filter(|(_, listener)| speaks(listener, target.protocol));
+        let mut reached: Vec<(&ListenerId, bool)> =
+            speaking.filter(|(id, listener)| self.is_at(id, listener, target)).map(|(id, _)| (id, false)).collect();
+        if reached.is_empty() {
+            let of_ingresses = |id: &ListenerId| !self.gateways.owners.contains_key(id);
+            let assumed = all().filter(|(id, listener)| of_ingresses(id) && speaks(listener, target.protocol));
+            reached.extend(assumed.map(|(id, _)| (id, true)));
+        }
+        let answer = |(id, is_assumed)| self.answer(id, is_assumed, request, settings);
+        reached.into_iter().filter_map(answer).collect()
+    }
+
+    /// Returns whether the port of a request leads to a listener.
+    fn is_at(&self, id: &ListenerId, listener: &Listener, target: Target) -> bool {
+        let default = match target.protocol {
+            Protocol::Http => Some(80),
+            Protocol::Https => Some(443),
+            Protocol::Tcp | Protocol::Udp => None,
+        };
+        let Some(port) = target.port.or(default) else { return false };
+        match self.gateways.owners.get(id).and_then(|key| self.gateways.gateways.get(key)) {
+            Some(gateway) => listener.bind.port == port || gateway.on(id).any(|one| one.port == port),
+            None => listener.bind.port == port || default == Some(port),
+        }
+    }
+
+    fn answer(&self, id: &ListenerId, is_assumed: bool, request: &Request, settings: &Settings) -> Option<Answer> {
+        let listener = self.model.listeners.get(id.as_str())?;
+        let decision = decide(&self.model, id.as_str(), request, settings);
+        let mut answer = Answer {
+            listener: id.clone(),
+            bind: listener.bind,
+            is_assumed,
+            declared: None,
+            tls: decision.chain.as_ref().map(|chain| tls(&self.model, listener, chain)),
+            path: decision.path,
+            host: decision.host,
+            action: Done::Routed,
+            steps: Vec::new(),
+            later: Vec::new(),
+            lost: Vec::new(),
+            problems: Vec::new(),
+        };
+        if let Some(Chain::Forwarded(name, _)) = &decision.chain {
+            answer.host = Some((*name).clone());
+        }
+        let domain = answer.host.clone().unwrap_or(Host::Any);
+        answer.declared = self.declared(id, &domain);
+        match decision.outcome {
+            Outcome::Closed(why) => answer.action = Done::Closed(why),
+            Outcome::Answered(status, why) => answer.action = Done::Answered(status, why),
+            Outcome::RedirectedTo(path) => answer.action = Done::RedirectedTo(path),
+            Outcome::Routed(routes) => {
+                let step = |route: &Arc<Route>| self.step(id, &domain, route);
+                answer.steps = routes.into_iter().map(|(share, route)| (share, step(route))).collect();
+                answer.later = decision.later.into_iter().map(step).collect();
+            }
+            Outcome::Forwarded(to) => {
+                let backends = backends(&self.model, to.clusters.iter().map(|one| (&one.cluster, one.weight)));
+                let Destination { refused, origin, .. } = to;
+                answer.action = Done::Forwarded(origin.clone(), backends, *refused);
+            }
+        }
+        answer.lost = self.lost(&answer, &domain);
+        answer.problems = self.problems_of(&answer, without_port(&request.authority));
+        Some(answer)
+    }
+
+    /// Returns the listener of a Gateway that serves a host.
+    fn declared(&self, id: &ListenerId, host: &Host) -> Option<(ObjectRef, Arc<str>, u16)> {
+        let gateway = self.gateways.gateways.get(self.gateways.owners.get(id)?)?;
+        let covers = |one: &&OfGateway| crate::translate::gateway::hostname::covers(&one.host, host);
+        let owner =
+            gateway.on(id).find(|one| covers(one) && gateway.owns(one, host)).or_else(|| gateway.on(id).next())?;
+        Some((owner.origin.clone(), owner.name.clone(), owner.port))
+    }
+
+    fn step(&self, id: &ListenerId, domain: &Host, route: &Arc<Route>) -> Step {
+        let clusters = match &route.action {
+            Action::Forward(forward) => {
+                backends(&self.model, forward.clusters.iter().map(|one| (&one.cluster, one.weight)))
+            }
+            _ => Vec::new(),
+        };
+        Step { route: route.clone(), field: self.field_of(id, domain, route), backends: clusters }
+    }
+
+    /// Returns the field that asked for a route.
+    fn field_of(&self, listener: &ListenerId, domain: &Host, route: &Route) -> String {
+        let Some(id) = self.id_of(&route.origin) else { return String::new() };
+        if let Some(source) = self.sources.get(&id) {
+            let hosts = [Some(domain.clone()), crate::translate::host::parent(domain), Some(Host::Any)];
+            let rules = hosts.iter().flatten().flat_map(|host| source.rules_for(host)).flat_map(|rule| &rule.paths);
+            let field =
+                rules.into_iter().find(|path| *path.matches() == route.matches).map(|path| path.field.to_string());
+            let default = || {
+                let is_default = route.matches.is_everything() && source.default_backend.is_some();
+                is_default.then(|| "spec.defaultBackend".to_owned())
+            };
+            return field.or_else(default).unwrap_or_default();
+        }
+        self.places(listener, &id)
+            .find(|(other, _)| *other == &route.matches)
+            .map(|(_, field)| field)
+            .unwrap_or_default()
+    }
+
+    /// Returns the matches of a route of Gateway API with their fields.
+    fn places<'a>(
+        &'a self,
+        listener: &ListenerId,
+        id: &ObjectId,
+    ) -> impl Iterator<Item = (&'a crate::model::Match, String)> + use<'a> {
+        let gateway = self.gateways.owners.get(listener).and_then(|key| self.gateways.gateways.get(key));
+        let route = self.gateways.routes.get(id);
+        let candidates = route.zip(gateway).map(|(route, gateway)| route.candidates(&gateway.certificate));
+        candidates.into_iter().flatten().flat_map(|one| {
+            let field = match one.matches().is_everything() {
+                true => format!("spec.rules[{}]", one.rule),
+                false => format!("spec.rules[{}].matches[{}]", one.rule, one.position),
+            };
+            [Some(&one.route), one.rest.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(move |route| (&route.matches, field.clone()))
+        })
+    }
+
+    /// Returns the routes of Gateway API that lost to an older object with the same match.
+    fn lost(&self, answer: &Answer, domain: &Host) -> Vec<(ObjectRef, String, String)> {
+        let Some(ranks) = self.gateways.hosts.get(&(answer.listener.clone(), domain.clone())) else {
+            return Vec::new();
+        };
+        let mut lost = Vec::new();
+        let others = ranks.iter().map(|rank| rank.id()).filter_map(|id| Some((self.gateways.routes.get(&id)?, id)));
+        for (other, id) in others.take(MOST) {
+            match &answer.action {
+                Done::Forwarded(winner, ..)
+                    if other.contents.iter().any(|(_, one)| matches!(one, Content::Stream { .. })) =>
+                {
+                    if other.origin != *winner {
+                        let why = format!("{winner} takes all connections");
+                        lost.push((other.origin.clone(), "spec.rules".to_owned(), why));
+                    }
+                }
+                _ => {
+                    for (_, step) in answer.steps.iter().filter(|(_, step)| step.route.origin != other.origin) {
+                        let place = self.places(&answer.listener, &id).find(|(one, _)| **one == step.route.matches);
+                        if let Some((_, field)) = place {
+                            let why = format!("{} has the same match, and takes precedence", step.route.origin);
+                            lost.push((other.origin.clone(), field, why));
+                        }
+                    }
+                }
+            }
+        }
+        lost.dedup();
+        lost
+    }
+
+    /// Returns the problems that concern the answer for a host name.
+    fn problems_of(&self, answer: &Answer, name: &str) -> Vec<Arc<Problem>> {
+        let name = name.to_ascii_lowercase();
+        let hosts: Vec<Host> = patterns(&name).chain([Host::Any]).collect();
+        let texts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
+        // The rules of each object that name the host; without an entry, all of its problems matter.
+        let mut about = BTreeMap::<ObjectRef, Option<BTreeSet<String>>>::new();
+        let mut whole = |object: &ObjectRef| drop(about.insert(object.clone().at(0), None));
+        answer.objects().iter().filter(|object| !is_route(object)).for_each(&mut whole);
+        for host in &hosts {
+            let reaches_all = *host == Host::Any && answer.host.as_ref().is_some_and(|host| *host != Host::Any);
+            let sources = self.naming(host);
+            for source in sources.into_iter().filter(|_| !reaches_all).take(MOST) {
+                let fields = source.rules_for(host).map(|rule| rule.field.to_string());
+                let entry = about.entry(source.origin.clone().at(0)).or_insert_with(|| Some(BTreeSet::new()));
+                if let Some(known) = entry {
+                    known.extend(fields);
+                }
+            }
+            let place = (answer.listener.clone(), host.clone());
+            for rank in self.gateways.hosts.get(&place).into_iter().flat_map(|ranks| ranks.iter()).take(MOST) {
+                about.entry(ObjectRef::new(rank.kind.as_str(), &rank.key.namespace, &rank.key.name)).or_insert(None);
+            }
+        }
+        for (_, step) in &answer.steps {
+            about.entry(step.route.origin.clone().at(0)).or_insert(None);
+        }
+        let mut found = Vec::new();
+        for (object, fields) in about {
+            let all = self.problems_with(&object);
+            let concerns = |problem: &&Arc<Problem>| {
+                let Some(fields) = &fields else { return true };
+                let field = &problem.field;
+                if field.starts_with("spec.rules[") {
+                    return fields.iter().any(|rule| field.starts_with(rule.as_str()));
+                }
+                let is_of_tls = field.starts_with("spec.tls[");
+                !is_of_tls
+                    || texts.iter().any(|text| problem.message.contains(text) || problem.consequence.contains(text))
+            };
+            found.extend(all.filter(concerns).cloned());
+        }
+        found.truncate(MOST);
+        found
+    }
+
+    /// Returns the problems of one object.
+    fn problems_with(&self, object: &ObjectRef) -> impl Iterator<Item = &Arc<Problem>> {
+        let first = Arc::new(Problem {
+            object: object.clone().at(i64::MIN),
+            field: String::new(),
+            reason: crate::translate::problem::Reason::PathMatchConditionsNotValid,
+            message: String::new(),
+            consequence: String::new(),
+        });
+        let object = object.clone();
+        self.problems().range(first..).take_while(move |problem| problem.object.clone().at(0) == object.clone().at(0))
+    }
+
+    fn id_of(&self, origin: &ObjectRef) -> Option<ObjectId> {
+        let of_dialect = dialect::by_name(self.dialects, origin.kind).map(|dialect| dialect.kind);
+        let kind = of_dialect.or_else(|| ROUTES.into_iter().find(|kind| kind.as_str() == origin.kind))?;
+        Some(kind.id(ObjectKey { namespace: origin.namespace.clone(), name: origin.name.clone() }))
+    }
+}
+
+impl Answer {
+    /// Returns the objects that the answer consists of: of its listener, its certificates, its routes, and its backends.
+    pub fn objects(&self) -> Vec<ObjectRef> {
+        let mut objects = Vec::new();
+        objects.extend(self.declared.iter().map(|(object, ..)| object.clone()));
+        for certificate in self.tls.iter().flat_map(|tls| &tls.certificates) {
+            let ObjectKey { namespace, name } = certificate.secret.object();
+            objects.push(ObjectRef::new(Kind::SECRET.as_str(), namespace, name));
+        }
+        let of_service = |(backend, _): &(Backend, u32)| {
+            let ObjectKey { namespace, name } = backend.id.port.service();
+            ObjectRef::new(Kind::SERVICE.as_str(), namespace, name)
+        };
+        for (_, step) in &self.steps {
+            objects.push(step.route.origin.clone());
+            objects.extend(step.backends.iter().map(of_service));
+        }
+        if let Done::Forwarded(origin, backends, _) = &self.action {
+            objects.push(origin.clone());
+            objects.extend(backends.iter().map(of_service));
+        }
+        objects.sort();
+        objects.dedup();
+        objects
+    }
+
+    /// Returns whether the listener knows the host of the request: a virtual host or a server name other than that of all
+    /// hosts takes it, or a route does.
+    pub fn knows_host(&self) -> bool {
+        let of_name = [self.host.as_ref(), self.tls.as_ref().map(|tls| &tls.server_name)];
+        let is_named = of_name.into_iter().flatten().any(|host| *host != Host::Any);
+        is_named || !self.steps.is_empty() || matches!(self.action, Done::Forwarded(..) | Done::RedirectedTo(_))
+    }
+}
+
+fn is_route(object: &ObjectRef) -> bool {
+    object.kind == Kind::INGRESS.as_str() || ROUTES.iter().any(|kind| kind.as_str() == object.kind)
+}
+
+/// Returns whether a listener may serve clients of a protocol.
+fn speaks(listener: &Listener, protocol: Protocol) -> bool {
+    match &listener.traffic {
+        Traffic::Http(_) => protocol == Protocol::Http,
+        Traffic::Https(_) | Traffic::Tls(_) => protocol == Protocol::Https,
+        Traffic::Tcp(_) => protocol == Protocol::Tcp,
+        Traffic::Udp(_) => protocol == Protocol::Udp,
+    }
+}
+
+fn tls(model: &Model, listener: &Listener, chain: &Chain) -> Tls {
+    let clients = match &listener.traffic {
+        Traffic::Https(tls) => tls.clients.clone(),
+        _ => None,
+    };
+    let (server_name, secrets, versions, origins) = match chain {
+        Chain::Http(name, tls) => (name, tls.secrets.as_slice(), Some((tls.minimum, tls.maximum)), tls.origins.clone()),
+        Chain::Forwarded(name, connections) => {
+            let terminated = connections.terminated.as_ref();
+            let secrets = terminated.map_or(&[][..], |tls| &tls.secrets);
+            let versions = terminated.map(|tls| (tls.minimum, tls.maximum));
+            (name, secrets, versions, vec![connections.to.origin.clone()])
+        }
+    };
+    let certificate = |id: &SecretId| {
+        let pair = model.secrets.get(id).and_then(|secret| match &secret.material {
+            Material::Pair(pair) => Some(pair),
+            Material::Authorities(_) => None,
+        });
+        Certificate {
+            secret: id.clone(),
+            names: pair.map(|pair| pair.names.clone()).unwrap_or_default(),
+            not_after: pair.map(|pair| pair.not_after),
+        }
+    };
+    let certificates = secrets.iter().map(certificate).collect();
+    Tls { server_name: (*server_name).clone(), certificates, versions, clients, origins }
+}
+
+fn backends<'a>(model: &Model, clusters: impl Iterator<Item = (&'a ClusterId, u32)>) -> Vec<(Backend, u32)> {
+    let backend = |(id, weight): (&ClusterId, u32)| {
+        let backend = Backend {
+            id: id.clone(),
+            cluster: model.clusters.get(id).cloned(),
+            endpoints: model.endpoints.get(&id.port).cloned(),
+        };
+        (backend, weight)
+    };
+    clusters.map(backend).collect()
+}

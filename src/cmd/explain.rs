@@ -1,0 +1,135 @@
+//! `lockgate explain`: what happens to a request, and why.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use lockgate_route::objects::ObjectId;
+use lockgate_route::translate::{ChangedInputs, Translator};
+
+use super::output::{self, Output};
+use super::replica_args::ReplicaArgs;
+use super::replicas::style;
+use super::settings_args::TranslationArgs;
+use super::{check, replicas};
+use crate::check::objects;
+use crate::explain::{Known, Question, Report, combine, text};
+
+/// Options of `lockgate explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    /// The URL; the scheme is https if it is missing. Others: http, grpc, grpcs (with /SERVICE/METHOD as path), tls, tcp, udp
+    #[arg(value_name = "URL")]
+    url: String,
+
+    /// The method [default: GET; POST for gRPC]
+    #[arg(long, short = 'X', value_name = "METHOD", default_value = "", hide_default_value = true)]
+    method: String,
+
+    /// A header, `name: value`; may be given several times. `Host: NAME` replaces the host of the URL, but not its server name
+    #[arg(long, short = 'H', value_name = "HEADER")]
+    header: Vec<String>,
+
+    /// The server name (SNI) that the client sends [default: the host of the URL]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    server_name: String,
+
+    /// Explain by a directory of Kubernetes YAML instead, as `serve --manifests` would serve it: no cluster, no Envoys
+    #[arg(long, value_name = "DIR", help_heading = "Source (default: the cluster of kubectl)")]
+    #[arg(conflicts_with_all = ["admin_address", "kubeconfig", "context", "namespace", "selector"])]
+    manifests: Option<PathBuf>,
+
+    #[command(flatten)]
+    replicas: ReplicaArgs,
+
+    #[command(flatten)]
+    settings: TranslationArgs,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What stands above the options.
+pub(super) const LONG_ABOUT: &str = "Explain what happens to a request, and why.\n\n\
+    Prints the listener, the server name and its certificate, the virtual host, the route with its object and field, the \
+    cluster, and the endpoints. Then the objects that lost: conflicts, paths that are not reached, hosts of other namespaces, \
+    other classes. And how many Envoys have accepted the objects.\n\n\
+    The decision is computed by the rules of Envoy from the configuration that the controller serves now. No request is sent. \
+    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods and `create` on \
+    pods/portforward in the namespace of the controller.";
+
+const EXAMPLES: &str = "\
+Examples:
+  In the cluster of kubectl:
+    lockgate explain https://shop.example.com/cart
+
+  As a plugin of kubectl (a link or a copy of this program named kubectl-lockgate, in PATH):
+    kubectl lockgate explain https://shop.example.com/cart
+
+  A method and a header, for routes that match them:
+    lockgate explain -X POST -H 'x-canary: always' https://shop.example.com/cart
+
+  A gRPC method:
+    lockgate explain grpcs://shop.example.com/shop.Cart/Add
+
+  Files, before they are applied:
+    lockgate explain https://shop.example.com/cart --manifests deploy/ --ingress-class public
+
+  A controller on this machine:
+    lockgate explain https://shop.example.com/cart --admin-address 127.0.0.1:18001";
+
+/// Explains the request, and prints the report.
+pub fn run(options: Options) -> anyhow::Result<()> {
+    let Options { url, method, header, server_name, manifests, replicas, settings, output } = options;
+    let question = Question { url, method, headers: header.join("\n"), server_name };
+    if header.iter().any(|header| header.contains('\n')) {
+        bail!("--header: a header has no line breaks");
+    }
+    question.parse().map_err(|error| anyhow!(error))?;
+    let report = match manifests {
+        Some(directory) => offline(&question, directory, &settings)?,
+        None => super::runtime()?.block_on(online(&question, &replicas))?,
+    };
+    super::print(&match output.is_json() {
+        true => output::json(&serde_json::to_value(&report)?),
+        false => text::report(&report, style()),
+    })
+}
+
+/// Explains the request by manifests.
+fn offline(question: &Question, directory: PathBuf, settings: &TranslationArgs) -> anyhow::Result<Report> {
+    let settings = settings.load()?.resolved.settings.route;
+    let input = check::input::read(&[directory])?;
+    for finding in input.manifests.findings() {
+        let (file, line, message) = (&finding.file, finding.line, &finding.message);
+        let _ = writeln!(io::stderr(), "{file}:{line}: {message}; {}", finding.consequence);
+    }
+    let mut objects = objects(&input.manifests);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    objects.use_valid_secrets(i64::try_from(now).unwrap_or(i64::MAX));
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let (target, request) = question.parse().map_err(|error| anyhow!(error))?;
+    let mut report = Report::new(question, translator.explain(target, &request, &settings));
+    let serves = |id: &ObjectId| translator.serves(id);
+    report.add_elsewhere(question, &Known { objects: &objects, verdicts: translator.verdicts(), serves: &serves });
+    Ok(report)
+}
+
+/// Asks all replicas.
+async fn online(question: &Question, replicas: &ReplicaArgs) -> anyhow::Result<Report> {
+    let Question { url, method, headers, server_name } = question;
+    let parameters = [("url", url), ("method", method), ("headers", headers), ("server_name", server_name)];
+    let query: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{name}={}", replicas::escape(value))).collect();
+    let answers = replicas::ask(replicas, &format!("/debug/explain?{}", query.join("&"))).await?;
+    let errors: Vec<String> = answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
+    let parsed = answers.into_iter().map(|(replica, answer)| (replica, answer.and_then(|body| replicas::parse(&body))));
+    combine::reports(parsed.collect()).ok_or_else(|| match errors.first() {
+        Some(error) => anyhow!("no replica answers: {error}"),
+        None => anyhow!("no replica answers"),
+    })
+}

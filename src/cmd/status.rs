@@ -1,0 +1,57 @@
+//! `lockgate status`: the state of all replicas in one answer.
+
+use clap::Args;
+
+use super::output::{self, Output};
+use super::replica_args::ReplicaArgs;
+use super::replicas::{self, style};
+use crate::explain::combine::Combined;
+use crate::explain::{State, text};
+
+/// Options of `lockgate status`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Options {
+    #[command(flatten)]
+    replicas: ReplicaArgs,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What stands above the options.
+pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answer.\n\n\
+    Prints the replicas, the Envoys and the progress of each, the objects that not all Envoys have accepted yet or that an Envoy \
+    has rejected, the objects that lost all their routes, and the problems.\n\n\
+    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods and `create` on \
+    pods/portforward in the namespace of the controller.";
+
+const EXAMPLES: &str = "\
+Examples:
+  In the cluster of kubectl:
+    lockgate status
+
+  As a plugin of kubectl (a link or a copy of this program named kubectl-lockgate, in PATH):
+    kubectl lockgate status
+
+  A controller in another namespace, as JSON:
+    lockgate status --namespace ingress --output json
+
+  A controller on this machine:
+    lockgate status --admin-address 127.0.0.1:18001";
+
+/// Asks all replicas, and prints their state.
+pub fn run(options: Options) -> anyhow::Result<()> {
+    let answers = super::runtime()?.block_on(replicas::ask(&options.replicas, "/debug/status"))?;
+    let state = |(replica, answer): (String, Result<Vec<u8>, String>)| match answer
+        .and_then(|body| replicas::parse::<State>(&body))
+    {
+        Ok(state) => State { replica, ..state },
+        Err(error) => State { replica, error, ..State::default() },
+    };
+    let combined = Combined::new(answers.into_iter().map(state).collect());
+    super::print(&match options.output.is_json() {
+        true => output::json(&serde_json::to_value(&combined)?),
+        false => text::status(&combined, style()),
+    })
+}

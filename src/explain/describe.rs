@@ -1,0 +1,287 @@
+//! The parts of a report in words.
+
+use lockgate_route::model::{
+    Action, ClientValidation, Cluster, ClusterFilter, Discovery, Endpoints, ForwardFilter, HeaderChange, HeaderMatch,
+    Health, Match, PathMatch, PathRewrite, Redirect, Rewrite, Route, RouteFilter, Scheme, Share, TlsVersion,
+    UpstreamProtocol, ValueMatch,
+};
+use lockgate_route::translate::explained::{Answer, Backend, Done, Step};
+
+/// Endpoints that are written out.
+const MOST_ENDPOINTS: usize = 100;
+
+/// Returns what happens, in one sentence.
+pub fn result(answer: &Answer) -> String {
+    match &answer.action {
+        Done::Closed(why) => format!("Envoy closes the connection: {why}."),
+        Done::Answered(status, why) => format!("Envoy answers {status}: {why}."),
+        Done::RedirectedTo(path) => {
+            format!("Envoy redirects to the path \"{path}\" with 307: the path has an escaped slash.")
+        }
+        Done::Forwarded(origin, backends, _) if backends.is_empty() => {
+            format!("Envoy closes the connection: {origin} has no backend that can be used.")
+        }
+        Done::Forwarded(origin, backends, _) => {
+            format!("Envoy forwards the connection to {}, by {origin}.", services(backends))
+        }
+        Done::Routed => match answer.steps.as_slice() {
+            [] => "Envoy answers 404.".to_owned(),
+            [(_, step)] => format!("{}.", outcome(step)),
+            several => {
+                let shares = several.iter().map(|(share, step)| {
+                    let part = share.map_or_else(|| "the rest".to_owned(), self::share);
+                    format!("{part}: {}", outcome(step))
+                });
+                format!("Several routes share the requests. {}.", shares.collect::<Vec<_>>().join("; "))
+            }
+        },
+    }
+}
+
+/// Returns the kind of the result, and the status with which Envoy itself answers.
+pub fn action(answer: &Answer) -> (&'static str, Option<u16>) {
+    match &answer.action {
+        Done::Closed(_) => ("refuse", None),
+        Done::Answered(status, _) => ("respond", Some(*status)),
+        Done::RedirectedTo(_) => ("redirect", Some(307)),
+        Done::Forwarded(_, backends, _) if backends.is_empty() => ("refuse", None),
+        Done::Forwarded(..) => ("forward", None),
+        Done::Routed => match answer.steps.first().map(|(_, step)| (step, &step.route.action)) {
+            Some((_, Action::Redirect(redirect))) => ("redirect", Some(redirect.status.code())),
+            Some((_, Action::Respond { status, .. })) => ("respond", Some(*status)),
+            Some((step, Action::Forward(_))) if lacks_endpoints(step) => ("forward", Some(503)),
+            Some((_, Action::Forward(_))) => ("forward", None),
+            None => ("respond", Some(404)),
+        },
+    }
+}
+
+fn outcome(step: &Step) -> String {
+    let origin = &step.route.origin;
+    match &step.route.action {
+        Action::Forward(_) if lacks_endpoints(step) => {
+            format!("Envoy answers 503: {} of {origin} has no ready endpoints", services(&step.backends))
+        }
+        Action::Forward(_) => format!("Envoy forwards to {}, by {origin}", services(&step.backends)),
+        Action::Redirect(redirect) => {
+            format!("Envoy redirects to {} with {}, by {origin}", target(redirect), redirect.status.code())
+        }
+        Action::Respond { status, body: None } => format!("Envoy answers {status}, by {origin}"),
+        Action::Respond { status, body: Some(body) } => {
+            format!("Envoy answers {status} {:?}, by {origin}", body.trim())
+        }
+    }
+}
+
+/// Returns whether no cluster of a route has an endpoint.
+fn lacks_endpoints(step: &Step) -> bool {
+    let has_none = |(backend, _): &(Backend, u32)| {
+        backend.endpoints.as_ref().is_some_and(|endpoints| endpoints.zones.iter().all(|(_, zone)| zone.is_empty()))
+    };
+    !step.backends.is_empty() && step.backends.iter().filter(|(_, weight)| *weight > 0).all(has_none)
+}
+
+fn services(backends: &[(Backend, u32)]) -> String {
+    let name = |backend: &Backend| format!("Service {} port {}", backend.id.port.service(), backend.id.port.port());
+    match backends {
+        [(only, _)] => name(only),
+        several => {
+            let total = several.iter().fold(0_u32, |sum, (_, weight)| sum.saturating_add(*weight));
+            let shares =
+                several.iter().map(|(backend, weight)| format!("{} ({})", name(backend), percent(*weight, total)));
+            shares.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// Returns what a route does, in words.
+pub fn route_action(step: &Step) -> String {
+    match &step.route.action {
+        Action::Forward(_) => "forward".to_owned(),
+        Action::Redirect(redirect) => format!("redirect to {} with {}", target(redirect), redirect.status.code()),
+        Action::Respond { status, body: None } => format!("answer {status}"),
+        Action::Respond { status, body: Some(body) } => format!("answer {status} {:?}", body.trim()),
+    }
+}
+
+fn target(redirect: &Redirect) -> String {
+    let scheme = redirect.scheme.map(|scheme| match scheme {
+        Scheme::Http => "http",
+        Scheme::Https => "https",
+    });
+    let rewrite = redirect.rewrite.as_deref();
+    let parts = [
+        scheme.map(str::to_owned),
+        rewrite.and_then(|one| one.host.as_ref()).map(|host| format!("host {}", host.as_str())),
+        redirect.port.map(|port| format!("port {port}")),
+        rewrite.and_then(|one| one.path.as_ref()).map(path_rewrite),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "the same URL".to_owned() } else { parts.join(", ") }
+}
+
+fn path_rewrite(rewrite: &PathRewrite) -> String {
+    match rewrite {
+        PathRewrite::Prefix(prefix) => format!("prefix {:?} instead of the matched one", prefix.as_str()),
+        PathRewrite::Full(path) => format!("path {:?}", path.as_str()),
+    }
+}
+
+/// Returns the condition of a route.
+pub fn matches(matches: &Match) -> String {
+    let path = match &matches.path {
+        PathMatch::Exact(path) => format!("exact path {path}"),
+        PathMatch::Prefix(path) if **path == *"/" => "every path".to_owned(),
+        PathMatch::Prefix(path) => format!("path that begins with {path}"),
+        PathMatch::SeparatedPrefix(path) => format!("prefix {path}"),
+        PathMatch::Regex(pattern) => format!("regular expression {pattern}"),
+    };
+    let mut parts = vec![path];
+    if let Some(conditions) = matches.conditions() {
+        parts.extend(conditions.method.iter().map(|method| format!("method {method}")));
+        parts.extend(conditions.headers.iter().map(|HeaderMatch { name, value, inverted }| {
+            let not = if *inverted { "not " } else { "" };
+            format!("{not}header {name}{}", value_match(value))
+        }));
+        parts.extend(conditions.query.iter().map(|query| match &query.value {
+            None => format!("no query parameter {}", query.name),
+            Some(value) => format!("query parameter {}{}", query.name, value_match(value)),
+        }));
+        parts.extend(conditions.share.map(|share| format!("{} of the requests", self::share(share))));
+    }
+    parts.join(", ")
+}
+
+fn value_match(value: &ValueMatch) -> String {
+    match value {
+        ValueMatch::Present => String::new(),
+        ValueMatch::Exact(text) => format!(" {text:?}"),
+        ValueMatch::Prefix(text) => format!(" that begins with {text:?}"),
+        ValueMatch::Regex(pattern) => format!(" by the regular expression {pattern}"),
+    }
+}
+
+/// Returns the filters and limits of a route, one text each.
+pub fn filters(route: &Route) -> Vec<String> {
+    let mut all = Vec::new();
+    for filter in route.filters.iter() {
+        #[expect(clippy::single_match, reason = "further filters are described when there are any")]
+        match filter {
+            RouteFilter::ResponseHeaders(changes) => all.extend(headers("response", changes)),
+            #[allow(unreachable_patterns)]
+            _ => {}
+        }
+    }
+    let Action::Forward(forward) = &route.action else { return all };
+    for filter in forward.filters.iter() {
+        match filter {
+            ForwardFilter::RequestHeaders(changes) => all.extend(headers("request", changes)),
+            ForwardFilter::Rewrite(Rewrite { host, path }) => {
+                all.extend(host.iter().map(|host| format!("rewrite to host {}", host.as_str())));
+                all.extend(path.iter().map(|path| format!("rewrite to {}", path_rewrite(path))));
+            }
+            ForwardFilter::Mirror(mirror) => {
+                all.push(format!("mirror {} of the requests to cluster {}", share(mirror.share), mirror.cluster));
+            }
+            ForwardFilter::Cors(_) => all.push("CORS: answer preflight requests".to_owned()),
+            ForwardFilter::IdleTimeout(limit) => all.push(match limit {
+                Some(limit) => format!("idle timeout {limit:?}"),
+                None => "no idle timeout".to_owned(),
+            }),
+            #[allow(unreachable_patterns)]
+            _ => {}
+        }
+    }
+    for weighted in forward.clusters.iter().filter(|weighted| !weighted.filters.is_empty()) {
+        let changes = weighted.filters.iter().flat_map(|filter| match filter {
+            ClusterFilter::RequestHeaders(changes) => headers("request", changes).collect::<Vec<_>>(),
+            ClusterFilter::ResponseHeaders(changes) => headers("response", changes).collect(),
+            #[allow(unreachable_patterns)]
+            _ => Vec::new(),
+        });
+        all.extend(changes.map(|change| format!("for cluster {}: {change}", weighted.cluster)));
+    }
+    all.extend(forward.timeout.map(|limit| format!("timeout {limit:?}")));
+    all.extend(forward.retry.as_ref().map(|retry| format!("{} retries on {}", retry.retries, retry.on)));
+    all
+}
+
+fn headers<'a>(side: &'a str, changes: &'a [HeaderChange]) -> impl Iterator<Item = String> + 'a {
+    changes.iter().map(move |change| match change {
+        HeaderChange::Set(name, _) => format!("set {side} header {name}"),
+        HeaderChange::Add(name, _) => format!("add {side} header {name}"),
+        HeaderChange::Remove(name) => format!("remove {side} header {name}"),
+    })
+}
+
+/// Returns the protocol of a cluster.
+pub fn protocol(cluster: &Cluster) -> String {
+    let protocol = match cluster.policy.protocol {
+        UpstreamProtocol::Http1 => "HTTP/1.1",
+        UpstreamProtocol::H2c => "HTTP/2",
+        UpstreamProtocol::Tls => "HTTP/1.1 over TLS",
+        UpstreamProtocol::H2 => "HTTP/2 over TLS",
+    };
+    match &cluster.policy.verification {
+        Some(verification) => format!("{protocol}, verified as {}", verification.server_name),
+        None => protocol.to_owned(),
+    }
+}
+
+/// Returns how Envoy finds the endpoints of a cluster by itself; empty if the controller sends them.
+pub fn discovery(cluster: &Cluster) -> String {
+    match &cluster.discovery {
+        Discovery::Eds => String::new(),
+        Discovery::Dns { hostname, port } => format!("DNS name {hostname}, port {port}"),
+        Discovery::Static { address, port } => format!("address {address}, port {port}"),
+    }
+}
+
+/// Returns the endpoints of a cluster.
+pub fn endpoints(endpoints: &Endpoints) -> Vec<String> {
+    let all = endpoints.zones.iter().flat_map(|(zone, some)| some.iter().map(move |one| (zone, one)));
+    let mut texts: Vec<String> = all
+        .map(|(zone, one)| {
+            let address = std::net::SocketAddr::new(one.address, one.port);
+            let draining = (one.health == Health::Draining).then_some("draining".to_owned());
+            let zone = (!zone.is_empty()).then(|| format!("zone {zone}"));
+            let details: Vec<String> = draining.into_iter().chain(zone).collect();
+            if details.is_empty() { address.to_string() } else { format!("{address} ({})", details.join(", ")) }
+        })
+        .collect();
+    if texts.len() > MOST_ENDPOINTS {
+        let more = texts.len() - MOST_ENDPOINTS;
+        texts.truncate(MOST_ENDPOINTS);
+        texts.push(format!("{more} more"));
+    }
+    texts
+}
+
+/// Returns the range of TLS versions.
+pub fn versions((minimum, maximum): (TlsVersion, TlsVersion)) -> String {
+    let text = |version| match version {
+        TlsVersion::V1_2 => "1.2",
+        TlsVersion::V1_3 => "1.3",
+    };
+    if minimum == maximum { text(minimum).to_owned() } else { format!("{} to {}", text(minimum), text(maximum)) }
+}
+
+/// Returns the validation of client certificates.
+pub fn clients(clients: &ClientValidation) -> String {
+    let need = if clients.required { "required" } else { "optional" };
+    format!("{need}, issued by {}", clients.authorities)
+}
+
+/// Returns a share in percent.
+pub fn share(share: Share) -> String {
+    percent(share.millionths(), Share::ALL.millionths())
+}
+
+/// Returns a part of a total in percent, with at most two decimals.
+pub fn percent(part: u32, total: u32) -> String {
+    let hundredths = (u64::from(part) * 10_000).checked_div(total.into()).unwrap_or_default();
+    match (hundredths / 100, hundredths % 100) {
+        (whole, 0) => format!("{whole}%"),
+        (whole, rest) => format!("{whole}.{rest:02}%"),
+    }
+}

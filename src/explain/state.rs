@@ -1,0 +1,123 @@
+//! The state of one replica: its Envoys, the objects that they have not accepted, and the problems.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use lockgate_route::translate::problem::Problem;
+use serde::{Deserialize, Serialize};
+
+use super::envoys::rejected;
+use super::report::{Note, Rejected};
+use crate::inspection::Inspection;
+use crate::replicas::Progress;
+
+/// The largest number of listed objects of one kind of fault, and of problems.
+const MOST: usize = 1000;
+
+/// The state of a replica.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// The replica: its pod or its address.
+    pub replica: String,
+    /// The version of the program.
+    pub version: String,
+    /// Why the replica is not ready; empty if it is.
+    pub missing: String,
+    /// The number of the newest publication.
+    pub publication: u64,
+    /// The Envoys of this replica.
+    pub envoys: Vec<Envoy>,
+    /// The number of objects that are served, by kind.
+    pub served: BTreeMap<String, usize>,
+    /// The objects that not all Envoys of this replica have accepted.
+    pub waiting: Vec<Waiting>,
+    /// The objects that lost all their routes.
+    pub lost: Vec<String>,
+    /// The problems.
+    pub problems: Vec<Note>,
+    /// The number of objects and problems that are not listed, because there are too many.
+    pub unlisted: usize,
+    /// Why the replica did not answer; empty if it did.
+    pub error: String,
+}
+
+/// An Envoy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Envoy {
+    /// The node ID.
+    pub name: String,
+    /// The publication up to which it has answered everything. `None`: it does not have its first configuration.
+    pub answered: Option<u64>,
+    /// The resources that it has rejected.
+    pub rejected: Vec<Rejected>,
+}
+
+/// An object that not all Envoys have accepted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// The object.
+    pub object: String,
+    /// The number of Envoys that have accepted it.
+    pub accepted: usize,
+    /// The number of Envoys.
+    pub envoys: usize,
+    /// Whether an Envoy has rejected a resource of the object.
+    pub is_rejected: bool,
+}
+
+impl State {
+    /// Creates the state of a replica. `further` are the problems that the translation does not know.
+    pub fn new(inspection: &Inspection, envoys: &[Progress], further: &[Arc<Problem>], publication: u64) -> Self {
+        let mut state = Self { publication, ..Self::default() };
+        state.envoys = envoys
+            .iter()
+            .map(|envoy| Envoy {
+                name: envoy.id.clone(),
+                answered: envoy.answered,
+                rejected: rejected(envoy).collect(),
+            })
+            .collect();
+        let rejections = state.envoys.iter().map(|envoy| {
+            let objects = envoy.rejected.iter().flat_map(|one| one.objects.iter().map(String::as_str));
+            (envoy.answered, objects.collect::<BTreeSet<&str>>())
+        });
+        let rejections: Vec<_> = rejections.collect();
+        let mut waiting = Vec::new();
+        for (id, published) in &inspection.sources {
+            let object = id.to_string();
+            if !published.served {
+                state.lost.push(object);
+                continue;
+            }
+            *state.served.entry(id.kind.as_str().to_owned()).or_default() += 1;
+            let has_accepted = |(answered, rejected): &&(Option<u64>, BTreeSet<&str>)| {
+                answered.is_some_and(|level| level >= published.since) && !rejected.contains(object.as_str())
+            };
+            let accepted = rejections.iter().filter(has_accepted).count();
+            if accepted < rejections.len() {
+                let is_rejected = rejections.iter().any(|(_, rejected)| rejected.contains(object.as_str()));
+                waiting.push(Waiting { object, accepted, envoys: rejections.len(), is_rejected });
+            }
+        }
+        drop(rejections);
+        state.waiting = waiting;
+        let all = inspection.problems.iter().chain(further);
+        state.problems = all.map(|problem| Note::from(&**problem)).collect();
+        state.problems.sort();
+        state.problems.dedup();
+        state.bound();
+        state
+    }
+
+    /// Bounds the lists.
+    fn bound(&mut self) {
+        let lengths = [self.waiting.len(), self.lost.len(), self.problems.len()];
+        self.unlisted = lengths.iter().map(|length| length.saturating_sub(MOST)).sum();
+        self.waiting.truncate(MOST);
+        self.lost.truncate(MOST);
+        self.problems.truncate(MOST);
+    }
+}
