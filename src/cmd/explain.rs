@@ -70,7 +70,7 @@ Examples:
     kubectl lockgate explain https://shop.example.com/cart
 
   A method and a header, for routes that match them:
-    lockgate explain -X POST -H 'x-canary: always' https://shop.example.com/cart
+    lockgate explain -X POST -H x-canary:always https://shop.example.com/cart
 
   A gRPC method:
     lockgate explain grpcs://shop.example.com/shop.Cart/Add

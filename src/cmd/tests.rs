@@ -242,7 +242,19 @@ fn help_teaches_by_example_on_every_command() {
     }
     assert_eq!(
         seen,
-        ["lockgate", "serve", "export", "bootstrap", "envoy-drain", "check", "config", "version", "completions"]
+        [
+            "lockgate",
+            "serve",
+            "export",
+            "bootstrap",
+            "envoy-drain",
+            "check",
+            "explain",
+            "status",
+            "config",
+            "version",
+            "completions"
+        ]
     );
 }
 

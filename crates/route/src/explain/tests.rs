@@ -64,7 +64,7 @@ fn the_most_specific_domain_takes_a_host() {
         ("deep.test", 202),
         ("test", 204),
         (".test", 204),
-        ("a.test.", 204),
+        ("a.test.", 201),
         ("[::1]:80", 204),
     ] {
         assert_eq!(decided(&model, &get(authority, "/")), Some(expected), "{authority}");
