@@ -1,6 +1,5 @@
 //! The question: a URL, a method, headers, and a server name.
 
-use http::Uri;
 use lockgate_route::explain::{Request, without_port};
 use lockgate_route::translate::explained::{Protocol, Target};
 use serde::{Deserialize, Serialize};
@@ -53,7 +52,7 @@ impl Question {
             path if path.starts_with('?') => format!("/{path}"),
             path => path.to_owned(),
         };
-        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || path.parse::<Uri>().is_err() && path.is_ascii() {
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!("the URL {url:?} has a character in its path that must be escaped"));
         }
         let host = without_port(authority);
