@@ -46,7 +46,7 @@ conformance: ## the official Gateway API conformance suite in a lab of its own; 
 ingress-conformance: ## the official Ingress conformance suite in a lab of its own: SUITE=its test program (see CONTRIBUTING.md)
 	@scripts/ingress-conformance.sh "$(SUITE)"
 
-bench: ## the whole system beside Contour on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some
+bench: ## the whole system beside Contour and Envoy Gateway on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some, AGAINST=PROGRAM two builds
 	@scripts/bench.sh
 
 bench-xds: ## the xDS server alone beside go-control-plane, into docs/benchmarks-xds.md; QUICK=1 small, ONLY=B2 some

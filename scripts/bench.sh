@@ -1,16 +1,32 @@
 #!/usr/bin/env bash
-# Benchmarks of the whole system beside Contour, on a real API server; about 20 minutes.
-# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout edit envoy request), SIZES=1k,10k, MAIN=10k, WHO=lockgate
-#      (lockgate contour lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds), BUDGET=10 (seconds for a
-#      series), QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written when everything is measured.
-#      LOCKGATE, CONTOUR, ENVOY, BIN: programs that are there already.
+# Benchmarks of the whole system beside Contour and Envoy Gateway, on a real API server; about 40 minutes.
+# env: CASES=ingress,endpoint (cold ingress endpoint burst churn memory fanout tls envoy request routes gateways shared), SIZES=1k,10k,
+#      MAIN=10k, WHO=lockgate (lockgate contour envoy-gateway lockgate-sotw contour-delta), CLIENTS=100, ENVOYS=1, CHURN=5 (seconds),
+#      BUDGET=10 (seconds for a series), ROUNDS=1, QUICK=1 for a small run, OUTPUT=file. BENCHMARKS.md and its plots are written
+#      when everything is measured.
+#      AGAINST=PROGRAM compares this build with another one of lockgate, by turns, three rounds each: sizes 1k and 10k, the cases
+#      cold, ingress, endpoint, fanout, tls; about 15 minutes.
+#      LOCKGATE, CONTOUR, ENVOY_GATEWAY, NGINX, SHARED_HOST, BENCH, ENVOY, BIN: programs that exist already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 need cargo "" "https://rustup.rs"
 need cc gcc
 need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
-module=github.com/projectcontour/contour
+
+# An empty list is all of them.
+measures() { [[ -z $1 || ",$1," == *",$2,"* ]]; }
+
+if [[ -n ${AGAINST:-} ]]; then
+  [[ -x $AGAINST ]] || die "AGAINST: \"$AGAINST\" is not a program"
+  AGAINST=$(realpath "$AGAINST")
+  CASES=${CASES:-cold,ingress,endpoint,fanout,tls} SIZES=${SIZES:-1k,10k} CLIENTS=${CLIENTS:-100}
+fi
+if [[ -n ${QUICK:-} ]]; then
+  SIZES=${SIZES:-100,1k} CLIENTS=${CLIENTS:-20} ENVOYS=${ENVOYS:-1} CHURN=${CHURN:-5} BUDGET=${BUDGET:-3}
+fi
+cases=${CASES:-} who=${WHO:-}
+[[ -z ${AGAINST:-} ]] || who=${WHO:-lockgate}
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$target/release"
@@ -20,22 +36,57 @@ programs=(--bin bench)
 [[ -n ${LOCKGATE:-} ]] || programs+=(--bin lockgate)
 [[ -n ${BENCH:-} ]] || cargo build --release --locked --workspace "${programs[@]}"
 export LOCKGATE=${LOCKGATE:-$target/release/lockgate}
-# The lab's programs, Envoy, Contour: quick when they are there.
+# The lab's programs and Envoy: quick when they exist.
 export BIN=${BIN:-$PWD/e2e/lab/bin}
 e2e/lab/build.sh etcd kube-apiserver kubectl | sed '/: up to date /d' >&2
 [[ -n ${ENVOY:-} ]] || scripts/envoy.sh
-if [[ -z ${CONTOUR:-} ]]; then
-  CONTOUR=$target/release/contour
-  (cd bench/contour && go build -mod=readonly -o "$CONTOUR" -ldflags "-s -w" $module/cmd/contour)
-fi
-types=$(cd bench/contour && go list -mod=readonly -m -f '{{.Dir}}' $module)/examples/contour/01-crds.yaml
 
-arguments=(--contour "$CONTOUR" --contour-types "$types")
-if [[ -n ${QUICK:-} ]]; then
-  SIZES=${SIZES:-100,1k} CLIENTS=${CLIENTS:-20} ENVOYS=${ENVOYS:-1} CHURN=${CHURN:-5} BUDGET=${BUDGET:-3}
+# go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module. Its root may be a directory of its own, so it
+# is linked statically.
+go_program() { (cd "$1" && CGO_ENABLED=0 go build -mod=readonly -o "$target/release/$3" -ldflags "-s -w" "$2"); }
+# go_files MODULE_DIRECTORY MODULE: where the files of a module are.
+go_files() { (cd "$1" && go mod download "$2" && go list -mod=readonly -m -f '{{.Dir}}' "$2"); }
+
+arguments=()
+if measures "$who" contour || measures "$who" contour-delta; then
+  contour=github.com/projectcontour/contour
+  [[ -n ${CONTOUR:-} ]] || go_program bench/contour $contour/cmd/contour contour
+  arguments+=(--contour "${CONTOUR:-$target/release/contour}")
+  arguments+=(--contour-types "$(go_files bench/contour $contour)/examples/contour/01-crds.yaml")
+fi
+if measures "$cases" routes || measures "$cases" gateways; then
+  gateway=github.com/envoyproxy/gateway
+  types=$(go_files bench/envoy-gateway sigs.k8s.io/gateway-api)/config/crd/experimental
+  if measures "$who" envoy-gateway; then
+    [[ -n ${ENVOY_GATEWAY:-} ]] || go_program bench/envoy-gateway $gateway/cmd/envoy-gateway envoy-gateway
+    arguments+=(--envoy-gateway "${ENVOY_GATEWAY:-$target/release/envoy-gateway}")
+    types+=,$(go_files bench/envoy-gateway $gateway)/charts/gateway-helm/charts/crds/crds/generated
+  fi
+  arguments+=(--gateway-types "$types")
+fi
+if measures "$cases" request; then
+  if [[ -z ${NGINX:-} ]]; then
+    # The package is unpacked, not installed: an installation would start a server on port 80.
+    NGINX=$(command -v nginx || echo "$target/release/nginx/usr/sbin/nginx")
+    if [[ ! -x $NGINX ]]; then
+      say "unpacking the package nginx ..."
+      mkdir -p "$target/release/nginx"
+      (cd "$target/release/nginx" && { apt-get download nginx || { apt-get update && apt-get download nginx; }; } >/dev/null 2>&1 &&
+        dpkg -x nginx_*.deb .) || die "nginx is missing (Debian package nginx)"
+    fi
+  fi
+  arguments+=(--nginx "$NGINX")
+fi
+if measures "$cases" shared; then
+  if [[ -z ${SHARED_HOST:-} ]]; then
+    built=$(cargo bench --locked -p lockgate-route --features testing --bench shared_host --no-run --message-format=json)
+    SHARED_HOST=$(sed -n 's/.*"executable":"\([^"]*shared_host[^"]*\)".*/\1/p' <<<"$built")
+  fi
+  arguments+=(--shared-host "$SHARED_HOST")
 fi
 option() { [[ -z $2 ]] || arguments+=("--$1" "$2"); }
-option cases "${CASES:-}"
+option against "${AGAINST:-}"
+option cases "$cases"
 option sizes "${SIZES:-}"
 option main "${MAIN:-}"
 option who "${WHO:-}"
@@ -43,6 +94,7 @@ option clients "${CLIENTS:-}"
 option envoys "${ENVOYS:-}"
 option churn-seconds "${CHURN:-}"
 option budget "${BUDGET:-}"
+option rounds "${ROUNDS:-}"
 [[ -n ${OUTPUT:-}${CASES:-}${SIZES:-}${WHO:-}${QUICK:-} ]] || OUTPUT=BENCHMARKS.md
 option output "${OUTPUT:-}"
 exec "${BENCH:-$target/release/bench}" "${arguments[@]}"

@@ -3,11 +3,16 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER_BYTES: usize = 9;
@@ -31,9 +36,23 @@ const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 
+/// The TLS of a connection.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Certificates, and the protocols that are offered.
+    pub config: Arc<ClientConfig>,
+    /// The name of the server.
+    pub server: &'static str,
+}
+
+enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
 /// The client's side of a stream.
 pub struct Connection {
-    socket: TcpStream,
+    socket: Socket,
     inbox: BytesMut,
     /// What is left of the data frame that is being read.
     data_left: usize,
@@ -62,9 +81,16 @@ impl Connection {
     ///
     /// # Errors
     /// The connection is refused or breaks.
-    pub async fn open(address: SocketAddr, method: &str, window: u32) -> anyhow::Result<Self> {
+    pub async fn open(address: SocketAddr, tls: Option<&Tls>, method: &str, window: u32) -> anyhow::Result<Self> {
         let socket = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         socket.set_nodelay(true)?;
+        let socket = match tls {
+            None => Socket::Plain(socket),
+            Some(tls) => {
+                let connector = TlsConnector::from(tls.config.clone());
+                Socket::Tls(Box::new(connector.connect(ServerName::try_from(tls.server)?, socket).await?))
+            }
+        };
         let mut outbox = BytesMut::new();
         outbox.put_slice(PREFACE);
         put_frame(&mut outbox, SETTINGS, 0, 0, &initial_window(window));
@@ -131,7 +157,10 @@ impl Connection {
                 return Ok(Received::Nothing);
             }
             self.inbox.reserve(READ_AT_ONCE);
-            let read = self.socket.read_buf(&mut self.inbox).await?;
+            let read = match &mut self.socket {
+                Socket::Plain(socket) => socket.read_buf(&mut self.inbox).await?,
+                Socket::Tls(socket) => socket.read_buf(&mut self.inbox).await?,
+            };
             ensure!(read > 0, "the server closed the connection");
         }
     }
@@ -217,7 +246,13 @@ impl Connection {
         }
         // What was written is gone from the outbox even if the caller drops us midway.
         while !self.outbox.is_empty() {
-            self.socket.write_buf(&mut self.outbox).await?;
+            match &mut self.socket {
+                Socket::Plain(socket) => socket.write_buf(&mut self.outbox).await?,
+                Socket::Tls(socket) => socket.write_buf(&mut self.outbox).await?,
+            };
+        }
+        if let Socket::Tls(socket) = &mut self.socket {
+            socket.flush().await?;
         }
         Ok(())
     }

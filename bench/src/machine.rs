@@ -11,6 +11,9 @@ const GO_MODULE: &str = include_str!("../go-control-plane/go.mod");
 /// Where the version of Contour is pinned.
 const CONTOUR_MODULE: &str = include_str!("../contour/go.mod");
 
+/// Where the version of Envoy Gateway is pinned.
+const ENVOY_GATEWAY_MODULE: &str = include_str!("../envoy-gateway/go.mod");
+
 /// A list in Markdown: the machine, and the programs of `make bench-xds`.
 pub fn facts() -> String {
     let module = "github.com/envoyproxy/go-control-plane";
@@ -29,6 +32,8 @@ pub fn system_facts(arguments: &str) -> String {
     let etcd = include_str!("../../e2e/lab/tools/etcd/go.mod");
     let programs = [
         ("Contour", pinned(CONTOUR_MODULE, "github.com/projectcontour/contour")),
+        ("Envoy Gateway", pinned(ENVOY_GATEWAY_MODULE, "github.com/envoyproxy/gateway")),
+        ("Gateway API", pinned(ENVOY_GATEWAY_MODULE, "sigs.k8s.io/gateway-api")),
         ("Kubernetes", pinned(kubernetes, "k8s.io/kubernetes")),
         ("etcd", pinned(etcd, "go.etcd.io/etcd/server/v3")),
         ("command", format!("`make bench` ({arguments})")),

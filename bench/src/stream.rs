@@ -75,7 +75,7 @@ pub async fn run(
     tally: Rc<RefCell<Tally>>,
     mut orders: mpsc::UnboundedReceiver<Order>,
 ) -> anyhow::Result<()> {
-    let mut connection = Connection::open(plan.address, plan.variant.method(), plan.window).await?;
+    let mut connection = Connection::open(plan.address, None, plan.variant.method(), plan.window).await?;
     let type_url = plan.kind.type_url();
     let first = Request { node: Some("bench"), type_url, version: &plan.version, ..Request::default() };
     connection.send(&[first.encode(plan.variant), plan.names.clone(), plan.initial_versions.clone()]).await?;

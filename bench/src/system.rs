@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod controller;
 pub mod guard;
 pub mod names;
+pub mod nginx;
 pub mod objects;
 pub mod page;
 pub mod plot;

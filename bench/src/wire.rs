@@ -39,6 +39,8 @@ impl Variant {
 pub struct Request<'a> {
     /// `node.id`, in the first request.
     pub node: Option<&'a str>,
+    /// `node.cluster`, in the first request.
+    pub cluster: &'a str,
     /// The type.
     pub type_url: &'a str,
     /// The response that it answers.
@@ -63,6 +65,7 @@ impl Request<'_> {
         if let Some(id) = self.node {
             let mut inner = BytesMut::new();
             put(&mut inner, 1, id.as_bytes());
+            put(&mut inner, 2, self.cluster.as_bytes());
             put(&mut inner, 6, b"envoy"); // user_agent_name
             put(&mut buffer, node, &inner);
         }

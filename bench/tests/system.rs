@@ -2,11 +2,24 @@
 //! is none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use bench::report::Value;
 use bench::system::cases::{self, Case, LOCKGATE, OTHERS, Options};
+use bench::system::controller::Programs;
 use bench::system::page::Page;
+use e2e::process::{output, repository};
+
+/// The directory of the resource types of Gateway API, in the official module.
+async fn gateway_types() -> PathBuf {
+    let mut go = Command::new("go");
+    go.current_dir(repository().join("conformance"));
+    go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"]);
+    let module = output(go, "").await.expect("the module of Gateway API");
+    PathBuf::from(module.trim()).join("config/crd/experimental")
+}
 
 #[test]
 fn every_case_runs() {
@@ -15,20 +28,25 @@ fn every_case_runs() {
     let options = Options {
         sizes: vec![5, 20],
         main: 20,
-        cases: Case::ALL.to_vec(),
+        // The benchmark of a shared host is a program of its own.
+        cases: Case::ALL.into_iter().filter(|case| *case != Case::Shared).collect(),
         parties: vec![LOCKGATE, OTHERS[0].clone()],
         clients: vec![3],
         envoys: vec![1, 2],
         churn_seconds: 1,
         budget: Duration::from_millis(10),
-        contour: None,
+        rounds: 2,
+        gateways: 3,
+        programs: Programs::default(),
+        contour_types: None,
+        gateway_types: vec![runtime.block_on(gateway_types())],
     };
     let mut page = Page { main: options.main, ..Page::default() };
     let mut written = 0;
     runtime.block_on(local.run_until(cases::run(&options, &mut page, |_| written += 1))).unwrap();
     assert!(written > 5, "a run that is broken off would be for nothing");
     assert_eq!(page.failures(), "");
-    for case in Case::ALL {
+    for &case in &options.cases {
         assert!(page.table(case).contains("Lockgate"), "{} measures nothing", case.title());
     }
     for row in &page.rows {

@@ -73,6 +73,11 @@ impl Lockgate {
     /// # Panics
     /// If it was not built.
     pub fn launch(source: &Source, flags: &[&str]) -> Self {
+        Self::launch_program(&binary(), source, flags)
+    }
+
+    /// The same with another build of the program.
+    pub fn launch_program(program: &Path, source: &Source, flags: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
         let [xds, admin, http, https, stats] = [(); 5].map(|()| ports::free());
         let (flag, path) = match source {
@@ -89,7 +94,7 @@ impl Lockgate {
             }
         }
         args.extend(flags.iter().map(ToString::to_string));
-        let process = Process::start("lockgate", &binary(), &args, &directory.path().join("lockgate.log"));
+        let process = Process::start("lockgate", program, &args, &directory.path().join("lockgate.log"));
         Self { process, args, directory, xds, admin, http, https, stats }
     }
 

@@ -1,15 +1,16 @@
-//! `make bench`: the whole system, beside Contour. Prints and writes what it measured.
+//! `make bench`: the whole system, beside Contour and Envoy Gateway. Prints and writes the figures.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use bench::system::cases::{self, CONTOUR, Case, LOCKGATE, OTHERS, Options};
+use bench::machine;
+use bench::system::cases::{self, AGAINST, CONTOUR, Case, ENVOY_GATEWAY, LOCKGATE, OTHERS, Options};
+use bench::system::controller::{Programs, Which};
 use bench::system::page::Page;
-use bench::{machine, system};
 use clap::Parser;
 
-/// Benchmarks of the whole system, beside Contour.
+/// Benchmarks of the whole system, beside Contour and Envoy Gateway.
 #[derive(Parser)]
 struct Arguments {
     /// Contour's program.
@@ -18,6 +19,24 @@ struct Arguments {
     /// The manifest of Contour's resource types.
     #[arg(long)]
     contour_types: Option<PathBuf>,
+    /// The program of Envoy Gateway.
+    #[arg(long, requires = "gateway_types")]
+    envoy_gateway: Option<PathBuf>,
+    /// Directories of manifests: the resource types of Gateway API, and of Envoy Gateway.
+    #[arg(long, value_delimiter = ',')]
+    gateway_types: Vec<PathBuf>,
+    /// nginx, for the cost of a request.
+    #[arg(long)]
+    nginx: Option<PathBuf>,
+    /// The benchmark of a host that many Ingresses share.
+    #[arg(long)]
+    shared_host: Option<PathBuf>,
+    /// Another build of Lockgate, to be compared with this one: the same cases by turns.
+    #[arg(long)]
+    against: Option<PathBuf>,
+    /// How often each party takes its turn: 3 for a comparison, 1 otherwise.
+    #[arg(long)]
+    rounds: Option<usize>,
     /// Numbers of Ingresses, ascending: 100,1k,10k,50k.
     #[arg(long, value_delimiter = ',', value_parser = number, default_value = "100,1k,10k,50k")]
     sizes: Vec<usize>,
@@ -27,7 +46,7 @@ struct Arguments {
     /// Only these cases, e.g. ingress,endpoint.
     #[arg(long, value_delimiter = ',')]
     cases: Vec<String>,
-    /// Only these parties: lockgate, contour; and others: lockgate-sotw, contour-delta.
+    /// Only these parties: lockgate, contour, envoy-gateway; and others: lockgate-sotw, contour-delta.
     #[arg(long, value_delimiter = ',')]
     who: Vec<String>,
     /// Numbers of clients for the fan-out.
@@ -74,11 +93,17 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     write(&page);
     for case in Case::ALL {
         let table = page.table(case);
-        if !table.is_empty() {
+        if !table.is_empty() && arguments.against.is_none() {
             println!("\n{}\n{table}", case.title());
         }
     }
-    println!("\nTargets\n{}{}", page.targets(), page.failures());
+    let comparison = page.comparison();
+    if comparison.is_empty() {
+        println!("\nTargets\n{}", page.targets());
+    } else {
+        println!("\nThis build and the other one\n\n{comparison}");
+    }
+    println!("{}", page.failures());
     eprintln!("== [{:.0} s] done", started.elapsed().as_secs_f64());
     result
 }
@@ -89,24 +114,35 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         let case = Case::ALL.into_iter().find(|case| case.as_str() == name);
         cases.push(case.with_context(|| format!("there is no case {name:?}"))?);
     }
-    if cases.is_empty() {
+    if cases.is_empty() && arguments.against.is_some() {
+        cases.extend([Case::Cold, Case::Ingress, Case::Endpoint, Case::FanOut, Case::Edit]);
+    } else if cases.is_empty() {
         cases.extend(Case::ALL);
     }
     let known = [
         ("lockgate", LOCKGATE),
         ("contour", CONTOUR),
+        ("envoy-gateway", ENVOY_GATEWAY),
         ("lockgate-sotw", OTHERS[0].clone()),
         ("contour-delta", OTHERS[1].clone()),
     ];
+    // Builds of Lockgate are compared without others.
+    let usual: &[&str] =
+        if arguments.against.is_some() { &["lockgate"] } else { &["lockgate", "contour", "envoy-gateway"] };
     let mut parties = Vec::new();
     for (name, party) in &known {
         let chosen =
-            if arguments.who.is_empty() { !name.contains('-') } else { arguments.who.iter().any(|who| who == name) };
-        let there = party.which == system::controller::Which::Lockgate || arguments.contour.is_some();
+            if arguments.who.is_empty() { usual.contains(name) } else { arguments.who.iter().any(|who| who == name) };
+        let there = match party.which {
+            Which::Lockgate => true,
+            Which::Contour => arguments.contour.is_some(),
+            Which::EnvoyGateway => arguments.envoy_gateway.is_some(),
+        };
         if chosen && there {
             parties.push(party.clone());
         }
     }
+    parties.extend(arguments.against.is_some().then_some(AGAINST));
     ensure!(!parties.is_empty(), "there is nobody to be measured");
     let mut sizes = arguments.sizes.clone();
     sizes.sort_unstable();
@@ -120,7 +156,17 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         envoys: arguments.envoys.clone(),
         churn_seconds: arguments.churn_seconds,
         budget: Duration::from_secs_f64(arguments.budget),
-        contour: arguments.contour.clone().zip(arguments.contour_types.clone()),
+        rounds: arguments.rounds.unwrap_or(if arguments.against.is_some() { 3 } else { 1 }),
+        gateways: 100,
+        programs: Programs {
+            against: arguments.against.clone(),
+            contour: arguments.contour.clone(),
+            envoy_gateway: arguments.envoy_gateway.clone(),
+            nginx: arguments.nginx.clone(),
+            shared_host: arguments.shared_host.clone(),
+        },
+        contour_types: arguments.contour_types.clone(),
+        gateway_types: arguments.gateway_types.clone(),
     })
 }
 

@@ -7,8 +7,11 @@ mod changes;
 mod churn;
 mod envoys;
 mod fanout;
+mod gateways;
 mod requests;
+mod routes;
 mod session;
+mod shared;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +19,7 @@ use std::time::{Duration, Instant};
 use envoys::Scheme;
 
 use super::cluster::Cluster;
-use super::controller::{Choice, Which};
+use super::controller::{Choice, Programs, Which};
 use super::guard::Guard;
 use super::names::FIRST_SPARE;
 use super::objects::Kind;
@@ -52,11 +55,17 @@ pub enum Case {
     Envoy,
     /// Requests through a real Envoy.
     Request,
+    /// HTTPRoutes: a cold start, new ones, changes of endpoints, memory.
+    Routes,
+    /// Many Gateways.
+    Gateways,
+    /// A host that many Ingresses share.
+    Shared,
 }
 
 impl Case {
     /// All, in the order of the page.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Cold,
         Self::Ingress,
         Self::Endpoint,
@@ -67,6 +76,9 @@ impl Case {
         Self::Edit,
         Self::Envoy,
         Self::Request,
+        Self::Routes,
+        Self::Gateways,
+        Self::Shared,
     ];
 
     /// As it is called on the command line.
@@ -79,9 +91,12 @@ impl Case {
             Case::Churn => "churn",
             Case::Memory => "memory",
             Case::FanOut => "fanout",
-            Case::Edit => "edit",
+            Case::Edit => "tls",
             Case::Envoy => "envoy",
             Case::Request => "request",
+            Case::Routes => "routes",
+            Case::Gateways => "gateways",
+            Case::Shared => "shared",
         }
     }
 
@@ -97,7 +112,10 @@ impl Case {
             Case::FanOut => "Fan-out",
             Case::Edit => "One edit of an Ingress with TLS",
             Case::Envoy => "Through real Envoys",
-            Case::Request => "One request",
+            Case::Request => "The cost of a request",
+            Case::Routes => "HTTPRoutes of Gateway API",
+            Case::Gateways => "Many Gateways",
+            Case::Shared => "One host shared by 1,000 Ingresses",
         }
     }
 
@@ -120,17 +138,20 @@ impl Case {
             Case::Edit => changes::ABOUT_EDIT,
             Case::Envoy => envoys::ABOUT,
             Case::Request => requests::ABOUT,
+            Case::Routes => routes::ABOUT,
+            Case::Gateways => gateways::ABOUT,
+            Case::Shared => shared::ABOUT,
         }
     }
 
     /// Whether it shares a running controller with others.
     fn in_session(self) -> bool {
-        !matches!(self, Case::FanOut | Case::Edit | Case::Envoy | Case::Request)
+        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Burst | Case::Churn | Case::Memory)
     }
 
     /// Whether it is measured at every size, and not only at the main one.
     fn at_every_size(self) -> bool {
-        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory)
+        matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory | Case::Routes)
     }
 }
 
@@ -145,16 +166,23 @@ pub struct Party {
     pub variant: Variant,
     /// How the controller of ours sends routes.
     pub routes: Option<&'static str>,
+    /// Whether it is the other build of a comparison.
+    pub against: bool,
 }
 
 const fn party(name: &'static str, which: Which, variant: Variant, routes: Option<&'static str>) -> Party {
-    Party { name, which, variant, routes }
+    Party { name, which, variant, routes, against: false }
 }
 
 /// Ours, as Envoys that it has given their bootstrap ask it.
 pub const LOCKGATE: Party = party("Lockgate", Which::Lockgate, Variant::Delta, None);
 /// Contour, as its Envoys ask it.
 pub const CONTOUR: Party = party("Contour", Which::Contour, Variant::Sotw, None);
+/// Envoy Gateway, as its Envoys ask it. It serves no Ingresses.
+pub const ENVOY_GATEWAY: Party = party("Envoy Gateway", Which::EnvoyGateway, Variant::Delta, None);
+/// Another build of ours.
+pub const AGAINST: Party =
+    Party { name: "other build", which: Which::Lockgate, variant: Variant::Delta, routes: None, against: true };
 /// Other ways to ask, for comparison.
 pub const OTHERS: [Party; 2] = [
     party("Lockgate, SotW", Which::Lockgate, Variant::Sotw, None),
@@ -187,8 +215,16 @@ pub struct Options {
     pub churn_seconds: u64,
     /// How long a series of single changes may take.
     pub budget: Duration,
-    /// Contour's program, and the manifest of its resource types.
-    pub contour: Option<(PathBuf, PathBuf)>,
+    /// How often each party takes its turn.
+    pub rounds: usize,
+    /// How many Gateways there are in [`Case::Gateways`].
+    pub gateways: usize,
+    /// The programs that are there.
+    pub programs: Programs,
+    /// The manifest of Contour's resource types.
+    pub contour_types: Option<PathBuf>,
+    /// Directories of the resource types of Gateway API and of Envoy Gateway; without them there are no Gateways.
+    pub gateway_types: Vec<PathBuf>,
 }
 
 /// Something measured: a metric, its unit, its value.
@@ -206,20 +242,28 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
         bench.cluster.fill(&Kind::ALL, filled..size, false).await?;
         filled = size;
         bench.say(&format!("{size} Ingresses, Services and EndpointSlices ({:.1} s)", started.elapsed().as_secs_f64()));
-        for party in &options.parties {
-            bench.session(party, size, page).await;
+        for party in bench.turns() {
+            bench.session(&party, size, page).await;
             written(page);
         }
         if size == options.main {
             for &clients in &options.clients {
-                for party in &options.parties {
-                    bench.fan_out(party, size, clients, page).await;
+                for party in bench.turns() {
+                    bench.fan_out(&party, size, clients, page).await;
                     written(page);
                 }
             }
             bench.edits_with_tls(size, page, &mut written).await;
             bench.through_envoys(size, page, &mut written).await;
         }
+        // The issue of interest is the growth to the main size; what is beyond it takes others too long.
+        if (options.main / 10..=options.main).contains(&size) {
+            bench.routes_and_gateways(size, page, &mut written).await;
+        }
+    }
+    if options.cases.contains(&Case::Shared) {
+        bench.shared_host(page).await;
+        written(page);
     }
     Ok(())
 }
@@ -237,8 +281,7 @@ struct Bench {
 impl Bench {
     async fn start(options: Options) -> anyhow::Result<Self> {
         let (started, guard) = (Instant::now(), Guard::start()?);
-        let types = options.contour.as_ref().map(|(_, types)| types.as_path());
-        let mut cluster = Cluster::start(types).await?;
+        let mut cluster = Cluster::start(options.contour_types.as_deref(), &options.gateway_types).await?;
         cluster.fill(&[Kind::Service, Kind::EndpointSlice], FIRST_SPARE..FIRST_SPARE + SPARES, false).await?;
         let bench = Self { options, cluster, guard, started, change: 0 };
         bench.say("the API server is up");
@@ -247,6 +290,17 @@ impl Bench {
 
     fn say(&self, what: &str) {
         eprintln!("== [{:.0} s] {what}", self.started.elapsed().as_secs_f64());
+    }
+
+    /// The parties of Ingresses in their turns. Every other round is the other way round, so that a machine that becomes
+    /// slower favors nobody.
+    fn turns(&self) -> Vec<Party> {
+        let mut turns = Vec::new();
+        let parties = || self.options.parties.iter().filter(|party| party.which != Which::EnvoyGateway).cloned();
+        for round in 0..self.options.rounds {
+            if round % 2 == 0 { turns.extend(parties()) } else { turns.extend(parties().rev()) }
+        }
+        turns
     }
 
     /// Those whose Envoys are asked: ours in each mode, and Contour.
@@ -270,8 +324,8 @@ impl Bench {
                 written(page);
             }
         }
-        for party in parties.iter().filter(|_| requests) {
-            self.requests(party, size, Scheme::Http, page).await;
+        if requests {
+            self.requests(&parties, size, Scheme::Http, page).await;
             written(page);
         }
         for secure in [true, false] {
@@ -282,8 +336,8 @@ impl Bench {
                 self.envoys(&LOCKGATE, size, 1, Scheme::Https, page).await;
                 written(page);
             }
-            for party in parties.iter().filter(|_| secure && requests) {
-                self.requests(party, size, Scheme::Https, page).await;
+            if secure && requests {
+                self.requests(&parties, size, Scheme::Https, page).await;
                 written(page);
             }
         }
@@ -298,11 +352,11 @@ impl Bench {
             if let Err(error) = self.guard.clone().over(self.cluster.fill(&[Kind::Ingress], 0..size, secure)).await {
                 return self.say(&format!("the Ingresses cannot be changed: {error:#}"));
             }
-            let parties = if secure { self.options.parties.clone() } else { Vec::new() };
+            let parties = if secure { self.turns() } else { Vec::new() };
             for party in &parties {
                 let started = Instant::now();
                 let figures = self.guard.clone().over(self.edits(party, size)).await;
-                self.note(page, Case::Edit, (size, format!("{} with TLS", short(size))), party, started, figures);
+                self.note(page, Case::Edit, (size, format!("{} with TLS", short(size))), party.name, started, figures);
                 written(page);
             }
         }
@@ -315,6 +369,8 @@ impl Bench {
     fn choice(party: &Party) -> Choice {
         Choice {
             settings: party.routes.map(|routes| format!("routes: {{ discovery: {routes} }}\n")).unwrap_or_default(),
+            against: party.against,
+            gateways: false,
         }
     }
 
@@ -324,11 +380,11 @@ impl Bench {
         page: &mut Page,
         case: Case,
         (size, setting): (usize, String),
-        party: &Party,
+        party: &'static str,
         started: Instant,
         figures: anyhow::Result<Vec<Figure>>,
     ) {
-        let row = |metric, value| Row { case, size, setting: setting.clone(), party: party.name, metric, value };
+        let row = |metric, value| Row { case, size, setting: setting.clone(), party, metric, value };
         let rows = match figures {
             Ok(figures) => {
                 figures.into_iter().map(|(metric, unit, value)| row(metric, Value::Number(value, unit))).collect()
@@ -337,7 +393,7 @@ impl Bench {
         };
         let told: Vec<String> = rows.iter().map(|row| format!("{} {}", row.metric, row.value)).collect();
         let took = started.elapsed().as_secs_f64();
-        eprintln!("  {:<14} {:<9} {setting} ({took:.1} s): {}", party.name, case.as_str(), told.join(", "));
+        eprintln!("  {party:<14} {:<9} {setting} ({took:.1} s): {}", case.as_str(), told.join(", "));
         page.rows.extend(rows);
     }
 }

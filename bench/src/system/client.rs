@@ -13,7 +13,7 @@ use super::bits::Bits;
 use super::clients::{Shared, Sight};
 use super::names::FIRST_SPARE;
 use super::sight::{self, Sighting, Type, Wanted};
-use crate::http2::{Connection, Received};
+use crate::http2::{Connection, Received, Tls};
 use crate::wire::{self, Part, Request, Responses, Variant};
 
 /// What the server may send ahead; Envoy's own default is larger.
@@ -28,8 +28,12 @@ pub struct Plan {
     pub address: SocketAddr,
     /// The variant.
     pub variant: Variant,
+    /// The TLS of the connection.
+    pub tls: Option<Tls>,
     /// `node.id`.
     pub node: String,
+    /// `node.cluster`.
+    pub cluster: String,
     /// Until when it tries to connect.
     pub until: Instant,
 }
@@ -41,7 +45,7 @@ pub struct Plan {
 pub async fn run(plan: Plan, shared: Rc<Shared>) -> anyhow::Result<()> {
     let permit = shared.syncing.clone().acquire_owned().await?;
     let mut connection = loop {
-        match Connection::open(plan.address, plan.variant.method(), WINDOW).await {
+        match Connection::open(plan.address, plan.tls.as_ref(), plan.variant.method(), WINDOW).await {
             Ok(connection) => break connection,
             Err(error) if Instant::now() > plan.until => return Err(error),
             Err(_) => tokio::time::sleep(AGAIN).await,
@@ -77,6 +81,7 @@ struct Asked {
 struct Client {
     variant: Variant,
     node: Option<String>,
+    cluster: String,
     shared: Rc<Shared>,
     outgoing: Vec<[Bytes; 3]>,
     asked: BTreeMap<Type, Asked>,
@@ -104,6 +109,7 @@ impl Client {
         Self {
             variant: plan.variant,
             node: Some(plan.node.clone()),
+            cluster: plan.cluster.clone(),
             shared,
             outgoing: Vec::new(),
             asked: BTreeMap::new(),
@@ -131,8 +137,14 @@ impl Client {
         let asked = self.asked.entry(kind).or_default();
         asked.asked = true;
         let nonce = if self.variant == Variant::Sotw { asked.nonce.as_str() } else { "" };
-        let request =
-            Request { node: node.as_deref(), type_url: kind.url(), nonce, version: &asked.version, nack: false };
+        let request = Request {
+            node: node.as_deref(),
+            cluster: &self.cluster,
+            type_url: kind.url(),
+            nonce,
+            version: &asked.version,
+            nack: false,
+        };
         self.outgoing.push([request.encode(self.variant), names, gone]);
     }
 

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use super::bits::Bits;
 use super::client::{self, Plan};
 use super::sight::Type;
+use crate::http2::Tls;
 use crate::news::News;
 use crate::wire::{self, Variant};
 
@@ -156,6 +157,17 @@ impl Shared {
     }
 }
 
+/// The xDS server of a controller.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Its TLS.
+    pub tls: Option<Tls>,
+    /// The `node.cluster` by which it chooses what a client gets.
+    pub cluster: String,
+}
+
 /// The clients. They end when dropped.
 #[derive(Debug)]
 pub struct Clients {
@@ -172,11 +184,12 @@ impl Drop for Clients {
 
 impl Clients {
     /// `count` clients of a controller; each is complete with so many hosts. They try to connect until `patience` is over.
-    pub fn open(address: SocketAddr, variant: Variant, count: usize, hosts: usize, patience: Duration) -> Self {
+    pub fn open(server: &Server, variant: Variant, count: usize, hosts: usize, patience: Duration) -> Self {
         let shared = Rc::new(Shared::new(hosts));
         let until = Instant::now() + patience;
         let tasks = (0..count).map(|number| {
-            let plan = Plan { address, variant, node: format!("bench-{number}"), until };
+            let Server { address, tls, cluster } = server.clone();
+            let plan = Plan { address, variant, tls, node: format!("bench-{number}"), cluster, until };
             tokio::task::spawn_local(client::guarded(plan, shared.clone())).abort_handle()
         });
         Self { tasks: tasks.collect(), shared }

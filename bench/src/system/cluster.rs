@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
@@ -17,7 +17,8 @@ use e2e::{ApiServer, Authority, Target};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::names::{CLASS, NAMESPACE, address, host, name};
+use super::controller::envoy_gateway;
+use super::names::{CLASS, NAMESPACE, address, gateway, host, name};
 use super::objects::{self, Kind};
 
 /// How many objects are put into etcd at once.
@@ -26,6 +27,8 @@ const BATCH: usize = 500;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The template's number; no object of a cluster has it.
 const TEMPLATE: usize = 999_999;
+/// The number of the Service of Lockgate's Envoys.
+pub const ENVOYS: usize = 999_998;
 const TEMPLATE_UID: &str = "00000000-0000-4000-8000-00000000uuid";
 
 /// When a request left, and when its answer was there.
@@ -42,6 +45,8 @@ pub struct Cluster {
     server: ApiServer,
     templates: BTreeMap<Kind, String>,
     secure_template: String,
+    /// How many Gateways there are: HTTPRoutes belong to them in turn.
+    gateways: usize,
     etcd: Connection,
     api: Connection,
     /// Who has signed the certificates of hosts with TLS.
@@ -49,11 +54,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one, with Contour's resource types if their manifest is given.
+    /// Starts one, with Contour's resource types if their manifest is given, and with those in directories.
     ///
     /// # Errors
     /// It does not take what is written.
-    pub async fn start(contour_types: Option<&Path>) -> anyhow::Result<Self> {
+    pub async fn start(contour_types: Option<&Path>, gateway_types: &[PathBuf]) -> anyhow::Result<Self> {
         let etcd_flags = [
             "--quota-backend-bytes=8589934592",
             "--max-request-bytes=33554432",
@@ -66,6 +71,21 @@ impl Cluster {
         if let Some(path) = contour_types {
             server.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()], "").await;
             server.kubectl(&["create", "namespace", "projectcontour"], "").await;
+        }
+        for directory in gateway_types {
+            // A policy in the directory of Gateway API forbids changes of the definitions.
+            let files = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+            for file in files.filter_map(|file| Some(file.ok()?.path().display().to_string())) {
+                if file.ends_with(".yaml") && !file.ends_with("kustomization.yaml") && !file.contains("_vap_") {
+                    server.kubectl(&["apply", "--server-side", "-f", &file], "").await;
+                }
+            }
+        }
+        if !gateway_types.is_empty() {
+            server.kubectl(&["create", "namespace", envoy_gateway::NAMESPACE], "").await;
+            server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=120s"], "").await;
+            // The Service of Lockgate's Envoys.
+            server.apply(&Kind::Service.object(ENVOYS).to_string()).await;
         }
         let class = format!(
             "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {{ name: {CLASS} }}\n\
@@ -80,8 +100,9 @@ impl Cluster {
         let etcd = connect(&server.etcd()).await?;
         let api = connect(&server.target()).await?;
         let (templates, secure_template) = (BTreeMap::new(), String::new());
-        let mut cluster = Self { server, templates, secure_template, etcd, api, authority };
-        for kind in Kind::ALL {
+        let mut cluster = Self { server, templates, secure_template, gateways: 1, etcd, api, authority };
+        let routes = (!gateway_types.is_empty()).then_some(Kind::HttpRoute);
+        for kind in Kind::ALL.into_iter().chain(routes) {
             let template = cluster.template(kind, kind.object(TEMPLATE)).await?;
             cluster.templates.insert(kind, template);
         }
@@ -130,7 +151,63 @@ impl Cluster {
         if secure {
             text = text.replace(&secret(TEMPLATE), &secret(index));
         }
+        if kind == Kind::HttpRoute {
+            text = text.replace(&gateway(TEMPLATE), &gateway(index % self.gateways));
+        }
         text.replace(TEMPLATE_UID, &format!("00000000-0000-4000-800{}-{index:012x}", kind as u8))
+    }
+
+    /// Runs kubectl; what it wrote.
+    pub async fn kubectl(&self, args: &[&str]) -> String {
+        self.server.kubectl(args, "").await
+    }
+
+    /// Replaces all Gateways by `count` of a class, and removes what the controllers of earlier ones wrote or hold.
+    pub async fn replace_gateways(&mut self, class: &str, controller: &str, count: usize) {
+        self.kubectl(&["delete", "gateways", "--all"]).await;
+        self.kubectl(&["delete", "services,endpointslices", "-l", "gateway.networking.k8s.io/gateway-name"]).await;
+        let written = "deployments,services,configmaps,serviceaccounts";
+        self.kubectl(&["delete", written, "--all", "-n", envoy_gateway::NAMESPACE]).await;
+        for namespace in ["default", "projectcontour", envoy_gateway::NAMESPACE] {
+            self.kubectl(&["delete", "leases", "--all", "-n", namespace]).await;
+        }
+        self.gateways = count;
+        self.server.apply(&objects::gateways(class, controller, count)).await;
+    }
+
+    /// How many requests have written a status of Gateway API, by the metrics of the API server.
+    ///
+    /// # Errors
+    /// It does not tell.
+    pub async fn status_writes(&self) -> anyhow::Result<f64> {
+        let mut api = connect(&self.server.target()).await?;
+        let page = api.send(Method::GET, "/metrics", Default::default()).await.map_err(|error| anyhow!("{error}"))?;
+        let text = page.text();
+        let writes = text.lines().filter(|line| {
+            line.starts_with("apiserver_request_total{")
+                && line.contains("group=\"gateway.networking.k8s.io\"")
+                && line.contains("subresource=\"status\"")
+                && !line.contains("verb=\"GET\"")
+        });
+        Ok(writes.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    }
+
+    /// Waits until no status has been written for two seconds; how many there were until then, and when the last one was.
+    ///
+    /// # Errors
+    /// The API server does not tell.
+    pub async fn settled(&self, limit: Duration) -> anyhow::Result<(f64, Instant)> {
+        const QUIET: Duration = Duration::from_secs(2);
+        let deadline = Instant::now() + limit;
+        let (mut last, mut since) = (self.status_writes().await?, Instant::now());
+        while since.elapsed() < QUIET && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let now = self.status_writes().await?;
+            if now > last {
+                (last, since) = (now, Instant::now());
+            }
+        }
+        Ok((last, since))
     }
 
     /// Puts objects of these numbers there, and waits until the API server has them.
@@ -232,6 +309,15 @@ impl Api {
     pub async fn ingress(&mut self, index: usize, backend: usize, secret: Option<&str>) -> anyhow::Result<Written> {
         let object = objects::ingress(index, backend, secret);
         Ok(write(&mut self.connection, Method::POST, &Kind::Ingress.path(), &object).await?.0)
+    }
+
+    /// Makes HTTPRoute number `index` of the first Gateway.
+    ///
+    /// # Errors
+    /// The API server refuses.
+    pub async fn route(&mut self, index: usize) -> anyhow::Result<Written> {
+        let object = objects::route(index, index, &gateway(0));
+        Ok(write(&mut self.connection, Method::POST, &Kind::HttpRoute.path(), &object).await?.0)
     }
 
     /// Changes the endpoints of Service number `index`.

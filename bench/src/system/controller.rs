@@ -1,7 +1,9 @@
 //! A controller under test: its process, and what that uses.
 
+pub mod envoy_gateway;
+
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -9,17 +11,22 @@ use e2e::process::Process;
 use e2e::{Lockgate, Source, ports};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
+use serde_json::Value;
 
+use self::envoy_gateway::EnvoyGateway;
+use super::clients::Server;
 use super::cluster::Cluster;
-use super::names::CLASS;
+use super::names::{CLASS, NAMESPACE, gateway};
 
 /// Which controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
     /// Ours.
     Lockgate,
-    /// The other one.
+    /// Contour.
     Contour,
+    /// Envoy Gateway.
+    EnvoyGateway,
 }
 
 impl Which {
@@ -28,8 +35,24 @@ impl Which {
         match self {
             Which::Lockgate => "Lockgate",
             Which::Contour => "Contour",
+            Which::EnvoyGateway => "Envoy Gateway",
         }
     }
+}
+
+/// The programs that are there.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    /// Another build of ours, for a comparison.
+    pub against: Option<PathBuf>,
+    /// Contour.
+    pub contour: Option<PathBuf>,
+    /// Envoy Gateway.
+    pub envoy_gateway: Option<PathBuf>,
+    /// nginx.
+    pub nginx: Option<PathBuf>,
+    /// The benchmark of a shared host.
+    pub shared_host: Option<PathBuf>,
 }
 
 /// What can be asked of a controller beside what it does by itself.
@@ -37,6 +60,10 @@ impl Which {
 pub struct Choice {
     /// The settings file of ours, if it is not empty.
     pub settings: String,
+    /// Whether the other build of ours is started.
+    pub against: bool,
+    /// Whether it serves Gateways. Contour and a client of Envoy Gateway serve one, the first.
+    pub gateways: bool,
 }
 
 /// A running controller; ends when dropped.
@@ -53,6 +80,7 @@ pub struct Controller {
 enum Program {
     Lockgate(Box<Lockgate>, #[expect(dead_code, reason = "removed with it")] tempfile::TempDir),
     Contour { process: Process, ports: Ports, path: PathBuf, _directory: tempfile::TempDir },
+    EnvoyGateway(Box<EnvoyGateway>),
 }
 
 /// Where Envoy's listeners are.
@@ -65,13 +93,13 @@ pub struct Ports {
 }
 
 impl Controller {
-    /// Starts `which` on a cluster. The program of Contour is `contour`.
+    /// Starts `which` on a cluster.
     ///
     /// # Errors
     /// There is no such program.
-    pub fn start(which: Which, cluster: &Cluster, contour: Option<&PathBuf>, choice: &Choice) -> anyhow::Result<Self> {
+    pub async fn start(which: Which, cluster: &Cluster, programs: &Programs, choice: &Choice) -> anyhow::Result<Self> {
         let kubeconfig = cluster.kubeconfig();
-        let started = Instant::now();
+        let mut started = Instant::now();
         let (program, xds) = match which {
             Which::Lockgate => {
                 let directory = tempfile::Builder::new().prefix("bench-lockgate-").tempdir()?;
@@ -82,15 +110,17 @@ impl Controller {
                     std::fs::write(&settings, &choice.settings)?;
                     flags.extend(["--config", &path]);
                 }
-                let lockgate = Lockgate::launch(&Source::Kubeconfig(kubeconfig), &flags);
+                let own = e2e::lockgate::binary();
+                let program = if choice.against { programs.against.clone().context("no other program")? } else { own };
+                let lockgate = Lockgate::launch_program(&program, &Source::Kubeconfig(kubeconfig), &flags);
                 let xds = lockgate.xds;
                 (Program::Lockgate(Box::new(lockgate), directory), xds)
             }
             Which::Contour => {
-                let path = contour.context("Contour was not built")?.clone();
+                let path = programs.contour.clone().context("Contour was not built")?;
                 let directory = tempfile::Builder::new().prefix("contour-").tempdir()?;
                 let [xds, http, https, stats, health, metrics, debug] = [(); 7].map(|()| ports::free());
-                let args = [
+                let mut args = vec![
                     "serve".to_owned(),
                     format!("--kubeconfig={}", kubeconfig.display()),
                     "--insecure".into(),
@@ -110,8 +140,25 @@ impl Controller {
                     "--debug-http-address=127.0.0.1".into(),
                     format!("--debug-http-port={debug}"),
                 ];
+                if choice.gateways {
+                    let file = directory.path().join("contour.yaml");
+                    let reference = format!("{{ namespace: {NAMESPACE}, name: {} }}", gateway(0));
+                    std::fs::write(&file, format!("gateway: {{ gatewayRef: {reference} }}\n"))?;
+                    args.extend([
+                        format!("--config-path={}", file.display()),
+                        "--kubernetes-client-qps=1000".into(),
+                        "--kubernetes-client-burst=2000".into(),
+                    ]);
+                }
                 let process = Process::start("contour", &path, &args, &directory.path().join("contour.log"));
                 (Program::Contour { process, ports: Ports { http, https }, path, _directory: directory }, xds)
+            }
+            Which::EnvoyGateway => {
+                let path = programs.envoy_gateway.as_ref().context("Envoy Gateway was not built")?;
+                let gateway = EnvoyGateway::start(path, cluster).await?;
+                // Certificates and files are made before.
+                started = gateway.started;
+                (Program::EnvoyGateway(Box::new(gateway)), envoy_gateway::XDS_PORT)
             }
         };
         Ok(Self { which, address: (Ipv4Addr::LOCALHOST, xds).into(), started, program })
@@ -122,7 +169,17 @@ impl Controller {
         match &mut self.program {
             Program::Lockgate(lockgate, _) => lockgate.process().id(),
             Program::Contour { process, .. } => process.id(),
+            Program::EnvoyGateway(gateway) => gateway.process.id(),
         }
+    }
+
+    /// The xDS server, as the Envoys of the first Gateway see it.
+    pub fn server(&self) -> Server {
+        let (tls, cluster) = match &self.program {
+            Program::EnvoyGateway(own) => (Some(own.tls()), format!("{NAMESPACE}/{}", gateway(0))),
+            _ => (None, String::new()),
+        };
+        Server { address: self.address, tls, cluster }
     }
 
     /// Whether it has not ended: a process that has, and was not waited for, has no memory.
@@ -135,6 +192,7 @@ impl Controller {
         match &mut self.program {
             Program::Lockgate(lockgate, _) => lockgate.process().tail(),
             Program::Contour { process, .. } => process.tail(),
+            Program::EnvoyGateway(gateway) => gateway.process.tail(),
         }
     }
 
@@ -182,15 +240,19 @@ impl Controller {
         match &self.program {
             Program::Lockgate(lockgate, _) => Ports { http: lockgate.http, https: lockgate.https },
             Program::Contour { ports, .. } => *ports,
+            // Those of the listeners of a Gateway.
+            Program::EnvoyGateway(_) => Ports { http: 10_080, https: 10_443 },
         }
     }
 
-    /// A bootstrap for an Envoy of it, as its user makes one. Contour's has its admin interface on a socket.
+    /// A bootstrap for an Envoy of it, as its user makes one. Contour's has its admin interface on a socket. Envoy Gateway
+    /// writes it into the `deployment` of a Gateway.
     ///
     /// # Errors
     /// Its program fails.
-    pub fn bootstrap(&self, node: &str, admin: u16, directory: &std::path::Path) -> anyhow::Result<String> {
+    pub fn bootstrap(&self, node: &str, admin: u16, directory: &Path, deployment: &Value) -> anyhow::Result<String> {
         match &self.program {
+            Program::EnvoyGateway(gateway) => gateway.bootstrap(deployment, admin),
             Program::Lockgate(lockgate, _) => Ok(lockgate.bootstrap(e2e::Mode::Delta, admin, node)),
             Program::Contour { path, .. } => {
                 let file = directory.join("bootstrap.json");

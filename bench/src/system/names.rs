@@ -20,6 +20,11 @@ pub fn name(index: usize) -> String {
     format!("{HOST_PREFIX}{index:0NAME_DIGITS$}")
 }
 
+/// The name of Gateway number `index`.
+pub fn gateway(index: usize) -> String {
+    format!("gateway-{index:03}")
+}
+
 /// The host of Ingress number `index`.
 pub fn host(index: usize) -> String {
     format!("{}.bench.example", name(index))

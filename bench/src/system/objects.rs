@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::names::{CLASS, NAMESPACE, address, host, marked_address, marked_path, name};
+use super::names::{CLASS, NAMESPACE, address, gateway, host, marked_address, marked_path, name};
 
 /// A kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,10 +13,12 @@ pub enum Kind {
     EndpointSlice,
     /// `Ingress`.
     Ingress,
+    /// `HTTPRoute`.
+    HttpRoute,
 }
 
 impl Kind {
-    /// In the order in which they are written.
+    /// Those of a cluster with Ingresses, in the order in which they are written.
     pub const ALL: [Self; 3] = [Self::Service, Self::EndpointSlice, Self::Ingress];
 
     /// Where objects of the kind are, at the API server.
@@ -25,6 +27,7 @@ impl Kind {
             Kind::Service => ("api/v1", "services"),
             Kind::EndpointSlice => ("apis/discovery.k8s.io/v1", "endpointslices"),
             Kind::Ingress => ("apis/networking.k8s.io/v1", "ingresses"),
+            Kind::HttpRoute => ("apis/gateway.networking.k8s.io/v1", "httproutes"),
         };
         format!("/{group}/namespaces/{NAMESPACE}/{plural}")
     }
@@ -35,6 +38,7 @@ impl Kind {
             Kind::Service => "services/specs",
             Kind::EndpointSlice => "endpointslices",
             Kind::Ingress => "ingress",
+            Kind::HttpRoute => "gateway.networking.k8s.io/httproutes",
         };
         format!("/registry/{place}/{NAMESPACE}/")
     }
@@ -45,8 +49,45 @@ impl Kind {
             Kind::Service => service(index),
             Kind::EndpointSlice => slice(index, [address(index, 0), address(index, 1)], 8080),
             Kind::Ingress => ingress(index, index, None),
+            Kind::HttpRoute => route(index, index, &gateway(index)),
         }
     }
+}
+
+/// HTTPRoute number `index` of a Gateway, with the host of that number, to the Service number `backend`.
+pub fn route(index: usize, backend: usize, gateway: &str) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": { "name": name(index), "namespace": NAMESPACE },
+        "spec": {
+            "parentRefs": [{ "name": gateway }],
+            "hostnames": [host(index)],
+            "rules": [{
+                "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }],
+                "backendRefs": [{ "name": name(backend), "port": 80 }],
+            }],
+        },
+    })
+}
+
+/// `count` Gateways of a class, each with a listener on port 80, and the class.
+pub fn gateways(class: &str, controller: &str, count: usize) -> String {
+    let class_of_gateways = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
+        "metadata": { "name": class }, "spec": { "controllerName": controller },
+    });
+    let one = |index| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+            "metadata": { "name": gateway(index), "namespace": NAMESPACE },
+            "spec": {
+                "gatewayClassName": class,
+                "listeners": [{ "name": "http", "port": 80, "protocol": "HTTP" }],
+            },
+        })
+    };
+    let items: Vec<Value> = std::iter::once(class_of_gateways).chain((0..count).map(one)).collect();
+    json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
 /// How many Secrets the hosts of a cluster with TLS share.

@@ -1,10 +1,11 @@
 //! What was measured, as tables.
 
+mod comparison;
 mod targets;
 
 use std::fmt::Write;
 
-use super::cases::{CONTOUR, Case, LOCKGATE, short};
+use super::cases::{CONTOUR, Case, ENVOY_GATEWAY, LOCKGATE, short};
 use super::plot::{Line, plot};
 use crate::report::{Unit, Value, markdown, ratio, wrapped};
 
@@ -54,7 +55,10 @@ impl Page {
     /// [`Page::failures`]: a cell cannot hold it.
     pub fn table(&self, case: Case) -> String {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case).collect();
-        let (mut lines, mut parties) = (Vec::new(), vec![LOCKGATE.name, CONTOUR.name]);
+        // In this order; others follow as they come.
+        let mut parties = vec![LOCKGATE.name, CONTOUR.name, ENVOY_GATEWAY.name];
+        parties.retain(|party| rows.iter().any(|row| row.party == *party));
+        let mut lines = Vec::new();
         for row in rows {
             let line = (row.setting.as_str(), row.metric);
             if !lines.contains(&line) {
@@ -71,7 +75,9 @@ impl Page {
         lines.sort_by_key(|(setting, _)| settings.iter().position(|own| own == setting));
         let mut head = vec![String::new(), String::new()];
         head.extend(parties.iter().map(|party| (*party).to_owned()));
-        head.push("Contour ÷ ours".into());
+        let others = [CONTOUR.name, ENVOY_GATEWAY.name].into_iter().filter(|other| parties.contains(other));
+        let others: Vec<&str> = others.filter(|_| parties.contains(&LOCKGATE.name)).collect();
+        head.extend(others.iter().map(|other| format!("{other} ÷ ours")));
         let mut table = vec![head];
         let mut last = "";
         for (setting, metric) in lines {
@@ -81,7 +87,7 @@ impl Page {
                 value => value.map_or("–".into(), Value::to_string),
             }));
             let of = |party: &str| self.number(case, setting, party, metric);
-            line.push(ratio(of(LOCKGATE.name), of(CONTOUR.name)));
+            line.extend(others.iter().map(|other| ratio(of(LOCKGATE.name), of(other))));
             table.push(line);
             last = setting;
         }

@@ -139,7 +139,7 @@ impl Series {
         let (cost, pages) = (now.0 - before.0, now.1 - before.1);
         self.costs.push(nanoseconds(cost));
         self.yards.push(nanoseconds(self.yardstick.measure()?));
-        if cost > self.striking && session.controller.which != Which::Contour {
+        if cost > self.striking && session.controller.which == Which::Lockgate {
             self.striking = cost;
             let (count, elapsed) = (self.latencies.len(), self.started.elapsed());
             eprintln!(

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, ensure};
 use e2e::{Backend, Envoy, Target, ports};
 use http::Method;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -49,7 +50,7 @@ impl Bench {
         let figures = self.guard.clone().over(self.first_answers(party, size, count, scheme)).await;
         let envoys = if count == 1 { "1 Envoy".to_owned() } else { format!("{count} Envoys") };
         let setting = (size, format!("{} {scheme} × {envoys}", short(size)));
-        self.note(page, Case::Envoy, setting, party, started, figures);
+        self.note(page, Case::Envoy, setting, party.name, started, figures);
         self.tidy().await;
     }
 
@@ -71,8 +72,9 @@ impl Bench {
         let secret = |index| (scheme == Scheme::Https).then(|| objects::secret(index));
         session.api.ingress(first, first, secret(first).as_deref()).await?;
         let started = Instant::now();
-        let mut envoys =
-            (0..count).map(|number| launch(&session.controller, number, &[])).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut envoys = (0..count)
+            .map(|number| launch(&session.controller, number, &[], &Value::Null))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         let mut pollers = self.pollers(&session, &mut envoys, scheme).await?;
         for poller in &mut pollers {
             poller.first_200(first, LIMIT).await?;
@@ -158,15 +160,22 @@ pub(super) struct Running {
     _directory: tempfile::TempDir,
 }
 
-/// Starts an Envoy of a controller with `more` flags.
-pub(super) fn launch(controller: &Controller, number: usize, more: &[&str]) -> anyhow::Result<Running> {
+/// Starts an Envoy of a controller with `more` flags; of Envoy Gateway, by the `deployment` of a Gateway.
+pub(super) fn launch(
+    controller: &Controller,
+    number: usize,
+    more: &[&str],
+    deployment: &Value,
+) -> anyhow::Result<Running> {
     let directory = tempfile::Builder::new().prefix("bench-envoy-").tempdir()?;
     let admin = ports::free();
     let node = format!("envoy-{number}");
-    let bootstrap = controller.bootstrap(&node, admin, directory.path())?;
+    let bootstrap = controller.bootstrap(&node, admin, directory.path(), deployment)?;
+    let cluster = controller.server().cluster;
     let flags: &[&str] = match controller.which {
         Which::Lockgate => &[],
         Which::Contour => &["--service-cluster", "bench", "--service-node", &node],
+        Which::EnvoyGateway => &["--service-cluster", &cluster, "--service-node", &node],
     };
     Ok(Running { envoy: Envoy::launch_with_flags(&bootstrap, admin, &[flags, more].concat()), _directory: directory })
 }
@@ -218,7 +227,7 @@ impl Poller {
 }
 
 /// The status of a request over a connection that stays. As little work as can be: what is measured shares the cores.
-async fn status(stream: &mut TcpStream, host: &str) -> anyhow::Result<u16> {
+pub(super) async fn status(stream: &mut TcpStream, host: &str) -> anyhow::Result<u16> {
     stream.write_all(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::with_capacity(512);
     let head = loop {

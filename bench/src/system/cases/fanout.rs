@@ -19,7 +19,14 @@ impl Bench {
         }
         let started = Instant::now();
         let figures = self.guard.clone().over(self.endpoint_changes_of_many(party, size, clients)).await;
-        self.note(page, Case::FanOut, (size, format!("{} × {clients} clients", short(size))), party, started, figures);
+        self.note(
+            page,
+            Case::FanOut,
+            (size, format!("{} × {clients} clients", short(size))),
+            party.name,
+            started,
+            figures,
+        );
     }
 
     async fn endpoint_changes_of_many(

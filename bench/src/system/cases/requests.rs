@@ -1,5 +1,7 @@
-//! What a request costs an Envoy, beside an Envoy with next to no configuration.
+//! What a request costs an Envoy, beside an Envoy with next to no configuration, and nginx.
 
+use std::ops::Range;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
@@ -10,19 +12,22 @@ use futures::future::try_join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::envoys::{Scheme, launch};
+use super::envoys::{self, Scheme, launch};
+use super::session::Session;
 use super::{Bench, Case, Figure, LIMIT, Party, SPARES, short};
 use crate::report::Unit;
 use crate::system::controller::cpu_of;
 use crate::system::names::{FIRST_SPARE, host};
+use crate::system::nginx::Nginx;
 use crate::system::objects;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "CPU time of a real Envoy with one worker, user and system, divided by the requests that it has answered: \
-    GET without a body, for 20 hosts, each over a connection that stays, 4 at a time. A turn of 2,000 requests is followed by one \
-    through a bare Envoy, which has these 20 hosts in its bootstrap and nothing else, no access log either; the figures are the \
-    middle of up to 15 turns. \"÷ bare\" is the middle of the ratios of a turn to the next one, so that it depends little on what else the \
-    machine does. Envoys of Lockgate and Contour write the access log that is their default.";
+pub const ABOUT: &str = "CPU time of a proxy with one worker, user and system, divided by the requests that it has answered: GET \
+    without a body over HTTP/1.1, for 20 hosts, each over a connection that stays, 4 at a time. All proxies run at the same time, \
+    and take turns of 2,000 requests each, in an order that rotates. The bare Envoy has these 20 hosts in its bootstrap and nothing \
+    else, and no access log. \"÷ bare\" is the median, over up to 15 rounds, of the ratio to the bare Envoy in the same round, so that it \
+    depends little on what else the machine does. Envoys of Lockgate and Contour and nginx have all hosts, and write the access log that is \
+    their default. nginx has a `server` for each host and keeps connections to the backend.";
 
 /// How many hosts are asked for, each over a connection of its own.
 const HOSTS: usize = 20;
@@ -31,67 +36,167 @@ const LANES: usize = 4;
 const TURNS: usize = 15;
 /// Requests of a turn, a multiple of [`HOSTS`].
 const TURN: usize = 2_000;
+/// The name of the bare Envoy in tables.
+const BARE: &str = "bare Envoy";
+
+/// A proxy, and what keeps it running.
+struct Proxy {
+    party: &'static str,
+    process: u32,
+    connections: Vec<Connection>,
+    costs: Vec<f64>,
+    _running: Running,
+}
+
+enum Running {
+    Controlled(#[expect(dead_code, reason = "runs as long")] Box<(Session, envoys::Running)>),
+    Bare(#[expect(dead_code, reason = "runs as long")] Box<Envoy>),
+    Nginx(#[expect(dead_code, reason = "runs as long")] Box<Nginx>),
+}
+
+/// What all proxies of a run serve.
+struct Site {
+    hosts: Range<usize>,
+    scheme: Scheme,
+    backend: Backend,
+    pair: Option<(String, String)>,
+}
 
 impl Bench {
-    /// Requests through the Envoy of a controller.
-    pub(super) async fn requests(&mut self, party: &Party, size: usize, scheme: Scheme, page: &mut Page) {
+    /// Requests through a bare Envoy, the Envoys of controllers, and nginx, by turns.
+    pub(super) async fn requests(&mut self, parties: &[Party], size: usize, scheme: Scheme, page: &mut Page) {
         let started = Instant::now();
-        let figures = self.guard.clone().over(self.cost_of_requests(party, size, scheme)).await;
-        self.note(page, Case::Request, (size, format!("{} {scheme}", short(size))), party, started, figures);
+        let setting = (size, format!("{} {scheme}", short(size)));
+        let guard = self.guard.clone();
+        let hosts = FIRST_SPARE + SPARES - HOSTS..FIRST_SPARE + SPARES;
+        let prepared = guard
+            .over(async {
+                let site = self.site(hosts, scheme).await?;
+                let bare = self.bare(&site).await?;
+                Ok((site, bare))
+            })
+            .await;
+        match prepared {
+            Err(error) => self.note(page, Case::Request, setting, BARE, started, Err(error)),
+            Ok((site, bare)) => {
+                let mut proxies = vec![bare];
+                for party in parties {
+                    match guard.over(self.controlled(party, size, &site)).await {
+                        Ok(proxy) => proxies.push(proxy),
+                        Err(error) => {
+                            self.note(page, Case::Request, setting.clone(), party.name, started, Err(error));
+                        }
+                    }
+                }
+                if let Some(program) = self.options.programs.nginx.clone() {
+                    match guard.over(self.nginx(&program, size, &site)).await {
+                        Ok(proxy) => proxies.push(proxy),
+                        Err(error) => self.note(page, Case::Request, setting.clone(), "nginx", started, Err(error)),
+                    }
+                }
+                let budget = self.options.budget * u32::try_from(proxies.len()).unwrap_or(1);
+                match guard.over(rounds(&mut proxies, budget)).await {
+                    Err(error) => self.note(page, Case::Request, setting, BARE, started, Err(error)),
+                    Ok(()) => {
+                        for proxy in &proxies {
+                            let figures = figures(proxy, &proxies[0]);
+                            self.note(page, Case::Request, setting.clone(), proxy.party, started, Ok(figures));
+                        }
+                    }
+                }
+            }
+        }
         self.tidy().await;
     }
 
-    async fn cost_of_requests(&mut self, party: &Party, size: usize, scheme: Scheme) -> anyhow::Result<Vec<Figure>> {
+    /// Hosts with a backend that answers, at the API server.
+    async fn site(&mut self, hosts: Range<usize>, scheme: Scheme) -> anyhow::Result<Site> {
         let own = ports::own_address();
         let own = own.context("this machine has no address but loopback, and no controller takes endpoints there")?;
         let backend = Backend::start_at("backend", own).await;
-        let hosts = FIRST_SPARE + SPARES - HOSTS..FIRST_SPARE + SPARES;
-        let (mut session, _) = self.open(party, size, 0).await?;
         for index in hosts.clone() {
             self.cluster.point_to(index, backend.address).await?;
-            let secret = (scheme == Scheme::Https).then(|| objects::secret(index));
-            session.api.ingress(index, index, secret.as_deref()).await?;
         }
-        let mut envoy = launch(&session.controller, 0, &["--concurrency", "1"])?;
-        let (admin, port) = (ports::free(), ports::free());
+        let mut api = self.cluster.api().await?;
+        for index in hosts.clone() {
+            let secret = (scheme == Scheme::Https).then(|| objects::secret(index));
+            api.ingress(index, index, secret.as_deref()).await?;
+        }
         let pair = self.cluster.authority.issue(&["*.bench.example"]);
         let pair = (scheme == Scheme::Https).then_some((pair.certificate, pair.key));
-        let bare = bare(admin, port, hosts.clone(), &backend, pair.as_ref());
-        let mut bare = Envoy::launch_with_flags(&bare.to_string(), admin, &["--concurrency", "1"]);
+        Ok(Site { hosts, scheme, backend, pair })
+    }
 
-        let target = |port, index| match scheme {
-            Scheme::Http => Target::http(port, &host(index)),
-            Scheme::Https => Target::https(port, &host(index), self.cluster.authority.der()),
-        };
-        let there = session.controller.ports();
-        let there = if scheme == Scheme::Http { there.http } else { there.https };
-        let (mut through, mut direct) = (Vec::new(), Vec::new());
-        for index in hosts {
-            through.push(connection(&target(there, index)).await.context("through the controller's Envoy")?);
-            direct.push(connection(&target(port, index)).await.context("through the bare Envoy")?);
+    async fn bare(&self, site: &Site) -> anyhow::Result<Proxy> {
+        let (admin, port) = (ports::free(), ports::free());
+        let bootstrap = bare(admin, port, site.hosts.clone(), &site.backend, site.pair.as_ref());
+        let mut envoy = Envoy::launch_with_flags(&bootstrap.to_string(), admin, &["--concurrency", "1"]);
+        let process = envoy.process().id();
+        self.proxy(BARE, process, port, site, Running::Bare(Box::new(envoy))).await
+    }
+
+    async fn controlled(&mut self, party: &Party, size: usize, site: &Site) -> anyhow::Result<Proxy> {
+        let (session, _) = self.open(party, size, 0).await?;
+        let mut envoy = launch(&session.controller, 0, &["--concurrency", "1"], &Value::Null)?;
+        let ports = session.controller.ports();
+        let port = if site.scheme == Scheme::Http { ports.http } else { ports.https };
+        let process = envoy.envoy.process().id();
+        self.proxy(party.name, process, port, site, Running::Controlled(Box::new((session, envoy)))).await
+    }
+
+    async fn nginx(&self, program: &Path, size: usize, site: &Site) -> anyhow::Result<Proxy> {
+        let nginx = Nginx::start(program, size, site.hosts.clone(), site.backend.address, site.pair.as_ref())?;
+        let (process, port) = (nginx.process.id(), nginx.port);
+        self.proxy("nginx", process, port, site, Running::Nginx(Box::new(nginx))).await
+    }
+
+    /// Connects to a proxy; it has answered 200 for each host.
+    async fn proxy(
+        &self,
+        party: &'static str,
+        process: u32,
+        port: u16,
+        site: &Site,
+        running: Running,
+    ) -> anyhow::Result<Proxy> {
+        let mut connections = Vec::new();
+        for index in site.hosts.clone() {
+            let target = match site.scheme {
+                Scheme::Http => Target::http(port, &host(index)),
+                Scheme::Https => Target::https(port, &host(index), self.cluster.authority.der()),
+            };
+            connections.push(connection(&target).await.with_context(|| format!("through {party}"))?);
         }
-        let (ours, other) = (envoy.envoy.process().id(), bare.process().id());
-        let (mut costs, mut bare_costs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        let deadline = Instant::now() + self.options.budget;
-        for number in 0..=TURNS {
-            if number > 1 && Instant::now() > deadline {
-                break;
-            }
-            let cost = turn(&mut through, ours).await?;
-            let bare_cost = turn(&mut direct, other).await?;
+        Ok(Proxy { party, process, connections, costs: Vec::new(), _running: running })
+    }
+}
+
+/// Turns of all proxies until `budget` is used up, but at least one of each.
+async fn rounds(proxies: &mut [Proxy], budget: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + budget;
+    for number in 0..=TURNS {
+        if number > 1 && Instant::now() > deadline {
+            break;
+        }
+        for place in 0..proxies.len() {
+            let proxy = &mut proxies[(place + number) % proxies.len()];
+            let cost = turn(&mut proxy.connections, proxy.process).await.with_context(|| proxy.party.to_owned())?;
             // The first one is for what is made with the first requests.
             if number > 0 {
-                costs.push(cost);
-                bare_costs.push(bare_cost);
-                ratios.push(cost / bare_cost);
+                proxy.costs.push(cost);
             }
         }
-        Ok(vec![
-            ("CPU", Unit::Us, middle(costs)),
-            ("CPU of a bare Envoy", Unit::Us, middle(bare_costs)),
-            ("÷ bare", Unit::Count, middle(ratios)),
-        ])
     }
+    Ok(())
+}
+
+fn figures(proxy: &Proxy, bare: &Proxy) -> Vec<Figure> {
+    let ratios = proxy.costs.iter().zip(&bare.costs).map(|(own, bare)| own / bare).collect();
+    vec![
+        ("CPU", Unit::Us, middle(proxy.costs.clone())),
+        ("÷ bare", Unit::Count, middle(ratios)),
+        ("rounds", Unit::Count, proxy.costs.len() as f64),
+    ]
 }
 
 /// A connection over which the target has answered 200.

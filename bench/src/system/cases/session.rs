@@ -6,7 +6,7 @@ use super::{Bench, Case, Figure, LIMIT, MIB, Party, SPARES, short};
 use crate::report::Unit;
 use crate::system::clients::Clients;
 use crate::system::cluster::Api;
-use crate::system::controller::Controller;
+use crate::system::controller::{Choice, Controller};
 use crate::system::names::FIRST_SPARE;
 use crate::system::objects::Kind;
 use crate::system::page::Page;
@@ -50,10 +50,21 @@ pub(super) struct Start {
 impl Bench {
     /// Starts a controller and waits until `count` clients have everything.
     pub(super) async fn open(&mut self, party: &Party, size: usize, count: usize) -> anyhow::Result<(Session, Start)> {
-        let contour = self.options.contour.as_ref().map(|(program, _)| program);
         let limit = LIMIT + Duration::from_millis(300) * u32::try_from(count)?;
-        let mut controller = Controller::start(party.which, &self.cluster, contour, &Self::choice(party))?;
-        let clients = Clients::open(controller.address, party.variant, count, size, limit);
+        self.open_with(party, size, count, &Self::choice(party), limit).await
+    }
+
+    /// The same with a choice, and for so long.
+    pub(super) async fn open_with(
+        &mut self,
+        party: &Party,
+        size: usize,
+        count: usize,
+        choice: &Choice,
+        limit: Duration,
+    ) -> anyhow::Result<(Session, Start)> {
+        let mut controller = Controller::start(party.which, &self.cluster, &self.options.programs, choice).await?;
+        let clients = Clients::open(&controller.server(), party.variant, count, size, limit);
         let complete = match clients.complete(limit).await {
             Ok(at) if controller.runs() => at.saturating_duration_since(controller.started),
             result => {
@@ -82,7 +93,7 @@ impl Bench {
         let started = Instant::now();
         let (mut session, start) = match self.guard.clone().over(self.open(party, size, 1)).await {
             Ok(opened) => opened,
-            Err(error) => return self.note(page, Case::Cold, setting, party, started, Err(error)),
+            Err(error) => return self.note(page, Case::Cold, setting, party.name, started, Err(error)),
         };
         for case in cases {
             let started = Instant::now();
@@ -93,9 +104,9 @@ impl Bench {
                 Case::Burst => self.guard.clone().over(self.burst(&mut session)).await,
                 Case::Churn => self.guard.clone().over(self.churn(&mut session)).await,
                 Case::Memory => memory(&mut session),
-                Case::FanOut | Case::Edit | Case::Envoy | Case::Request => continue,
+                _ => continue,
             };
-            self.note(page, case, setting.clone(), party, started, figures);
+            self.note(page, case, setting.clone(), party.name, started, figures);
         }
         drop(session);
         self.tidy().await;
@@ -103,9 +114,11 @@ impl Bench {
 
     /// Takes away what the last party has been given, so that the next one starts from the same.
     pub(super) async fn tidy(&mut self) {
-        let cleared = self.cluster.clear(&[Kind::Ingress], FIRST_SPARE..FIRST_SPARE + SPARES);
+        let mut kinds = vec![Kind::Ingress];
+        kinds.extend((!self.options.gateway_types.is_empty()).then_some(Kind::HttpRoute));
+        let cleared = self.cluster.clear(&kinds, FIRST_SPARE..FIRST_SPARE + SPARES);
         if let Err(error) = self.guard.clone().over(cleared).await {
-            self.say(&format!("new Ingresses could not be removed: {error:#}"));
+            self.say(&format!("new objects could not be removed: {error:#}"));
         }
     }
 }
@@ -115,7 +128,7 @@ impl Start {
         self.complete.as_secs_f64() * 1e3
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    pub fn figures(&self) -> Vec<Figure> {
         vec![
             ("complete client", Unit::Ms, self.complete.as_secs_f64() * 1e3),
             ("CPU", Unit::Ms, self.cpu.as_secs_f64() * 1e3),
@@ -125,7 +138,7 @@ impl Start {
     }
 }
 
-fn memory(session: &mut Session) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn memory(session: &mut Session) -> anyhow::Result<Vec<Figure>> {
     let (now, peak) = session.controller.memory()?;
     Ok(vec![("RSS", Unit::MiB, now as f64 / MIB), ("peak RSS", Unit::MiB, peak as f64 / MIB)])
 }

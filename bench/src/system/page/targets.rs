@@ -48,6 +48,9 @@ const TARGETS: &[Target] = &[
 /// The target for the mode `buckets`.
 const BUCKETS_MS: f64 = 10.0;
 
+/// An added path of a shared host, relative to encoding the host.
+const SHARED_HOST: f64 = 2.0;
+
 /// From this size to that one, the cost of a change may grow so much.
 const GROWTH: (usize, usize, f64) = (1_000, 50_000, 1.3);
 
@@ -83,6 +86,15 @@ pub(super) fn rows(page: &Page) -> Vec<[String; 6]> {
         shown(other, Unit::Ms),
         ratio(own, other),
         met(own, BUCKETS_MS),
+    ]);
+    let shared = page.number(Case::Shared, "1k Ingresses", LOCKGATE.name, "ratio");
+    rows.push([
+        "an added path of a host shared by 1,000 Ingresses ÷ encoding the host".into(),
+        format!("≤ {SHARED_HOST}×"),
+        shared.map_or("not measured".into(), |ratio| format!("{ratio:.2}×")),
+        "–".into(),
+        "–".into(),
+        met(shared, SHARED_HOST),
     ]);
     for (title, case) in [("new Ingress", Case::Ingress), ("endpoint change", Case::Endpoint)] {
         let (from, to, bound) = GROWTH;
