@@ -41,9 +41,8 @@ export BIN=${BIN:-$PWD/e2e/lab/bin}
 e2e/lab/build.sh etcd kube-apiserver kubectl | sed '/: up to date /d' >&2
 [[ -n ${ENVOY:-} ]] || scripts/envoy.sh
 
-# go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module. Its root may be a directory of its own, so it
-# is linked statically.
-go_program() { (cd "$1" && CGO_ENABLED=0 go build -mod=readonly -o "$target/release/$3" -ldflags "-s -w" "$2"); }
+# go_program MODULE_DIRECTORY PACKAGE NAME: builds a Go program of a pinned module.
+go_program() { (cd "$1" && go build -mod=readonly -o "$target/release/$3" -ldflags "-s -w" "$2"); }
 # go_files MODULE_DIRECTORY MODULE: where the files of a module are.
 go_files() { (cd "$1" && go mod download "$2" && go list -mod=readonly -m -f '{{.Dir}}' "$2"); }
 

@@ -65,7 +65,16 @@ impl Bench {
     ) -> anyhow::Result<(Session, Start)> {
         let mut controller = Controller::start(party.which, &self.cluster, &self.options.programs, choice).await?;
         let clients = Clients::open(&controller.server(), party.variant, count, size, limit);
-        let complete = match clients.complete(limit).await {
+        let ended = async {
+            while controller.runs() {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        let complete = tokio::select! {
+            complete = clients.complete(limit) => complete,
+            () = ended => Err(anyhow::anyhow!("the controller has ended")),
+        };
+        let complete = match complete {
             Ok(at) if controller.runs() => at.saturating_duration_since(controller.started),
             result => {
                 let reason = result.err().map_or("it has ended".into(), |error| format!("{error:#}"));

@@ -3,6 +3,7 @@
 //! It writes a Deployment for each Gateway, and nothing runs that here. Clients connect to its xDS server as the pods of
 //! the Deployment would: with the client certificate, and with the name of the Gateway as `node.cluster`.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -40,6 +41,10 @@ provider:
     proxyTopologyInjector: { disabled: true }
 ";
 
+/// Runs the program in the root directory `$0`, as the same process. Its libraries are there too.
+const IN_A_ROOT: &str = "mount --bind /usr \"$0/usr\" && \
+    exec chroot \"$0\" /envoy-gateway server --config-path /settings.yaml";
+
 /// A running Envoy Gateway.
 pub struct EnvoyGateway {
     /// The process.
@@ -67,8 +72,11 @@ impl EnvoyGateway {
 
         let directory = tempfile::Builder::new().prefix("envoy-gateway-").tempdir()?;
         let write = |name: &str, content: &[u8]| std::fs::write(directory.path().join(name), content);
-        for name in ["certs", "client", "tmp"] {
+        for name in ["certs", "client", "tmp", "usr"] {
             std::fs::create_dir(directory.path().join(name))?;
+        }
+        for name in ["lib", "lib64"] {
+            symlink(format!("usr/{name}"), directory.path().join(name))?;
         }
         for (secret, place) in [("envoy-gateway", "certs"), ("envoy", "client")] {
             let secret = cluster.kubectl(&["get", "secret", "-n", NAMESPACE, secret, "-o", "json"]).await;
@@ -86,8 +94,7 @@ impl EnvoyGateway {
         write("settings.yaml", SETTINGS.as_bytes())?;
         std::fs::copy(program, directory.path().join("envoy-gateway"))?;
         let root = directory.path().display().to_string();
-        let args = ["-i", "KUBECONFIG=/kubeconfig", "HOME=/tmp", "chroot", &root];
-        let args = [&args[..], &["/envoy-gateway", "server", "--config-path", "/settings.yaml"]].concat();
+        let args = ["KUBECONFIG=/kubeconfig", "HOME=/tmp", "unshare", "--mount", "sh", "-c", IN_A_ROOT, &root];
         let log = directory.path().join("envoy-gateway.log");
         let started = Instant::now();
         let process = Process::start("envoy-gateway", Path::new("/usr/bin/env"), &args, &log);
