@@ -24,6 +24,7 @@ build() {
   need sysctl procps
   need nft nftables "kube-proxy writes its rules with it"
   need curl curl
+  need wget wget "the pod of helm test runs it"
   # Debian's python3 cannot make a venv without the package python3-venv.
   python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
   e2e/lab/build.sh "${programs[@]}" | sed '/: up to date /d' >&2
