@@ -359,7 +359,8 @@ pub const CLIENTS: &[Key] = &[
         "`rds`: one route configuration. `vhds`: each virtual host separately, so a change takes a few hundred \
          bytes; for Envoys on an aggregated delta stream, others receive one route configuration. `auto`: currently \
          `vhds`. `buckets`: 64 parts, which Envoy updates many times faster with thousands of hosts, but for each \
-         request, Envoy computes the part of the host. When this key changes, except to `rds`, requests may be \
+         request in plain HTTP, Envoy computes the part of the host: a small request costs 13 to 30 % more of its CPU \
+         than with `vhds`. When this key changes, except to `rds`, requests may be \
          answered 404 for some milliseconds; `buckets` drains connections. Files (`lockgate export`) always have one \
          route configuration."
     ),
