@@ -385,17 +385,21 @@ impl Subscription {
     }
 
     /// Returns whether a reply with an error is an ACK: it carries the version of the response that it answers, and that version is
-    /// new to the client. Envoy replies like this to a wildcard subscription after it has exceeded
-    /// [`crate::server::Timing::gate_timeout`]: the error belongs to an earlier response. A gRPC client, which subscribes by
-    /// name, moves to the new version when it uses a part of a response, so its error is a NACK of the rest.
+    /// new to the client. Envoy replies like this to a wildcard subscription: it holds its reply while a cluster warms, and sends
+    /// one reply for all responses of that time, with the newest version and the newest error. After
+    /// [`crate::server::Timing::gate_timeout`], such an error belongs to an earlier response. The response itself may be late too.
+    /// A gRPC client, which subscribes by name, moves to the new version when it uses a part of a response, so its error is a NACK
+    /// of the rest.
     pub fn accepts_despite_error(&self, request: &Request) -> bool {
-        let answered = self.in_flight.iter().find(|response| response.nonce == request.nonce);
-        let mut late = self.late.iter().map(|late| &late.response.version);
-        let is_new = !request.version.is_empty()
-            && request.version != self.accepted_version
-            && late.all(|before| *before != request.version);
-        let names_sent_version = answered.is_some_and(|response| response.version == request.version);
-        request.error.is_some() && self.is_wildcard() && is_new && names_sent_version
+        if request.error.is_none() || request.version.is_empty() || !self.is_wildcard() {
+            return false;
+        }
+        let responses: Vec<&InFlight> = self.late.iter().map(|late| &late.response).chain(&self.in_flight).collect();
+        let Some(at) = responses.iter().position(|response| response.nonce == request.nonce) else { return false };
+        let (before, answered) = responses.split_at(at);
+        let mut versions = before.iter().map(|response| &response.version).chain([&self.accepted_version]);
+        answered.first().is_some_and(|answered| answered.version == request.version)
+            && versions.all(|before| *before != request.version)
     }
 
     /// Records that the client has accepted `response`. Returns the previous resources that the client has replaced.

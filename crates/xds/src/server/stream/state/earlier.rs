@@ -7,7 +7,7 @@
 //! content. The stream therefore guesses the missing clusters from the settings of served clusters. A guess is correct if
 //! and only if it produces the version. The missing clusters then stay until the routes have moved, as without a reconnect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
@@ -19,6 +19,8 @@ use crate::snapshot::{Resource, ResourceType, Version};
 
 /// The maximum number of missing clusters, and of served clusters whose settings are tried.
 const GUESSES: usize = 64;
+/// The maximum number of guesses in which the missing clusters have different settings.
+const ASSIGNMENTS: usize = 64;
 
 impl State {
     /// Returns whether a first request for clusters has to wait for the names in the request for endpoints.
@@ -41,6 +43,7 @@ impl State {
         if !self.aggregated || self.variant != Variant::Sotw || !says_version {
             return None;
         }
+        let version = Version::parse(&request.version)?;
         let asked = self.types.get(&ResourceType::ENDPOINTS)?;
         let missing: Vec<Arc<str>> = asked
             .each_name()
@@ -54,20 +57,73 @@ impl State {
         let endpoints = |cluster: &Arc<Resource>| cluster.references().endpoints.first().cloned();
         let is_new = |cluster: &&Arc<Resource>| endpoints(cluster).is_some_and(|name| !asked.named(&name));
         let (new, known): (Vec<_>, Vec<_>) = self.newest.all(kind).partition(is_new);
-        let of_known = self.newest.version_with(kind, new.iter().map(|cluster| (cluster.name(), None)));
         // A renamed cluster most likely has the settings of its new name, so new clusters are tried first.
-        let models = new.iter().chain(&known).filter(|cluster| endpoints(cluster).is_some());
-        models.take(GUESSES).find_map(|model| {
-            let guesses = missing.iter().map(|name| renamed(model, name)).collect::<Option<Vec<_>>>()?;
-            let version = guesses.iter().fold(of_known, Version::with);
-            (version.to_string() == request.version).then(|| {
-                let guesses = guesses.into_iter().map(Arc::new);
-                let mut all: Vec<Arc<Resource>> = known.iter().copied().cloned().chain(guesses).collect();
-                all.sort_by(|one, other| one.name().cmp(other.name()));
-                all.into()
-            })
+        let models = new.iter().chain(&known).filter(|cluster| endpoints(cluster).is_some()).take(GUESSES);
+        let guesses = guesses(models.map(|model| &***model), &missing);
+        let known: Vec<Arc<Resource>> = known.into_iter().cloned().collect();
+        assignments(guesses.len(), missing.len()).find_map(|models| {
+            let guessed = missing.iter().enumerate().filter_map(|(at, _)| guesses.get(*models.get(at)?)?.get(at));
+            let all: Vec<Arc<Resource>> = known.iter().chain(guessed).cloned().collect();
+            let mut all = without_two_at_most(all, version)?;
+            all.sort_by(|one, other| one.name().cmp(other.name()));
+            Some(all.into())
         })
     }
+}
+
+/// Returns the `missing` clusters with the settings of each model. Models with equal settings count once.
+fn guesses<'a>(models: impl Iterator<Item = &'a Resource>, missing: &[Arc<str>]) -> Vec<Vec<Arc<Resource>>> {
+    let mut settings = BTreeSet::new();
+    let mut all = Vec::new();
+    for model in models {
+        let Some(first) = missing.first().and_then(|name| renamed(model, name)) else { continue };
+        if settings.insert(first.version()) {
+            all.push(missing.iter().filter_map(|name| renamed(model, name).map(Arc::new)).collect());
+        }
+    }
+    all
+}
+
+/// Returns the assignments of one of `models` to each of `missing` names: first those with one model for all names, then
+/// some of the others.
+fn assignments(models: usize, missing: usize) -> impl Iterator<Item = Vec<usize>> {
+    let uniform = (0..models).map(move |model| vec![model; missing]);
+    let digits = move |mut number: usize| -> Vec<usize> {
+        let mut digit = || {
+            let digit = number % models;
+            number /= models;
+            digit
+        };
+        (0..missing).map(|_| digit()).collect()
+    };
+    let mixed = (0..if models > 1 { ASSIGNMENTS } else { 0 }).map(digits);
+    uniform.chain(mixed)
+}
+
+/// Returns the clusters of `all` that give `version`, if they are all but two at most. The client may lack served clusters
+/// without endpoints. It may also have clusters of a response that it has rejected for another cluster.
+fn without_two_at_most(all: Vec<Arc<Resource>>, version: Version) -> Option<Vec<Arc<Resource>>> {
+    let whole = all.iter().fold(Version::default(), |version, cluster| version.with(cluster));
+    if whole == version {
+        return Some(all);
+    }
+    let without_one: HashMap<Version, usize> =
+        all.iter().enumerate().map(|(at, cluster)| (whole.with(cluster), at)).collect();
+    let mut absent = [without_one.get(&version).copied(), None];
+    if absent[0].is_none() {
+        let (at, other) = all.iter().enumerate().find_map(|(at, cluster)| {
+            let other = without_one.get(&version.with(cluster)).copied();
+            other.filter(|other| *other != at).map(|other| (at, other))
+        })?;
+        absent = [Some(at), Some(other)];
+    }
+    Some(
+        all.into_iter()
+            .enumerate()
+            .filter(|(at, _)| !absent.contains(&Some(*at)))
+            .map(|(_, cluster)| cluster)
+            .collect(),
+    )
 }
 
 /// Returns a cluster with the settings of `model` and another name, or `None` if the endpoints of `model` have another name

@@ -113,6 +113,47 @@ fn o30_a_cluster_of_unknown_settings_goes_at_once() {
     assert_eq!(bench.ask(ENDPOINTS, ["a"]), "CDS{d} EDS{a}");
 }
 
+/// Answers the first requests of an Envoy that comes back with the version of `held`, and subscribes to these endpoints.
+fn comes_back_with(held: Vec<Resource>, asked: &[&str], served: Vec<Resource>) -> String {
+    let mut bench = settled_store(Variant::Sotw, held);
+    bench.settled(CLUSTER, []);
+    bench.store.replace(served);
+    bench.reconnect();
+    assert_eq!(bench.ask(CLUSTER, []), "");
+    bench.ask_list(ENDPOINTS, asked).to_string()
+}
+
+fn without_endpoints(name: &str) -> Resource {
+    let message = envoy_types::pb::envoy::config::cluster::v3::Cluster { name: name.into(), ..Default::default() };
+    Resource::new(name, &message, Vec::new())
+}
+
+#[test]
+fn o30_missing_clusters_may_have_the_settings_of_different_served_clusters() {
+    let held = vec![cluster("a"), cluster_at("b", 7), cluster("c"), cluster_at("d", 7)];
+    let served = vec![cluster("a"), cluster_at("b", 7), cluster_at("new", 9)];
+    let sent = comes_back_with(held, &["a", "b", "c", "d"], served);
+    assert!(sent.starts_with("CDS{a,b,c,d,new}"), "{sent}");
+}
+
+#[test]
+fn o30_a_new_cluster_without_endpoints_does_not_conceal_a_missing_one() {
+    let held = vec![cluster("a"), cluster("stays"), without_endpoints("own")];
+    let served = vec![cluster("stays"), without_endpoints("own"), without_endpoints("new")];
+    let sent = comes_back_with(held, &["a", "stays"], served);
+    assert!(sent.starts_with("CDS{a,new,own,stays}"), "{sent}");
+}
+
+/// Envoy uses the valid clusters of a response that it has rejected, and still has the version from before.
+#[test]
+fn o30_clusters_of_a_rejected_response_do_not_conceal_a_missing_one() {
+    for served in [vec![cluster("good"), cluster("stays")], vec![cluster("stays")]] {
+        let held = vec![cluster("a"), cluster("stays")];
+        let sent = comes_back_with(held, &["a", "good", "stays"], served);
+        assert!(sent.starts_with("CDS{a,good,stays}") || sent.starts_with("CDS{a,stays}"), "{sent}");
+    }
+}
+
 /// A client without endpoints is not waited for: they are asked for at once, or not at all.
 #[test]
 fn o30_clusters_wait_a_second_for_the_names_of_endpoints() {

@@ -74,6 +74,30 @@ fn s23_a_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_an_old
     }
 }
 
+#[test]
+fn s23_a_late_wildcard_reply_with_the_version_that_was_sent_accepts_it_despite_an_old_error() {
+    for kind in [ResourceType::CLUSTER, ResourceType::LISTENER] {
+        for mut bench in streams(kind, ["a"]) {
+            bench.settled(kind, []);
+            // The client rejects the first response, applies the second, and holds its reply for longer than the server waits.
+            bench.set(changed(kind, "a", 1));
+            bench.wait(ms(60_000));
+            let second = bench.set(changed(kind, "a", 2));
+            bench.wait(ms(60_000));
+            let accepts = bench.ack_request(second.one());
+            assert_eq!(bench.request(Request { error: Some("bad a".into()), ..accepts.clone() }), "");
+            assert_eq!(bench.nacks(), 0);
+            assert_eq!(bench.stream.describe()[kind.short_name()]["rejection"], serde_json::Value::Null);
+            // The version is not new when the client has it from an earlier response.
+            bench.set(changed(kind, "a", 1));
+            bench.wait(ms(60_000));
+            let again = bench.set(changed(kind, "a", 2));
+            bench.request(Request { error: Some("bad a".into()), nonce: again.one().nonce.clone(), ..accepts });
+            assert_eq!(bench.nacks(), 1);
+        }
+    }
+}
+
 /// gRPC moves to the new version when it uses one resource of a response and rejects another (observed: C-core).
 #[test]
 fn s23_a_named_reply_with_the_version_that_was_sent_is_a_nack_of_a_part() {
