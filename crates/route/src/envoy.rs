@@ -9,7 +9,6 @@ pub mod authorization;
 mod body_limit;
 mod builder;
 pub mod chains;
-mod changed_objects;
 pub mod cluster;
 pub mod compression;
 mod cors;
@@ -19,6 +18,7 @@ pub mod hcm;
 pub mod headers;
 pub mod listener;
 pub mod names;
+mod parts;
 pub mod rate_limit;
 pub mod route;
 pub mod runtime;
@@ -40,7 +40,7 @@ use crate::model::{Model, Touched};
 use crate::settings::Settings;
 
 pub use builder::{Builder, Built, Change, Forms};
-pub use changed_objects::changed_objects;
+pub use parts::{Part, Parts, changed_objects, parts};
 
 /// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their
 /// hosts, listeners, and the layer of runtime flags.

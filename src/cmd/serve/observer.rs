@@ -5,6 +5,7 @@ mod rejections;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lockgate_route::envoy::changed_objects;
 use lockgate_route::translate::problem::Problems;
 use lockgate_xds::server::{
     Node, Notice, Observer, Refused, Registry, Rejection, RejectionScope, Response, StreamInfo,
@@ -53,17 +54,17 @@ impl LogAndCount {
                 let suspects = names.collect::<Vec<_>>().join(", ");
                 tracing::warn!(node_id, stream, type_url, nonce, suspects, "NACK: {message}");
             }
-            RejectionScope::Resource { last_good } => {
+            RejectionScope::Resource { last_good, accepted } => {
                 for resource in &rejection.suspects {
                     let (name, version) = (resource.name(), resource.version());
-                    let of = resource.origins().iter().take(NAMED).map(ToString::to_string);
-                    let of = of.collect::<Vec<_>>().join(", ");
+                    let objects = changed_objects(resource, accepted.as_deref());
+                    let of = objects.iter().take(NAMED).map(ToString::to_string).collect::<Vec<_>>().join(", ");
                     let instead = last_good.map_or("nothing".to_owned(), |version| version.to_string());
                     tracing::error!(
                         node_id, stream, type_url, %name, %version, of, instead,
                         "rejected, and left out until it changes: {message}"
                     );
-                    self.rejections.rejected(stream, resource, message, last_good.is_some());
+                    self.rejections.rejected(stream, resource, &objects, message, last_good.is_some());
                 }
             }
         }

@@ -43,6 +43,9 @@ pub enum RejectionScope {
     Resource {
         /// The version that the client keeps, if any.
         last_good: Option<Version>,
+        /// An earlier version that this client, or another client of the store, accepted, if its content is known. Its
+        /// difference from the rejected version contains the fault.
+        accepted: Option<Arc<Resource>>,
     },
 }
 

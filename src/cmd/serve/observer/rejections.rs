@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockgate_route::translate::problem::{Problem, Problems, Reason};
+use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType};
 use tokio::sync::watch;
 
@@ -23,7 +24,12 @@ pub(super) struct Rejections {
 }
 
 struct Rejection {
-    resource: Arc<Resource>,
+    kind: &'static str,
+    name: Arc<str>,
+    /// The objects that may be at fault: the first of them.
+    objects: Box<[ObjectRef]>,
+    /// The number of all of them.
+    suspects: usize,
     message: Arc<str>,
     /// Whether the client has an earlier version.
     has_another: bool,
@@ -35,9 +41,23 @@ impl Rejections {
         (Self { open: Mutex::default(), problems, metrics }, told)
     }
 
-    /// The client of `stream` rejects `resource`.
-    pub fn rejected(&self, stream: u64, resource: &Arc<Resource>, message: &Arc<str>, has_another: bool) {
-        let rejection = Rejection { resource: resource.clone(), message: message.clone(), has_another };
+    /// The client of `stream` rejects `resource`. One of `objects` is at fault.
+    pub fn rejected(
+        &self,
+        stream: u64,
+        resource: &Resource,
+        objects: &[&ObjectRef],
+        message: &Arc<str>,
+        has_another: bool,
+    ) {
+        let rejection = Rejection {
+            kind: resource.kind().short_name(),
+            name: resource.name().clone(),
+            objects: objects.iter().take(MOST_OBJECTS).map(|object| ObjectRef::clone(object)).collect(),
+            suspects: objects.len(),
+            message: message.clone(),
+            has_another,
+        };
         let key = (resource.kind(), resource.name().clone());
         self.change(|open| drop(open.entry(stream).or_default().insert(key, rejection)));
     }
@@ -81,19 +101,23 @@ impl Rejections {
 
 impl Rejection {
     fn problems(&self) -> impl Iterator<Item = Problem> {
-        let Self { resource, message, has_another } = self;
+        let Self { kind, name, objects, suspects, message, has_another } = self;
         let line = message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let line: String = line.chars().filter(|c| !c.is_control()).take(MOST_CHARACTERS).collect();
-        let (kind, name) = (resource.kind().short_name(), resource.name());
+        let others = match suspects.saturating_sub(1) {
+            0 => String::new(),
+            1 => " and of another object".to_owned(),
+            others => format!(" and of {others} other objects"),
+        };
         let consequence = match has_another {
             true => "the last version that it accepted stays in use",
             false => "it is left out",
         };
-        resource.origins().iter().take(MOST_OBJECTS).map(move |object| Problem {
+        objects.iter().map(move |object| Problem {
             object: object.clone(),
             field: String::new(),
             reason: Reason::XdsRejected,
-            message: format!("an Envoy rejects the {kind} \"{name}\" that is made of it: {line}"),
+            message: format!("an Envoy rejects the {kind} \"{name}\" that is made of it{others}: {line}"),
             consequence: consequence.to_owned(),
         })
     }
@@ -104,7 +128,6 @@ mod tests {
     use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 
     use super::*;
-    use lockgate_xds::provenance::ObjectRef;
 
     fn cluster(name: &str) -> Arc<Resource> {
         let message = Cluster { name: name.to_owned(), ..Cluster::default() };
@@ -115,13 +138,19 @@ mod tests {
     fn a_rejection_is_a_problem_of_the_objects_until_the_last_client_has_recovered() {
         let (rejections, problems) = Rejections::new(Metrics::default());
         let said = || problems.borrow().iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
-        rejections.rejected(1, &cluster("cart"), &"\u{1b}bad\nand more".into(), false);
-        rejections.rejected(2, &cluster("cart"), &"bad".into(), true);
+        let object = ObjectRef::new("Service", "shop", "cart");
+        rejections.rejected(1, &cluster("cart"), &[&object], &"\u{1b}bad\nand more".into(), false);
+        rejections.rejected(2, &cluster("cart"), &[&object], &"bad".into(), true);
         let line = "Service shop/cart: an Envoy rejects the Cluster \"cart\" that is made of it: bad; it is left out";
         assert_eq!(said(), [line]);
         rejections.recovered(1, ResourceType::CLUSTER, &"cart".into());
         assert_eq!(said().len(), 1);
         rejections.closed(2);
         assert!(said().is_empty());
+        let other = ObjectRef::new("Service", "shop", "other");
+        rejections.rejected(1, &cluster("cart"), &[&object, &other], &"bad".into(), true);
+        let line = "Service shop/other: an Envoy rejects the Cluster \"cart\" that is made of it and of another object: \
+                    bad; the last version that it accepted stays in use";
+        assert_eq!((said().len(), &*said()[1]), (2, line));
     }
 }

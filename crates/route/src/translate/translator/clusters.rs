@@ -94,6 +94,12 @@ impl Clusters {
         read.map(|(id, _)| id.port.service().clone())
     }
 
+    /// Returns the Services whose clusters present the client certificate of the settings.
+    pub fn readers_of_client_certificate(&self) -> impl Iterator<Item = ObjectKey> {
+        let read = self.made.iter().filter(|(_, made)| made.reads_client_certificate);
+        read.map(|(id, _)| id.port.service().clone())
+    }
+
     /// Replaces the routes `before` by `now`.
     pub fn lead(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
         self.replace_uses(led_to(before), led_to(now));

@@ -511,7 +511,9 @@ impl Subscription {
         let before = isolation.culprits.insert(resource.name().clone(), culprit);
         if before.is_none_or(|before| before.resource.version() != resource.version()) {
             let (kind, suspects) = (resource.kind(), vec![resource.clone()]);
-            let scope = RejectionScope::Resource { last_good };
+            let known = self.base.suspects().find(kind, resource.name(), resource.version());
+            let accepted = known.and_then(|suspect| suspect.last_good);
+            let scope = RejectionScope::Resource { last_good, accepted };
             isolation.events.push(IsolationEvent::Rejected(Rejection { kind, scope, suspects, message }));
         }
     }

@@ -37,7 +37,7 @@ fn new_in(response: &Response, variant: Variant, kind: ResourceType, variation: 
 
 fn rejected(bench: &Bench) -> Vec<(String, Option<Version>)> {
     let rejected = bench.notices.iter().filter_map(|notice| match notice {
-        Notice::Rejected(Rejection { scope: RejectionScope::Resource { last_good }, suspects, .. }) => {
+        Notice::Rejected(Rejection { scope: RejectionScope::Resource { last_good, .. }, suspects, .. }) => {
             Some((suspects[0].name().to_string(), *last_good))
         }
         _ => None,

@@ -1,10 +1,9 @@
-//! Finds the objects behind the difference of two versions of a resource.
+//! The parts of a resource: which of its bytes came from which object.
 //!
-//! A client that rejects a resource had accepted an earlier version. Objects whose contribution is the same in both
-//! versions are not at fault, so a host that a thousand Ingresses share has few suspects. The name of a route
-//! identifies its object, so resources need no further record of their parts.
+//! The parts are not stored. The name of a route identifies its object, and the bytes of a resource are canonical, so
+//! the parts are derived from the resource after a client has rejected it. Resources that nobody rejects cost nothing.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
 use lockgate_xds::provenance::ObjectRef;
@@ -13,6 +12,58 @@ use prost::Message;
 
 use super::names;
 
+/// The routes of one object in one virtual host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The object, in the generation that the routes were built from.
+    pub object: &'a ObjectRef,
+    /// The name of the virtual host.
+    pub virtual_host: String,
+    /// The encoded routes, in their order. They are slices of the resource, and identify the revision of the part.
+    pub routes: Vec<Bytes>,
+}
+
+impl Part<'_> {
+    /// Returns each route with the name of its virtual host.
+    fn places(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        self.routes.iter().map(|route| (&*self.virtual_host, route))
+    }
+}
+
+/// The parts of a resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// The parts with a single object, each once for each virtual host: sorted by virtual host and object.
+    pub of_objects: Vec<Part<'a>>,
+    /// The bytes that name no object: domains, redirects to https, and responses to all other requests. A resource
+    /// without virtual hosts is a single part.
+    pub shared: Vec<Bytes>,
+}
+
+/// Returns the parts of a resource.
+pub fn parts(resource: &Resource) -> Parts<'_> {
+    let Some(virtual_hosts) = virtual_hosts(resource) else {
+        return Parts { of_objects: Vec::new(), shared: vec![resource.message()] };
+    };
+    let objects: BTreeMap<String, &ObjectRef> =
+        resource.origins().iter().map(|origin| (names::route(origin), origin)).collect();
+    let mut parts = Parts::default();
+    for VirtualHost { name: virtual_host, domains, routes } in virtual_hosts {
+        let mut of_objects = BTreeMap::<&ObjectRef, Vec<Bytes>>::new();
+        for route in routes {
+            let name = Route::decode(route.clone()).unwrap_or_default().name;
+            match objects.get(&name) {
+                Some(object) => of_objects.entry(object).or_default().push(route),
+                None => parts.shared.push(route),
+            }
+        }
+        let part = |(object, routes)| Part { object, virtual_host: virtual_host.clone(), routes };
+        parts.of_objects.extend(of_objects.into_iter().map(part));
+        parts.shared.extend(domains);
+    }
+    parts
+}
+
 /// Returns the objects of `now` that may have caused its difference from `before`, in the order of the origins.
 ///
 /// These are the objects with a route that `before` does not contain. A difference outside of named routes, such as a
@@ -20,28 +71,18 @@ use super::names;
 /// explains the difference, or without an earlier version, the result is all objects.
 pub fn changed_objects<'a>(now: &'a Resource, before: Option<&Resource>) -> Vec<&'a ObjectRef> {
     let found = before.map(|before| {
-        let (routes, mut unnamed) = new_routes(now, before);
-        let named: BTreeSet<String> = now.origins().iter().map(names::route).collect();
-        unnamed |= routes.iter().any(|name| !named.contains(name));
-        let is_changed = |origin: &&ObjectRef| {
-            routes.contains(&names::route(origin)) || (unnamed && !before.origins().contains(*origin))
-        };
-        now.origins().iter().filter(is_changed).collect::<Vec<_>>()
+        let (new, old) = (parts(now), parts(before));
+        let known: HashSet<_> = old.of_objects.iter().flat_map(Part::places).collect();
+        let is_new = |part: &&Part| part.places().any(|route| !known.contains(&route));
+        let mut changed: BTreeSet<&ObjectRef> = new.of_objects.iter().filter(is_new).map(|part| part.object).collect();
+        let shared: HashSet<&Bytes> = old.shared.iter().collect();
+        if new.shared.iter().any(|bytes| !shared.contains(bytes)) {
+            let had: HashSet<&ObjectRef> = before.origins().iter().collect();
+            changed.extend(now.origins().iter().filter(|origin| !had.contains(origin)));
+        }
+        changed.into_iter().collect::<Vec<_>>()
     });
     found.filter(|objects| !objects.is_empty()).unwrap_or_else(|| now.origins().iter().collect())
-}
-
-/// Returns the names of the routes that `before` does not contain, and whether the resources also differ in another
-/// way.
-fn new_routes(now: &Resource, before: &Resource) -> (BTreeSet<String>, bool) {
-    let (Some(new), Some(old)) = (virtual_hosts(now), virtual_hosts(before)) else { return (BTreeSet::new(), true) };
-    let domains = |hosts: &[VirtualHost]| -> BTreeSet<String> {
-        hosts.iter().flat_map(|host| host.domains.iter().cloned()).collect()
-    };
-    let known: HashSet<&Bytes> = old.iter().flat_map(|host| &host.routes).collect();
-    let routes = new.iter().flat_map(|host| &host.routes).filter(|route| !known.contains(route));
-    let name = |route: &Bytes| Route::decode(route.clone()).unwrap_or_default().name;
-    (routes.map(name).collect(), domains(&new) != domains(&old))
 }
 
 /// Decodes the virtual hosts of a resource. Returns `None` for a type without virtual hosts.
@@ -69,11 +110,13 @@ struct RouteConfiguration {
     virtual_hosts: Vec<VirtualHost>,
 }
 
-/// A `VirtualHost` with encoded routes, whose bytes are canonical in a resource.
+/// A `VirtualHost` with encoded fields, whose bytes are canonical in a resource.
 #[derive(Clone, PartialEq, Message)]
 struct VirtualHost {
-    #[prost(string, repeated, tag = "2")]
-    domains: Vec<String>,
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    domains: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     routes: Vec<Bytes>,
 }
@@ -103,6 +146,11 @@ mod tests {
 
     fn ingress(name: &str, generation: i64) -> ObjectRef {
         ObjectRef::new("Ingress", "shop", name).at(generation)
+    }
+
+    fn cluster(name: &str, origins: Vec<ObjectRef>) -> Resource {
+        use envoy_types::pb::envoy::config::cluster::v3::Cluster;
+        Resource::new("cart", &Cluster { name: name.into(), ..Cluster::default() }, origins)
     }
 
     /// A route of the Ingress `name` in this generation.
@@ -136,6 +184,37 @@ mod tests {
             .collect::<Vec<Vec<String>>>();
         assert_eq!(found[0], found[1]);
         found.into_iter().next().unwrap_or_default()
+    }
+
+    #[test]
+    fn the_parts_of_a_virtual_host_name_each_object_once_with_its_bytes() {
+        let two_of_a = vec![
+            answer("a", 3, 404),
+            answer("b", 1, 503),
+            model::Route::new(PathMatch::Exact("/other".into()), Action::respond(404), ingress("a", 3)),
+        ];
+        for resource in resources(two_of_a) {
+            let message = resource.message();
+            let parts = parts(&resource);
+            let of_objects = parts.of_objects.iter().map(|part| (part.object.clone(), part.routes.len()));
+            assert_eq!(of_objects.collect::<Vec<_>>(), [(ingress("a", 3), 2), (ingress("b", 1), 1)]);
+            assert!(parts.of_objects.iter().all(|part| part.virtual_host.ends_with("a.test")), "{parts:?}");
+            let paths = [["/a", "/other"].as_slice(), &["/b"]];
+            for (part, paths) in parts.of_objects.iter().zip(paths) {
+                for (route, path) in part.routes.iter().zip(paths) {
+                    let built = envoy_types::pb::envoy::config::route::v3::Route::decode(route.clone());
+                    assert!(format!("{:?}", built.expect("a route").r#match).contains(&format!("{path:?}")));
+                    // A slice of the resource, not a copy.
+                    assert!(message.as_ptr_range().contains(&route.as_ptr()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_resource_without_virtual_hosts_is_one_part() {
+        let resource = cluster("cart", vec![ingress("a", 1)]);
+        assert_eq!(parts(&resource), Parts { of_objects: vec![], shared: vec![resource.message()] });
     }
 
     #[test]
@@ -187,10 +266,8 @@ mod tests {
 
     #[test]
     fn resources_without_routes_are_compared_by_origins() {
-        use envoy_types::pb::envoy::config::cluster::v3::Cluster;
-        let of =
-            |name: &str, origins| Resource::new("cart", &Cluster { name: name.into(), ..Cluster::default() }, origins);
-        let now = of("a", vec![ingress("a", 1), ingress("b", 2)]);
-        assert_eq!(changed_objects(&now, Some(&of("b", vec![ingress("a", 1), ingress("b", 1)]))), [&ingress("b", 2)]);
+        let now = cluster("a", vec![ingress("a", 1), ingress("b", 2)]);
+        let before = cluster("b", vec![ingress("a", 1), ingress("b", 1)]);
+        assert_eq!(changed_objects(&now, Some(&before)), [&ingress("b", 2)]);
     }
 }
