@@ -15,7 +15,7 @@ use crate::status::desk::Desk;
 use crate::status::kind::{Facts, Goal, HasStatus, Outside};
 
 static PAGE: KindInfo = KindInfo { name: "Page", group: "example.com", plural: "pages", ..*Kind::INGRESS.info() };
-static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse }];
+static DIALECTS: [Dialect; 2] = [INGRESS, Dialect { kind: Page::KIND, serves: |_, _| true, parse, ..INGRESS }];
 
 /// A page of a host that the Service `pages` answers. Its status is whether it is accepted.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,6 @@ use crate::settings::Settings;
 use super::annotations::{self, Reader};
 use super::external_name::{self, Target};
 use super::foreign;
-use super::gateway::policies::Policies;
 use super::problem::{Problem, Reason};
 
 /// Annotations of a Service that set the protocol of its ports. If several name the same port, the last one in this
@@ -48,8 +47,6 @@ pub struct Context<'a> {
     pub settings: &'a Settings,
     /// The result of [`super::tls::client_certificate`].
     pub client_certificate: Option<&'a Option<SecretId>>,
-    /// The BackendTLSPolicies. Only backends of Gateway API read them.
-    pub policies: &'a Policies,
 }
 
 /// The result of building a cluster for a port of a Service.
@@ -63,6 +60,8 @@ pub struct Made {
     pub denied: Option<Arc<str>>,
     /// Whether the result depends on Namespaces.
     pub reads_namespaces: bool,
+    /// Whether the result depends on the client certificate of the settings.
+    pub reads_client_certificate: bool,
 }
 
 /// A port of an existing Service, and the policy with which a route uses it.
@@ -141,16 +140,22 @@ impl Located<'_> {
                 Err(why) => {
                     let what = format!("external name {external:?} of Service {id:?} {why}");
                     let cluster = Err(Box::new(fault(Reason::ExternalNameNotAllowed, what)));
-                    return Made { cluster, problems: Vec::new(), denied: None, reads_namespaces: true };
+                    return Made {
+                        cluster,
+                        problems: Vec::new(),
+                        denied: None,
+                        reads_namespaces: true,
+                        reads_client_certificate: false,
+                    };
                 }
             },
         };
         let (of_service, problems) = service_policy(service, number, context.settings);
         let mut policy = policy.clone().unwrap_or(of_service);
         let mut made = Ok(());
-        if let Some(pair) = context.client_certificate.filter(|_| policy.protocol.is_tls())
-            && policy.client_certificate.is_none()
-        {
+        let presented =
+            context.client_certificate.filter(|_| policy.protocol.is_tls() && policy.client_certificate.is_none());
+        if let Some(pair) = presented {
             // Fails closed: a backend that requires no certificate may be the wrong one.
             if pair.is_none() {
                 let what = format!("Service {id:?} wants TLS, and there is no client certificate");
@@ -164,6 +169,7 @@ impl Located<'_> {
             problems: problems.into_iter().map(Arc::new).collect(),
             denied: foreign::of(&service.meta, Kind::SERVICE, context.settings).denied,
             reads_namespaces: service.external_name.is_some(),
+            reads_client_certificate: presented.is_some(),
         }
     }
 }

@@ -12,7 +12,9 @@ use super::few::set_of;
 use super::grants::{Grants, Reference};
 use super::graph::Input;
 pub use super::ingress::DIALECT as INGRESS;
+use super::problem::Problem;
 use super::source::{Reads, Source};
+use super::verdict::Verdict;
 
 /// How the objects of one kind are translated. A dialect declares hosts, routes, TLS entries, clusters, and verdicts of one object
 /// by itself ([`Source`]). Conflicts between objects, and everything after them, are the same for all dialects.
@@ -24,6 +26,8 @@ pub struct Dialect {
     pub serves: fn(&Object, &Classes) -> bool,
     /// Parses an object that is served. `None` if the object is not of this kind.
     pub parse: fn(&Object, Reading) -> Option<Source>,
+    /// Returns the verdict that a conflict with another object is. `None` if the kind has no condition for it.
+    pub conflict: fn(&Problem) -> Option<Verdict>,
 }
 
 /// Every dialect.

@@ -13,8 +13,7 @@ use super::annotations::{self, Annotations};
 use super::backend::{Fault, WantedPort};
 use super::dialect::{Dialect, Reading};
 use super::problem::{Problem, Reason};
-use super::source::{Field, PathRule, Rule, Source, Target};
-use super::tls::{Entry, Material};
+use super::source::{Entry, Field, Material, PathRule, Rule, Source, Target};
 use super::{host, path};
 
 /// The dialect of Ingresses.
@@ -22,6 +21,8 @@ pub const DIALECT: Dialect = Dialect {
     kind: Kind::INGRESS,
     serves: |object, classes| object.get().is_some_and(|ingress| classes.serve(ingress)),
     parse: |object, reading| object.get().map(|ingress| parse(ingress, reading)),
+    // The status of an Ingress has no conditions.
+    conflict: |_| None,
 };
 
 /// Returns the field of a rule.

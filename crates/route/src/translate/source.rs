@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use crate::model::{Action, ClusterId, Host, Match, PathMatch, RedirectStatus, Route, TlsVersion};
+use crate::model::{Action, ClusterId, Host, KeyPair, Match, PathMatch, RedirectStatus, Route, SecretId, TlsVersion};
 use crate::objects::{Precedence, Revision};
 use crate::re2::Cost;
 
 pub use super::backend::WantedPort;
 use super::graph::Input;
 use super::problem::Problem;
-use super::tls;
 use super::verdict::Verdict;
 
 /// An object that declares routes, parsed.
@@ -33,7 +32,7 @@ pub struct Source {
     /// Its rules with a valid host, in their order; a host may occur twice.
     pub rules: Box<[Rule]>,
     /// Its TLS entries.
-    pub entries: Box<[tls::Entry]>,
+    pub entries: Box<[Entry]>,
     /// The lowest and the highest TLS version of its hosts.
     pub tls_versions: (TlsVersion, TlsVersion),
     /// The namespaces that may add paths to its hosts, sorted.
@@ -61,7 +60,7 @@ impl Source {
         origin: ObjectRef,
         revision: Revision,
         rules: Vec<Rule>,
-        entries: Vec<tls::Entry>,
+        entries: Vec<Entry>,
     ) -> Self {
         Self {
             precedence,
@@ -115,7 +114,7 @@ pub struct Places {
 }
 
 /// Returns the places of each host.
-fn places(rules: &[Rule], entries: &[tls::Entry]) -> Box<[(Host, Places)]> {
+fn places(rules: &[Rule], entries: &[Entry]) -> Box<[(Host, Places)]> {
     let mut hosts = BTreeMap::<&Host, (Vec<u32>, Vec<u32>)>::new();
     for (at, rule) in (0..).zip(rules) {
         hosts.entry(&rule.host).or_default().0.push(at);
@@ -228,4 +227,30 @@ pub enum PlainText {
     RedirectBehindTls(RedirectStatus),
     /// Not served.
     Closed,
+}
+
+/// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.
+#[derive(Debug, PartialEq)]
+pub struct Entry {
+    /// The field of the entry.
+    pub field: Field,
+    /// The valid hosts that it lists.
+    pub hosts: Vec<Host>,
+    /// Whether it lists no hosts, so that the names of its certificate apply.
+    pub hostless: bool,
+    /// The key pair of its Secret.
+    pub material: Material,
+}
+
+/// The key pair of an entry's Secret.
+#[derive(Debug, PartialEq)]
+pub enum Material {
+    /// A usable key pair.
+    Pair(SecretId, Arc<KeyPair>),
+    /// The default certificate, because no Secret is named.
+    Default,
+    /// No usable key pair, with the reason.
+    Unusable(String),
+    /// A Secret of another namespace, which the problem of the annotation reports.
+    Foreign,
 }

@@ -14,7 +14,7 @@ use super::dialect::Reading;
 use super::few::set_of;
 use super::host;
 use super::problem::{Problem, Reason};
-use super::source::{Field, Rule, Source};
+use super::source::{Entry, Field, Material, Rule, Source};
 
 pub use chosen::{client_certificate, default_secret, fallback_secret, stats};
 
@@ -31,32 +31,6 @@ pub struct Chain {
     pub terminating: bool,
     /// The objects that request TLS for the host.
     pub origins: Vec<ObjectRef>,
-}
-
-/// TLS for some hosts of a source: an element of `spec.tls` of an Ingress.
-#[derive(Debug, PartialEq)]
-pub struct Entry {
-    /// The field of the entry.
-    pub field: Field,
-    /// The valid hosts that it lists.
-    pub hosts: Vec<Host>,
-    /// Whether it lists no hosts, so that the names of its certificate apply.
-    pub hostless: bool,
-    /// The key pair of its Secret.
-    pub material: Material,
-}
-
-/// The key pair of an entry's Secret.
-#[derive(Debug, PartialEq)]
-pub enum Material {
-    /// A usable key pair.
-    Pair(SecretId, Arc<KeyPair>),
-    /// The default certificate, because no Secret is named.
-    Default,
-    /// No usable key pair, with the reason.
-    Unusable(String),
-    /// A Secret of another namespace, which the problem of the annotation reports.
-    Foreign,
 }
 
 impl Material {

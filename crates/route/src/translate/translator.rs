@@ -5,6 +5,7 @@
 //! translation from scratch is the same code with [`ChangedInputs::everything`]. A property test compares the results.
 
 mod clusters;
+mod conflicts;
 mod encodings;
 pub mod explained;
 mod gateways;
@@ -20,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{Host, Model, SecretId, SecretPart, ServicePortId, StatsTls, Touched};
-use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::objects::{Grouping, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Revision};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -35,6 +36,7 @@ use super::verdict::{self, Verdicts};
 use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
+use conflicts::Conflicts;
 use gateways::Gateways;
 use ledger::Ledger;
 use missed::Outcomes;
@@ -46,12 +48,26 @@ use sites::Sites;
 /// of all of them. Tests have few objects, so their batches are small.
 const AT_A_TIME: usize = if cfg!(test) { 5 } else { 2048 };
 
-/// The common inputs of all hosts. If they change, everything is translated again.
+/// The usable Secrets among those that the settings reference. A change leads to the dependents of each ([`Due`]).
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Ground {
+    /// The default certificate. Sources with TLS entries and their hosts depend on it.
     default_secret: Option<SecretId>,
+    /// The fallback certificate. Clients without a known server name are presented it.
     fallback_secret: Option<SecretId>,
+    /// The client certificate. Clusters with TLS depend on it.
     client_certificate: Option<Option<SecretId>>,
+}
+
+/// The units that are due because of a change of the classes, or of a Secret that the settings reference.
+#[derive(Debug, Default)]
+struct Due {
+    sources: BTreeSet<ObjectId>,
+    /// Hosts that are due even if the sources that name them are unchanged.
+    hosts: BTreeSet<Host>,
+    services: BTreeSet<ObjectKey>,
+    /// Whether clients without a known server name are presented another certificate.
+    presented_to_all: bool,
 }
 
 impl Ground {
@@ -61,7 +77,7 @@ impl Ground {
     }
 }
 
-/// The part of the translation that does not depend on single Ingresses: the classes, and the Secrets that the settings
+/// The part of the translation that does not depend on single sources: the problems of classes, and the Secrets that the settings
 /// reference.
 #[derive(Debug, Default)]
 struct General {
@@ -88,8 +104,9 @@ pub struct Translator {
     dialects: &'static [Dialect],
     model: Model,
     ledger: Ledger,
-    /// The verdicts on sources.
+    /// The verdicts on sources, with their conflicts.
     verdicts: Verdicts,
+    conflicts: Conflicts,
     /// Gateways and the routes that are attached to them.
     gateways: Gateways,
     general: General,
@@ -127,6 +144,7 @@ impl Translator {
             model: Model::default(),
             ledger: Ledger::default(),
             verdicts: Verdicts::default(),
+            conflicts: Conflicts::default(),
             gateways: Gateways::default(),
             general: General::default(),
             classes: Classes::default(),
@@ -188,9 +206,10 @@ impl Translator {
             let named = [default_secret, fallback_secret].into_iter().flatten().any(|named| *named == secret);
             named || self.uses_of_secrets.contains_key(&secret)
         };
-        if kind == Kind::ENDPOINT_SLICE {
+        if kind.info().grouping == Grouping::ByService {
             return self.graph.is_read(&Input::new(Kind::SERVICE, key.clone()));
         }
+        // Every source reads the classes, and an external name reads all Namespaces.
         kind == Kind::INGRESS_CLASS
             || kind == Kind::NAMESPACE && self.clusters.readers_of_namespaces().next().is_some()
             || kind == Kind::SECRET && is_of_settings()
@@ -231,18 +250,40 @@ impl Translator {
     /// Updates the translation to `objects` and `settings`, which differ from those of the last update only by
     /// `changed`.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
+        if changed.is_everything() {
+            return self.begin_anew(objects, settings);
+        }
+        let mut due = Due::default();
         let classes = changed.of_kind(Kind::INGRESS_CLASS).next().is_some();
-        if !changed.is_everything() && !classes && changed.of_kind(Kind::SECRET).next().is_none() {
-            return self.follow(objects, settings, changed, BTreeSet::new());
+        if classes || changed.of_kind(Kind::SECRET).next().is_some() {
+            self.update_general(General::new(objects, settings), &mut due);
         }
-        let general = General::new(objects, settings);
-        if changed.is_everything() || general.ground != self.general.ground {
-            return self.begin_anew(objects, settings, general);
+        if classes {
+            due.sources.extend(self.update_classes(objects, settings));
         }
-        self.ledger.replace(&self.general.problems, &general.problems);
-        self.general = general;
-        let moved = if classes { self.update_classes(objects, settings) } else { BTreeSet::new() };
-        self.follow(objects, settings, changed, moved)
+        self.follow(objects, settings, changed, due)
+    }
+
+    /// Updates the part that does not depend on single sources. Adds the dependents of changed Secrets to `due`.
+    ///
+    /// Every source and cluster is looked at, which costs less than an index: the usability of these Secrets rarely
+    /// changes.
+    fn update_general(&mut self, general: General, due: &mut Due) {
+        let before = std::mem::replace(&mut self.general, general);
+        self.ledger.replace(&before.problems, &self.general.problems);
+        let (before, now) = (&before.ground, &self.general.ground);
+        if before.default_secret != now.default_secret {
+            let asking = self.sources.iter().filter(|(_, source)| !source.entries.is_empty());
+            for (id, source) in asking {
+                due.sources.insert(id.clone());
+                due.hosts.extend(source.hosts().cloned());
+            }
+        }
+        if before.client_certificate != now.client_certificate {
+            due.services.extend(self.clusters.readers_of_client_certificate());
+        }
+        due.presented_to_all =
+            before.default_secret != now.default_secret || before.presented_to_all() != now.presented_to_all();
     }
 
     /// Updates the classes. Returns the sources whose class started or stopped being served.
@@ -260,30 +301,26 @@ impl Translator {
     }
 
     /// Translates everything from scratch.
-    fn begin_anew(&mut self, objects: &Objects, settings: &Settings, general: General) -> Update {
+    fn begin_anew(&mut self, objects: &Objects, settings: &Settings) -> Update {
+        let general = General::new(objects, settings);
         let before = std::mem::replace(self, Self::new(self.dialects));
         self.classes = Classes::new(objects, settings);
         self.ledger.add(&general.problems);
         self.general = general;
         self.model.listeners = listeners::of_settings(settings);
         let sources = candidates(self.dialects, objects).map(|(_, object)| object.id()).collect();
-        let mut update = self.follow(objects, settings, &ChangedInputs::everything(), sources);
+        let due = Due { sources, ..Due::default() };
+        let mut update = self.follow(objects, settings, &ChangedInputs::everything(), due);
         update.touched.listeners.extend(self.model.listeners.keys().cloned());
         update.touched.extend(Touched::all(&before.model));
         update.sources.extend(before.sources());
         update
     }
 
-    /// Follows changes that do not affect the common inputs. `sources` are parsed again in addition to the sources that
-    /// the changes affect.
-    fn follow(
-        &mut self,
-        objects: &Objects,
-        settings: &Settings,
-        changed: &ChangedInputs,
-        mut sources: BTreeSet<ObjectId>,
-    ) -> Update {
-        let mut services: BTreeSet<ObjectKey> = changed.of_kind(Kind::SERVICE).cloned().collect();
+    /// Follows changes. The units in `due` are updated in addition to those that the changes affect.
+    fn follow(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs, due: Due) -> Update {
+        let Due { mut sources, mut hosts, mut services, presented_to_all } = due;
+        services.extend(changed.of_kind(Kind::SERVICE).cloned());
         if changed.of_kind(Kind::NAMESPACE).next().is_some() {
             services.extend(self.clusters.readers_of_namespaces());
         }
@@ -301,7 +338,6 @@ impl Translator {
         sources.extend(readers);
 
         let mut update = Update::default();
-        let mut hosts = BTreeSet::new();
         let mut defaults = false;
         let sources: Vec<ObjectId> = sources.into_iter().collect();
         for some in sources.chunks(AT_A_TIME) {
@@ -344,9 +380,8 @@ impl Translator {
         }
         // The entry for unknown hosts uses the default or fallback certificate, whether or not a source names these
         // hosts.
-        if self.general.ground.presented_to_all().is_some()
-            && (changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some())
-        {
+        let secrets = changed.is_everything() || changed.of_kind(Kind::SECRET).next().is_some();
+        if presented_to_all || secrets && self.general.ground.presented_to_all().is_some() {
             self.remake(&Host::Any, objects, settings, &mut update.touched);
         }
         let served = self.served.take_changed();
@@ -359,6 +394,7 @@ impl Translator {
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, changed, &mut update.touched);
         self.update_encodings(objects, changed);
+        self.update_verdicts();
         update
     }
 
@@ -388,7 +424,7 @@ impl Translator {
             return None;
         }
         let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate, policies: &self.gateways.policies };
+        let context = Context { objects, settings, client_certificate };
         let mut made = NewClusters::new();
         let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let default_secret = self.general.ground.default_secret.as_ref();
@@ -409,6 +445,7 @@ impl Translator {
             Some(source) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&source.verdicts))),
             None => drop(self.verdicts.remove(id)),
         }
+        self.conflicts.judged(id);
         if let Some(source) = before {
             self.with_default.remove(&source.precedence);
             self.sites.leave(source);

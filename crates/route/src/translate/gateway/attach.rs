@@ -13,6 +13,8 @@ use crate::translate::graph::Input;
 /// The attachment of a route to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attachment {
+    /// The index in `spec.parentRefs` of the reference.
+    pub parent: u16,
     /// The listener.
     pub listener: ListenerName,
     /// The Envoy listener, if there is one.
@@ -55,6 +57,8 @@ pub type Refusal = (&'static str, String);
 /// A route, as the attachment sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Attaching<'a> {
+    /// The index in `spec.parentRefs` of the reference.
+    pub parent: u16,
     /// The kind.
     pub kind: Kind,
     /// The metadata.
@@ -118,6 +122,7 @@ pub fn attach(
         hosts.sort();
         hosts.dedup();
         matches.then(|| Attachment {
+            parent: route.parent,
             listener: ListenerName { gateway: gateway.key().clone(), set: set.cloned(), name: listener.name.clone() },
             bound: listener.bound.as_ref().map(|(id, _)| id.clone()),
             hosts,

@@ -167,7 +167,7 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     parser.reading.record(Input::new(Kind::SERVICE, key.clone()));
     parser.reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
-    let Some(policy) = context.policies.in_effect(service, name) else { return Ok(None) };
+    let Some(policy) = parser.policies.in_effect(service, name) else { return Ok(None) };
     let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
     let verification = policy.verification.clone().map_err(|(_, message)| {
         unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::attach::Parent;
 use super::backend::{Backends, backends};
 use super::filters::{Filtered, filters};
-use super::parser::{self, Attached, Content, Fields, Parser};
+use super::parser::{self, Attached, Content, Fields, Parser, Units};
 use super::{grpc_route, matches, timeouts};
 use crate::model::{Action, Filters, Forward, Match, Route};
 use crate::objects::gateway::{GrpcRoute, HttpMatch, HttpRoute, HttpRule};
@@ -36,11 +36,10 @@ impl Candidate {
     }
 }
 
-/// Parses an HTTPRoute. `parent` returns a Gateway of ours or a ListenerSet of one. Returns the inputs alone if no parent is
-/// ours: one of the parents may become ours.
+/// Parses an HTTPRoute. Returns the inputs alone if no parent is ours: one of the parents may become ours.
 pub fn parse<'g>(
     route: &HttpRoute,
-    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
+    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let HttpRoute { meta, spec, status: _, version: _ } = route;
@@ -49,13 +48,13 @@ pub fn parse<'g>(
     let rules = spec.rules.as_deref().unwrap_or(&none);
     let (kind, parents, hostnames) = (Kind::HTTP_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, parent, reading, |parser| content(rules, parser))
+    parser::parse(fields, units, reading, |parser| content(rules, parser))
 }
 
 /// Parses a GRPCRoute like [`parse`].
 pub fn parse_grpc<'g>(
     route: &GrpcRoute,
-    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
+    units: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
     reading: Reading,
 ) -> Result<Attached, Reads> {
     let GrpcRoute { meta, spec, status: _, version: _ } = route;
@@ -66,7 +65,7 @@ pub fn parse_grpc<'g>(
     };
     let (kind, parents, hostnames) = (Kind::GRPC_ROUTE, &spec.parent_refs, &spec.hostnames);
     let fields = Fields { kind, meta, parents, hostnames, revision };
-    parser::parse(fields, parent, reading, |parser| content(&rules, parser))
+    parser::parse(fields, units, reading, |parser| content(&rules, parser))
 }
 
 fn content(rules: &[HttpRule], parser: &mut Parser) -> Content {

@@ -9,7 +9,8 @@ use super::attach::{self, Attaching, Attachment, Parent};
 use super::client_certificates::ClientCertificate;
 use super::http_route::Candidate;
 use super::listener::{Listener, Protocol};
-use crate::model::{Destination, Host};
+use super::policies::Policies;
+use crate::model::{Destination, Host, ListenerId};
 use crate::objects::gateway::ParentRef;
 use crate::objects::{Kind, Meta, ObjectId, Precedence, Revision};
 use crate::translate::dialect::Reading;
@@ -17,6 +18,9 @@ use crate::translate::host;
 use crate::translate::problem::{Problem, Reason};
 use crate::translate::source::Reads;
 use crate::translate::verdict::{Status, Verdict};
+
+/// The reason of the condition `PartiallyInvalid`.
+const UNSUPPORTED: &str = "UnsupportedValue";
 
 /// A route of Gateway API, parsed.
 #[derive(Debug, PartialEq)]
@@ -72,6 +76,14 @@ impl Attached {
         }
     }
 
+    /// Returns the verdicts that a problem of a host is: a part of the route is left out at the parents of that host.
+    pub fn conflict(&self, (id, host): &(ListenerId, Host), problem: &Problem) -> impl Iterator<Item = Verdict> {
+        let is_there = move |one: &&Attachment| one.bound.as_ref() == Some(id) && one.hosts.contains(host);
+        let verdict = problem.verdict("PartiallyInvalid");
+        let verdict = Verdict { status: Status::True, reason: UNSUPPORTED, ..verdict };
+        self.attachments.iter().filter(is_there).map(move |one| Verdict { parent: Some(one.parent), ..verdict.clone() })
+    }
+
     fn content(&self, certificate: &ClientCertificate) -> Option<&Content> {
         self.contents.iter().find(|(other, _)| other == certificate).map(|(_, content)| content)
     }
@@ -92,12 +104,19 @@ pub struct Fields<'a> {
     pub revision: Revision,
 }
 
-/// Parses a route. `parent` returns a Gateway of ours or a ListenerSet of one, and `content` parses the rules for one client
-/// certificate. Returns the inputs alone if no
-/// parent is a Gateway of ours: one of the parents may become ours.
+/// The other units that routes read.
+pub struct Units<'g, P> {
+    /// Returns a Gateway of ours or a ListenerSet of one.
+    pub parent: P,
+    /// The BackendTLSPolicies.
+    pub policies: &'g Policies,
+}
+
+/// Parses a route. `content` parses the rules for one client certificate. Returns the inputs alone if no parent is a Gateway
+/// of ours: one of the parents may become ours.
 pub fn parse<'g>(
     route: Fields,
-    parent: impl Fn(&ObjectId) -> Option<Parent<'g>>,
+    Units { parent, policies }: Units<'g, impl Fn(&ObjectId) -> Option<Parent<'g>>>,
     reading: Reading,
     content: impl Fn(&mut Parser) -> Content,
 ) -> Result<Attached, Reads> {
@@ -106,6 +125,7 @@ pub fn parse<'g>(
         route,
         origin: &origin,
         reading,
+        policies,
         problems: Vec::new(),
         verdicts: Vec::new(),
         unresolved: None,
@@ -114,7 +134,6 @@ pub fn parse<'g>(
         is_decrypted: false,
     };
     let hosts = parser.hosts();
-    let attaching = Attaching { kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
     let mut attachments = Vec::<Attachment>::new();
     let mut ours = Vec::new();
     let mut certificates = BTreeSet::new();
@@ -124,6 +143,7 @@ pub fn parse<'g>(
         let Some(parent) = parent(&id) else { continue };
         let index = u16::try_from(index).unwrap_or(u16::MAX);
         ours.push(index);
+        let attaching = Attaching { parent: index, kind: route.kind, meta: route.meta, hosts: hosts.as_deref() };
         match attach::attach(attaching, reference, parent, &mut parser.reading) {
             Ok(new) => {
                 parser.verdict(index, "Accepted", Status::True, "Accepted", String::new());
@@ -188,6 +208,8 @@ pub struct Parser<'p, 'r> {
     pub origin: &'p ObjectRef,
     /// The inputs.
     pub reading: Reading<'r>,
+    /// The BackendTLSPolicies.
+    pub policies: &'p Policies,
     problems: Vec<Problem>,
     verdicts: Vec<Verdict>,
     /// The reason and the message of the first reference that cannot be resolved.
@@ -240,7 +262,7 @@ impl<'p> Parser<'p, '_> {
 
     /// Adds a part that is left out.
     pub fn left_out(&mut self, field: String, reason: Reason, message: String, consequence: &str) {
-        self.invalid.get_or_insert_with(|| ("UnsupportedValue", format!("{field}: {message}; {consequence}")));
+        self.invalid.get_or_insert_with(|| (UNSUPPORTED, format!("{field}: {message}; {consequence}")));
         self.problem(field, reason, message, consequence);
     }
 

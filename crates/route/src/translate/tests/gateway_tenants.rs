@@ -131,6 +131,10 @@ fn the_first_namespace_uses_the_budget_of_regular_expressions_first() {
     let refused = problems.iter().filter(|problem| problem.reason == Reason::RegexTooExpensive);
     assert!(refused.clone().all(|problem| &*problem.object.namespace == "evil"), "{problems:?}");
     assert!(refused.count() > 0);
+    // The owner reads it in the status too.
+    assert_eq!(condition(&translator, "evil/older", "PartiallyInvalid"), (Status::True, "UnsupportedValue"));
+    let of_victim = &translator.verdicts()[&ObjectId::new(Kind::HTTP_ROUTE, "victim", "younger")];
+    assert!(of_victim.iter().all(|verdict| verdict.condition != "PartiallyInvalid"), "{of_victim:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
-use crate::model::{Host, ListenerId, Model, Touched};
+use crate::model::{ListenerId, Model, Touched};
 use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::{ExternalNames, Settings, Tls};
 use crate::testing::model::Shared as _;
@@ -196,46 +196,6 @@ fn a_class_concerns_its_members_alone() {
         let update = translator.update(&objects, &settings, &std::mem::take(&mut changed));
         assert!(update.sources.iter().eq(&members), "{:?}", update.sources);
         assert_eq!(update.touched.hosts_of(ListenerId::HTTP).len(), 2, "{:?}", update.touched);
-        assert_eq!(translator.model(), &translate(&objects, &settings).model);
-    }
-}
-
-#[test]
-fn a_secret_of_the_settings_concerns_its_dependents_alone() {
-    let of = |name: &str| ingress(name).host(&format!("{name}.com")).path("Prefix", "/", &format!("{name}:80"));
-    let mut objects = objects(&[class("ours").into(), secret("default", &["tls.com"]).into()]);
-    for object in
-        [of("plain").into(), of("tls").tls(&["tls.com"], "").into(), of("other").tls(&["other.com"], "own").into()]
-    {
-        objects.apply(object);
-    }
-    objects.apply(secret("own", &["other.com"]).into());
-    objects.apply(service("plain").port("http", 80).into());
-    objects.apply(service("tls").port("http", 80).app_protocol("https").into());
-    let name = |name: &str| Some(("shop".to_owned(), name.to_owned()));
-    let mut settings =
-        Settings { tls: Tls { default_secret: name("default"), ..Tls::default() }, ..Settings::default() };
-    settings.upstream.client_certificate = name("client");
-    let mut translator = Translator::default();
-    translator.update(&objects, &settings, &ChangedInputs::everything());
-    let key = |name: &str| ObjectKey::new("shop", name);
-    // The default certificate: sources with TLS entries, and clients without a known server name.
-    for step in [Step::Delete(Kind::SECRET, key("default")), Step::Apply(secret("default", &["tls.com"]).into())] {
-        let mut changed = ChangedInputs::default();
-        take(step, &mut objects, &mut settings, &mut changed);
-        let update = translator.update(&objects, &settings, &changed);
-        let asking = ["other", "tls"].map(|name| ObjectId::new(Kind::INGRESS, "shop", name));
-        assert!(update.sources.iter().eq(&asking), "{:?}", update.sources);
-        let hosts = [Host::Exact("tls.com".into()), Host::Any];
-        assert!(update.touched.hosts_of(ListenerId::HTTPS).iter().eq(&hosts), "{:?}", update.touched);
-        assert_eq!(translator.model(), &translate(&objects, &settings).model);
-    }
-    // The client certificate: sources of backends with TLS.
-    for step in [Step::Apply(secret("client", &[]).into()), Step::Delete(Kind::SECRET, key("client"))] {
-        let mut changed = ChangedInputs::default();
-        take(step, &mut objects, &mut settings, &mut changed);
-        let update = translator.update(&objects, &settings, &changed);
-        assert!(update.sources.iter().eq([&ObjectId::new(Kind::INGRESS, "shop", "tls")]), "{:?}", update.sources);
         assert_eq!(translator.model(), &translate(&objects, &settings).model);
     }
 }

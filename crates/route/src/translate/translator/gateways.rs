@@ -32,7 +32,7 @@ use crate::translate::dialect::Reading;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, Parent};
 use crate::translate::gateway::listener::{self, Gateway};
-use crate::translate::gateway::parser::Attached;
+use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
 use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route};
 use crate::translate::graph::Input;
@@ -98,6 +98,11 @@ impl Gateways {
             return self.policies.get(&id.key).filter(|_| is_ours).map(|policy| policy.revision);
         }
         self.routes.get(id).map(|route| route.revision)
+    }
+
+    /// Returns a route that is attached to a Gateway of ours.
+    pub fn route(&self, id: &ObjectId) -> Option<&Attached> {
+        self.routes.get(id).map(|route| &**route)
     }
 
     /// Returns whether a route of ours asks for requests.
@@ -260,7 +265,7 @@ impl Translator {
     /// Calls `parse` with a reading of the objects. Returns its result and the new clusters.
     fn read<T>(&self, objects: &Objects, settings: &Settings, parse: impl FnOnce(Reading) -> T) -> (T, NewClusters) {
         let client_certificate = self.general.ground.client_certificate.as_ref();
-        let context = Context { objects, settings, client_certificate, policies: &self.gateways.policies };
+        let context = Context { objects, settings, client_certificate };
         let mut made = NewClusters::new();
         let mut judge = |located: &Located<'_>| self.clusters.judge(located, context, &mut made);
         let result = parse(Reading::new(context, None, &mut judge));
@@ -276,21 +281,21 @@ impl Translator {
     }
 
     fn parse_route(&self, id: &ObjectId, objects: &Objects, settings: &Settings) -> Parsed<Attached> {
-        let parent = |id: &ObjectId| self.gateways.parent(id);
+        let units = Units { parent: |id: &ObjectId| self.gateways.parent(id), policies: &self.gateways.policies };
         if let Some(route) = objects.get::<HttpRoute>(&id.key).filter(|_| id.kind == Kind::HTTP_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse(route, parent, reading));
+            return self.read(objects, settings, |reading| http_route::parse(route, units, reading));
         }
         if let Some(route) = objects.get::<GrpcRoute>(&id.key).filter(|_| id.kind == Kind::GRPC_ROUTE) {
-            return self.read(objects, settings, |reading| http_route::parse_grpc(route, parent, reading));
+            return self.read(objects, settings, |reading| http_route::parse_grpc(route, units, reading));
         }
         if let Some(route) = objects.get::<TcpRoute>(&id.key).filter(|_| id.kind == Kind::TCP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, parent, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_tcp(route, units, reading));
         }
         if let Some(route) = objects.get::<UdpRoute>(&id.key).filter(|_| id.kind == Kind::UDP_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_udp(route, parent, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_udp(route, units, reading));
         }
         if let Some(route) = objects.get::<TlsRoute>(&id.key).filter(|_| id.kind == Kind::TLS_ROUTE) {
-            return self.read(objects, settings, |reading| stream_route::parse_tls(route, parent, reading));
+            return self.read(objects, settings, |reading| stream_route::parse_tls(route, units, reading));
         }
         (Err(Reads::default()), NewClusters::new())
     }

@@ -47,12 +47,13 @@ impl Translator {
     pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
-            self.ledger.remove(&site.problems);
+            self.replace_conflicts(None, &site.problems, &[]);
             self.outcomes.replace(host, &site.missed, &[]);
         } else if let Some(site) = self.sites.get_mut(host) {
-            self.ledger.replace(&site.problems, &problems);
             self.outcomes.replace(host, &site.missed, &missed);
-            (site.problems, site.missed, site.chain, site.claim) = (problems, missed, chain, claim);
+            (site.missed, site.chain, site.claim) = (missed, chain, claim);
+            let before = std::mem::replace(&mut site.problems, problems.clone());
+            self.replace_conflicts(None, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
         self.exchange_plain(host, http, touched);

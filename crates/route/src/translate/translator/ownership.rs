@@ -215,8 +215,8 @@ impl Translator {
         });
         let problems: Vec<_> = problems.collect();
         let changed = winner != self.nameless.catch_all || claim != self.nameless.claim;
-        self.ledger.replace(&self.nameless.problems, &problems);
-        self.nameless = Nameless { claim, catch_all: winner, problems };
+        let before = std::mem::replace(&mut self.nameless, Nameless { claim, catch_all: winner, problems });
+        self.replace_conflicts(None, &before.problems, &self.nameless.problems.clone());
         changed
     }
 }

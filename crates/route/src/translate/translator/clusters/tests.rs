@@ -12,7 +12,6 @@ use crate::objects::Transport;
 use crate::settings::Settings;
 use crate::testing::objects::{objects, service, slice};
 use crate::translate::backend::{WantedPort, locate};
-use crate::translate::gateway::policies::Policies;
 use crate::translate::{ChangedInputs, Input};
 
 /// A translator for routes with policies, which Ingresses cannot request.
@@ -34,8 +33,7 @@ impl World {
     /// Leads all routes to the port `a:http` with `policies`. Returns the clusters.
     fn route(&mut self, policies: &[Option<&TrafficPolicy>]) -> (Vec<ClusterId>, Touched) {
         let Self { objects, settings, translator, used } = self;
-        let none = Policies::default();
-        let context = Context { objects, settings, client_certificate: None, policies: &none };
+        let context = Context { objects, settings, client_certificate: None };
         let mut new = NewClusters::new();
         let mut locate = |policy: &Option<&TrafficPolicy>| {
             let located = locate(
@@ -154,7 +152,7 @@ fn a_policy_with_tls_presents_the_client_certificate_of_the_settings() {
     let world = World::new();
     let made = |policy: TrafficPolicy, client_certificate: Option<&Option<_>>| {
         let World { objects, settings, .. } = &world;
-        let context = Context { objects, settings, client_certificate, policies: &Policies::default() };
+        let context = Context { objects, settings, client_certificate };
         locate(
             &world.objects,
             ObjectKey::new("shop", "a"),

@@ -147,7 +147,7 @@ impl Translator {
     /// Replaces the problems of a host.
     pub(super) fn replace_problems(&mut self, place: (ListenerId, Host), now: Vec<Arc<Problem>>) {
         let before = self.gateways.problems.remove(&place).unwrap_or_default();
-        self.ledger.replace(&before, &now);
+        self.replace_conflicts(Some(place.clone()), &before, &now);
         if !now.is_empty() {
             self.gateways.problems.insert(place, now);
         }

@@ -40,6 +40,7 @@ impl Translator {
             Some(route) => drop(self.verdicts.insert(id.clone(), verdict::bounded(&route.verdicts))),
             None => drop(self.verdicts.remove(id)),
         }
+        self.conflicts.judged(id);
         for route in before.iter() {
             for attachment in &route.attachments {
                 let name = &attachment.listener;
