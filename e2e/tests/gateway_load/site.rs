@@ -55,12 +55,18 @@ pub struct Site {
     pub backends: [Backend; 2],
     /// The issuer of the certificate.
     pub authority: Authority,
+    _config: Manifests,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Site {
     /// Starts it, and waits until every listener serves.
     pub async fn open(mode: Mode) -> Self {
+        Self::open_with(mode, "auto").await
+    }
+
+    /// Starts it with this setting of `routes.discovery`, and waits until every listener serves.
+    pub async fn open_with(mode: Mode, discovery: &str) -> Self {
         let alone = ONE_AT_A_TIME.lock().await;
         let (manifests, authority) = (Manifests::new(), Authority::new());
         let backends = [Backend::start("a").await, Backend::start("b").await];
@@ -77,12 +83,15 @@ impl Site {
         manifests.write("base.yaml", &documents(&base));
         manifests.write("one.yaml", &gateway("one", &[Listener::http("http", ports[0])]));
         manifests.write("two.yaml", &gateway("two", &[Listener::http("http", ports[1])]));
-        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+        let config = Manifests::new();
+        config.write("lockgate.yaml", &format!("routes: {{ discovery: {discovery} }}\n"));
+        let file = config.file("lockgate.yaml").display().to_string();
+        let lockgate = Lockgate::start(&Source::Manifests(manifests.path().into()), &["--config", &file]).await;
         let admin = ports::free();
         let bootstrap = lockgate.bootstrap(mode, admin, "envoy");
         let mut envoy = Envoy::launch_with_flags(&bootstrap, admin, &["--drain-time-s", "2"]);
         envoy.wait_ready().await;
-        let site = Self { manifests, lockgate, envoy, ports, backends, authority, _alone: alone };
+        let site = Self { manifests, lockgate, envoy, ports, backends, authority, _config: config, _alone: alone };
         for target in [site.target(0, HOST), site.target(1, HOST), site.ingress()] {
             serves(&target).await;
         }

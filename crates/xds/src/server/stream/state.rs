@@ -4,6 +4,7 @@
 //! the last snapshot whose clusters the client has accepted. Each stream has its own gates and timers, and waits for no
 //! other stream.
 
+mod ahead;
 mod aliases;
 mod desired;
 mod earlier;
@@ -270,6 +271,7 @@ impl State {
                 _ if !self.aggregated => self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name)),
                 Side::Behind if kind == ResourceType::CLUSTER => {}
                 Side::Behind if kind == ResourceType::ENDPOINTS => self.push(kind, now, Self::endpoints),
+                Side::Before if kind == ResourceType::LISTENER => self.push_listeners(now),
                 Side::Before => self.push(kind, now, |stream, name| stream.before_the_gate(kind, name)),
                 Side::Behind | Side::Apart => {
                     self.push(kind, now, |stream, name| Look::at(&stream.newest, kind, name));
@@ -345,56 +347,6 @@ impl State {
         if self.nonces != before {
             self.follow_with_endpoints();
         }
-    }
-
-    /// Sends scopes with inline routes ahead of the listeners. Otherwise, a listener would answer the first requests for a
-    /// new server name with 404. Removed scopes follow the listeners, which accept connections for their names until then.
-    fn push_scopes_ahead(&mut self, now: Instant) {
-        let kind = ResourceType::SCOPED_ROUTES;
-        let listeners = self.types.get(&ResourceType::LISTENER);
-        let follow = self.aggregated && listeners.is_some_and(|listeners| !listeners.dirty.is_empty());
-        // A first response, or one that is owed, is complete, and keeps its position.
-        if !follow || self.types.get(&kind).is_none_or(|scopes| scopes.fresh || scopes.answer_owed) {
-            return;
-        }
-        self.push(kind, now, |stream, name| match stream.before_the_gate(kind, name) {
-            Look::Send(scope) | Look::ForNow(scope) if !scope.references().routes.is_empty() => Look::Wait,
-            Look::Nothing => Look::Wait,
-            look => look,
-        });
-    }
-
-    /// Sends the virtual hosts of a new listener ahead of it, if the client still has their route configuration: Envoy keeps it
-    /// while connections of an earlier listener are drained. The new listener does not wait for virtual hosts then, and would
-    /// answer the first requests with 404.
-    fn push_hosts_ahead(&mut self, now: Instant) {
-        let kind = ResourceType::VIRTUAL_HOST;
-        let (Some(listeners), Some(routes)) =
-            (self.types.get(&ResourceType::LISTENER), self.types.get(&ResourceType::ROUTES))
-        else {
-            return;
-        };
-        if !self.aggregated || self.types.get(&kind).is_none_or(|hosts| hosts.fresh || hosts.answer_owed) {
-            return;
-        }
-        let new = listeners.dirty.keys().filter(|name| !listeners.known(name).sent.exists());
-        let new = new.filter_map(|name| match self.before_the_gate(ResourceType::LISTENER, name) {
-            Look::Send(listener) | Look::ForNow(listener) => Some(listener),
-            Look::Nothing | Look::Wait => None,
-        });
-        let of_new: Vec<Arc<str>> = new.flat_map(|listener| listener.references().routes.to_vec()).collect();
-        let kept: Vec<Arc<str>> = of_new.into_iter().filter(|name| routes.named(name)).collect();
-        if kept.is_empty() {
-            return;
-        }
-        self.push(kind, now, |stream, name| {
-            let is_kept = |routes: &str| kept.iter().any(|kept| **kept == *routes);
-            match stream.before_the_gate(kind, name) {
-                Look::Nothing => Look::Wait,
-                look if name.rsplit_once('/').is_some_and(|(routes, _)| is_kept(routes)) => look,
-                _ => Look::Wait,
-            }
-        });
     }
 
     /// Returns the client's version of a retained cluster whose newer version was rejected. Sending this version again also

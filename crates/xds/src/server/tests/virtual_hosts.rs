@@ -115,6 +115,23 @@ fn d27_the_hosts_of_a_listener_that_is_created_again_precede_it_if_its_routes_ar
 }
 
 #[test]
+fn d27_the_hosts_of_a_listener_that_is_created_again_overtake_the_ack_of_their_removal() {
+    let mut bench = Bench::delta([listener("l", "r"), routes("r", []), virtual_host("r/a", "a")]);
+    bench.settled(LISTENER, []);
+    bench.settled(ROUTES, ["r"]);
+    bench.settled(HOSTS, []);
+    let gone = bench.remove([(LISTENER, "l"), (ROUTES, "r"), (HOSTS, "r/a")]);
+    assert_eq!(gone, "LDS-{l} VirtualHost-{r/a}");
+    let rest = bench.ack(&gone[LISTENER]);
+    assert_eq!(rest, "RDS-{r}");
+    let again = bench.set([listener("l", "r"), routes("r", []), virtual_host("r/a", "a")]);
+    assert_eq!(again, "VirtualHost{r/a} LDS{l}", "the routes wait for their ACK, and Envoy still has them");
+    assert_eq!(bench.ack(&gone[HOSTS]), "");
+    assert_eq!(bench.ack_all(&rest), "RDS{r}");
+    assert_eq!(bench.ack_all(&again), "", "once");
+}
+
+#[test]
 fn d27_on_demand_a_host_is_given_or_said_to_be_unknown() {
     let mut bench = Bench::delta([routes("r", []), virtual_host("r/a", "a")]);
     bench.settled(ROUTES, ["r"]);

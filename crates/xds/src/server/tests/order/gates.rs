@@ -182,6 +182,44 @@ fn o27_of_a_host_that_takes_the_place_of_another_the_scope_comes_first_and_the_o
 }
 
 #[test]
+fn o27_a_listener_waits_for_a_scope_whose_removal_is_not_acknowledged() {
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [cluster("a"), endpoints("a"), listener("l", "r"), routes("r", [])]);
+        bench.set([scope_to("s1", ["a"]), scope_to("s2", ["a"])]);
+        bench.settled(SCOPED_ROUTES, []);
+        let set = vec![listener_at("l", "r", "without s2")];
+        bench.store.update(Update { set, remove: vec![(SCOPED_ROUTES, "s2".into())] });
+        let gone = bench.catch_up();
+        assert_eq!(bench.ack(&gone[LISTENER]), "");
+        let again = bench.set([scope_to("s2", ["a"]), listener_at("l", "r", "with s2")]);
+        assert_eq!(again, "", "requests for s2 would be answered 404");
+        let again = bench.ack(&gone[SCOPED_ROUTES]);
+        let both = "ScopedRouteConfiguration{s1,s2} LDS{l}";
+        assert_eq!(again, either(variant, both, "ScopedRouteConfiguration{s2} LDS{l}"));
+    }
+}
+
+#[test]
+fn o27_a_new_listener_waits_for_the_routes_of_its_scopes_by_name() {
+    for variant in VARIANTS {
+        let mut bench = settled(variant, [listener("l", "r"), routes("r", [])]);
+        bench.set([scope("l/0", "r")]);
+        bench.settled(SCOPED_ROUTES, []);
+        let new =
+            bench.set([scope("l2/0", "r2"), routes("r2", []), listener("l2", "r"), listener_at("l", "r", "other")]);
+        let all = "LDS{l} ScopedRouteConfiguration{l/0,l2/0}";
+        assert_eq!(new, either(variant, all, "LDS{l} ScopedRouteConfiguration{l2/0}"), "only the new listener waits");
+        let routes = match variant {
+            Variant::Sotw => bench.ask(ROUTES, ["r", "r2"]),
+            Variant::Delta => bench.subscribe(ROUTES, ["r2"]),
+        };
+        assert_eq!(routes, "RDS{r2}");
+        assert_eq!(bench.ack_all(&new), "", "the scope is of no use without its routes");
+        assert_eq!(bench.ack_all(&routes), either(variant, "LDS{l,l2}", "LDS{l2}"));
+    }
+}
+
+#[test]
 fn o21_weights_move_when_the_canary_is_acked() {
     for variant in VARIANTS {
         let mut bench = settled_world(variant);
