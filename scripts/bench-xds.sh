@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Benchmarks of the xDS server against go-control-plane. ONLY=B2,B3 for some, QUICK=1 for small ones, FULL=1 for the
-# largest too. docs/benchmarks-xds.md is written when all of them ran at the ordinary sizes or more.
+# Runs the benchmarks of the xDS server beside go-control-plane. ONLY=B2,B3 runs some, QUICK=1 small sizes, FULL=1 also the
+# largest sizes. A run of all benchmarks at the usual sizes or more writes docs/benchmarks-xds.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh

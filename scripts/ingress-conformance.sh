@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the official Ingress conformance suite, unmodified, on the chart in a lab, and takes the lab down.
+# Runs the official Ingress conformance suite, unmodified, on the chart in a lab, and removes the lab.
 # usage: ingress-conformance.sh BINARY   (the suite's test program, in its repository: it reads features/ beside it)
 # env: LAB and BIN as in lab.sh; LOCKGATE, the program in the lab (a release build); TAGS, which scenarios (all)
 set -euo pipefail

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The lab: a real Kubernetes control plane in a network namespace, with pods as processes (e2e/lab/README.md).
 # usage: lab.sh build | up | down
-#   build   its programs, into e2e/lab/bin; quick when up to date
-#   up      builds what is missing, the controller too, brings the lab up and says what can be done in it
-#   down    ends it
+#   build   builds its programs into e2e/lab/bin; returns quickly if they are up to date
+#   up      builds missing programs and the controller, starts the lab, and prints how to use it
+#   down    stops the lab
 # env: LAB (its name; up to 8 letters), BIN (its programs), CARGO_TARGET_DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 export LAB=${LAB:-lab} BIN=${BIN:-$PWD/e2e/lab/bin}
 dir=${DIR:-/tmp/$LAB}
 
-# What the conformance suites of the Gateway API would need is left out: e2e/lab/build.sh alone builds that too.
+# Programs for the conformance suites of Gateway API are omitted; e2e/lab/build.sh builds them too.
 programs=(etcd kube-apiserver kube-controller-manager kube-proxy kubectl coredns helm echo-basic venv envoy)
 
 build() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes what is made from the chart: its README.md and values.schema.json (scripts/chart.py), and manifests/, which is the
-# chart rendered with its default values, for those without helm.
-# usage: manifests.sh [--check]     (--check: writes nothing; fails if something is not up to date)
+# Writes the files that are generated from the chart: its README.md and values.schema.json (scripts/chart.py), and manifests/,
+# the chart with its default values, for users without helm.
+# usage: manifests.sh [--check]     (--check: writes nothing; fails if a file is not up to date)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
@@ -30,7 +30,7 @@ YAML
     -e '/^# Source: /d' | cat -s
 }
 
-# What the settings file takes, the chart takes, but for what is its own to say (lockgate.checkSettings).
+# The chart accepts all settings of the file, except for those that it sets itself (lockgate.checkSettings).
 own='/^watch:/,$ { /^watch:/d; /^admin:/d; /^metrics:/d; /^  \(namespaces\|gatewayApi\|address\|tls\|envoyNames\|grpcNames\|replicaNames\|secrets\|service\|peers\|lease\):/d }'
 { echo "settings:" && sed -e "$own" -e 's/^/  /' src/settings/tests/every_key.yaml; } |
   "$BIN/helm" template lockgate charts/lockgate --set controller.replicas=1 --values - >/dev/null || die "the chart refuses a valid settings file"

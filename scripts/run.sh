@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make run`: the controller on examples/, the demo backend and a real Envoy. Ctrl-C ends all of it.
+# `make run`: runs the controller on examples/, the demo backend, and a real Envoy. Ctrl-C stops all three.
 # Ports, if one below is taken: HTTP, HTTPS, XDS, ADMIN (the controller's), STATS, ENVOY_ADMIN. LOCKGATE is a program
 # to run instead of building one.
 set -euo pipefail
@@ -35,8 +35,8 @@ scripts/envoy.sh
 mkdir -p "$state"
 
 names=() pids=()
-# launch NAME COMMAND...: in a session of its own, so that Ctrl-C reaches this script alone, which ends them in order;
-# and even kill -9 of this script ends them.
+# launch NAME COMMAND...: starts a command in a separate session, so that Ctrl-C reaches only this script, which stops the
+# commands in order. They also stop after kill -9 of this script.
 launch() {
   setsid setpriv --pdeathsig TERM "${@:2}" </dev/null >"$state/$1.log" 2>&1 &
   names+=("$1") pids+=($!)
@@ -53,7 +53,7 @@ stop() {
 }
 trap 'stop' EXIT
 trap 'say; say "ending ..."; stop; exit 0' INT TERM HUP
-# alive: nobody has ended; says who has, and the last of what it wrote.
+# alive: checks that all commands run; otherwise names the one that exited, with the end of its output.
 alive() {
   for i in "${!pids[@]}"; do
     kill -0 "${pids[i]}" 2>/dev/null && continue
@@ -61,7 +61,7 @@ alive() {
     die "${names[i]} has ended; its whole log: $state/${names[i]}.log"
   done
 }
-# wait_for WHAT COMMAND...: until COMMAND succeeds.
+# wait_for WHAT COMMAND...: waits until COMMAND succeeds.
 wait_for() {
   for _ in {1..300}; do
     alive
@@ -70,7 +70,7 @@ wait_for() {
   done
   die "$1 took longer than 30 s: see $state/*.log"
 }
-# answers PORT PATH: whether it is answered 200.
+# answers PORT PATH: succeeds if the answer is 200.
 answers() {
   exec 3<>"/dev/tcp/127.0.0.1/$1" || return 1
   printf 'GET %s HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n' "$2" >&3

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Everything, on a bare machine with Rust, Python 3, a C compiler, Go and root. One line a stage, with the time it took.
+# Runs all checks on a machine with Rust, Python 3, a C compiler, Go, and root. Prints one line per stage, with its duration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/tools.sh
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
 number=0 stages=12
 
-# In GB. A full run takes 20: Go's cache 7, the Rust targets 10, the lab's programs and its pods 3.
+# In GB. A full run needs 20: Go's cache 7, the Rust targets 10, the lab's programs and its pods 3.
 disk=25 free=0
 measure_disk() { free=$(df --output=avail --block-size=1G . | tail -n 1 | tr -dc 0-9); }
 # stage NAME SECONDS COMMAND...: SECONDS is the duration in a fresh clone on two cores.
@@ -33,7 +33,7 @@ tools() {
   need go "" "Go 1.26 or newer from https://go.dev/dl/, in PATH or /usr/local/go"
   cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 }
-# First what is compiled once and used by all: the program and every test.
+# The program and all tests are compiled first, once for all stages.
 compile() { cargo build --workspace --bin lockgate && cargo test --workspace --no-run && scripts/example.sh; }
 unit() {
   local failed=0

@@ -1,4 +1,4 @@
-# Sourced by the other scripts: what they say, and how they get the programs that they need.
+# Sourced by the other scripts: messages, and the installation of required programs.
 # shellcheck shell=bash
 
 say() { echo "$*" >&2; }
@@ -19,7 +19,7 @@ took() { # NAME SECONDS
   mv "$durations.partial" "$durations"
 }
 
-# install PACKAGE: a Debian package, where that is possible.
+# install PACKAGE: installs a Debian package if possible.
 install() {
   [[ $EUID == 0 ]] && command -v apt-get >/dev/null || return 0
   say "installing the package $1 ..."
@@ -27,14 +27,14 @@ install() {
   "${apt[@]}" install -y "$1" >/dev/null 2>&1 || { "${apt[@]}" update && "${apt[@]}" install -y "$1"; } >/dev/null 2>&1 || true
 }
 
-# need PROGRAM PACKAGE [HINT]: PROGRAM is there afterwards, from the Debian PACKAGE if it was missing ("" for none).
+# need PROGRAM PACKAGE [HINT]: ensures that PROGRAM exists, and installs the Debian PACKAGE if it is missing ("" for none).
 need() {
   command -v "$1" >/dev/null && return
   [[ -z $2 ]] || install "$2"
   command -v "$1" >/dev/null || die "the program \"$1\" is missing${2:+ (Debian package $2)}${3:+: $3}"
 }
 
-# cargo and Go are often not in the PATH of a bare shell.
+# The PATH of a minimal shell often lacks cargo and Go.
 for directory in "$HOME/.cargo/bin" /usr/local/go/bin; do
   case ":$PATH:" in *":$directory:"*) ;; *) PATH=$PATH:$directory ;; esac
 done

@@ -139,14 +139,14 @@ fn the_table_of_protocol_cases_is_up_to_date() {
 fn table() -> String {
     let mut table = String::from(
         "# Protocol cases\n\n\
-         What the xDS server does, case by case, and the tests that show it. Written by `make docs` from \
-         [cases.txt](../src/tidy/cases.txt) and the names of the tests; not to be edited by hand.\n\n\
-         Variants: SotW is state of the world; ADS is one aggregated stream, separate one stream for each type; Fetch \
-         the unary methods; REST is JSON over HTTP.\n\n\
-         In tests whose path begins with `xds::server::tests` the client is simulated; it keeps to the protocol, and to what was \
-         observed of the client that it plays. Where Envoy and gRPC libraries behave differently, these tests play both. \
-         Tests in `e2e` run a real Envoy 1.40 or a real grpcio client; for a case without one, the simulated client is all \
-         that this table can show.\n",
+         The tests of each case of the xDS protocol. `make docs` generates this page from \
+         [cases.txt](../src/tidy/cases.txt) and the names of the tests. Do not edit it by hand.\n\n\
+         Variants: SotW is state of the world. ADS is one aggregated stream; separate is one stream for each type. \
+         Fetch is the unary methods, and REST is JSON over HTTP.\n\n\
+         Tests whose path begins with `xds::server::tests` simulate the client. It keeps to the protocol, and \
+         behaves as the real client was observed. Where Envoy and gRPC libraries differ, these tests simulate \
+         both. Tests in `e2e` run a real Envoy 1.40 or a real grpcio client. A case without such a test is shown \
+         by the simulated client alone.\n",
     );
     let (shown, mut group) = (shown_by(), "");
     for case in cases() {
