@@ -27,7 +27,7 @@ use lockgate_route::translate::problem::{Problem, Reason};
 use lockgate_route::translate::{ChangedInputs, Translator};
 use lockgate_xds::provenance::ObjectRef;
 
-pub use finding::{Finding, Level};
+pub use finding::{Finding, Level, Rule};
 pub use manifests::Manifests;
 
 use assumed::Assumed;
@@ -51,7 +51,7 @@ pub enum Scope {
 
 impl Scope {
     /// Returns whether objects of `kind` may exist that are not known.
-    fn is_unknown(&self, kind: Kind) -> bool {
+    pub fn is_unknown(&self, kind: Kind) -> bool {
         match self {
             Self::Part => true,
             Self::Complete => false,
@@ -67,14 +67,7 @@ pub fn objects(manifests: &Manifests) -> Objects {
 
 /// Checks `manifests`. `now` is the time in seconds since the Unix epoch, for the certificates.
 pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64) -> Vec<Finding> {
-    let mut settings = settings.clone();
-    let mut objects = overlay::objects(manifests, scope);
-    let mut assumed = Assumed::add(&mut objects, &mut settings, scope);
-    let mut translator = Translator::default();
-    translator.update(&objects, &settings, &ChangedInputs::everything());
-    if scope.is_unknown(Kind::SERVICE) {
-        services::assume(manifests, &settings, &mut objects, &mut translator, &mut assumed);
-    }
+    let Translated { objects, settings, translator, assumed } = translated(manifests, settings, scope, |_| {});
     let before = overlay::problems_before(scope, &settings);
     let mut found = Found::new(manifests, &objects, &settings, &translator, scope);
     let problems = translator.problems().iter().filter(|problem| !before.contains(*problem));
@@ -85,6 +78,54 @@ pub fn check(manifests: &Manifests, settings: &Settings, scope: &Scope, now: i64
     found.assumed(&assumed);
     found.unserved();
     found.into_findings()
+}
+
+/// The manifests and the objects that they are assumed to have, translated.
+pub struct Translated {
+    /// The objects.
+    pub objects: Objects,
+    /// The settings, with the classes that are assumed to be served.
+    pub settings: Settings,
+    /// The translation.
+    pub translator: Translator,
+    assumed: Assumed,
+}
+
+/// Translates `manifests` with the objects that `scope` assumes, and those that `add` adds.
+pub fn translated(
+    manifests: &Manifests,
+    settings: &Settings,
+    scope: &Scope,
+    add: impl FnOnce(&mut Objects),
+) -> Translated {
+    let mut settings = settings.clone();
+    let mut objects = overlay::objects(manifests, scope);
+    add(&mut objects);
+    let mut assumed = Assumed::add(&mut objects, &mut settings, scope);
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    if scope.is_unknown(Kind::SERVICE) {
+        services::assume(manifests, &settings, &mut objects, &mut translator, &mut assumed);
+    }
+    Translated { objects, settings, translator, assumed }
+}
+
+/// Adds the objects that a cluster has beside its Gateways: their GatewayClasses and Services.
+pub fn assume_infrastructure(objects: &mut Objects, settings: &Settings) {
+    Assumed::default().add_infrastructure(objects, settings);
+}
+
+/// Returns the findings about objects with their files and lines. Findings about objects of a cluster have none.
+pub fn locate(manifests: &Manifests, findings: Vec<(ObjectId, Finding)>) -> Vec<Finding> {
+    let (mut placed, mut others) = (Vec::new(), Vec::new());
+    for (id, finding) in findings {
+        match manifests.place(id.kind, &id.key) {
+            Some(place) => placed.push((place.clone(), finding)),
+            None => others.push(finding),
+        }
+    }
+    manifests.locate(&mut placed);
+    placed.into_iter().map(|(_, finding)| finding).chain(others).collect()
 }
 
 /// Returns the problems of certificates in the manifests that have expired or expire soon.

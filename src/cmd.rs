@@ -1,4 +1,4 @@
-//! The commands: what a person types, and the only place that knows all modules.
+//! The command line, and the only module that uses all others.
 
 pub mod bootstrap;
 mod check;
@@ -8,6 +8,7 @@ mod envoy_drain;
 mod expiry;
 mod explain;
 mod export;
+mod migrate;
 mod object_args;
 mod output;
 mod pipeline;
@@ -38,30 +39,30 @@ pub use version::COMMIT;
     name = "lockgate",
     version,
     about = "A Kubernetes ingress controller that drives Envoy",
-    long_about = "A Kubernetes ingress controller that drives Envoy: it reads Ingress, Service, EndpointSlice and \
-                  Secret objects and serves them to any number of Envoys over xDS. A route opens only when Envoy has \
-                  confirmed what lies behind it.",
+    long_about = "A Kubernetes ingress controller that drives Envoy: it reads Ingresses and objects of Gateway API, and \
+                  serves them to any number of Envoys over xDS. A route opens when Envoy has confirmed the clusters \
+                  behind it.",
     after_help = EXAMPLES
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read objects and serve them to Envoy over xDS, until SIGTERM
-    // Clap would take the line above for all there is to say.
+    // Clap shows only the line above otherwise.
     #[command(long_about = serve_args::LONG_ABOUT)]
     Serve(Box<ServeArgs>),
-    /// Read objects and keep them as files, for Envoys that have no network to a controller
+    /// Write the configuration to files, for Envoys without a network connection to a controller
     #[command(long_about = export::LONG_ABOUT)]
     Export(Box<export::ExportArgs>),
-    /// Print the configuration with which Envoy starts and finds this controller
+    /// Print the bootstrap configuration of an Envoy of this controller
     Bootstrap(Box<bootstrap::Options>),
-    /// End an Envoy without a failed request: run beside it, or by hand
+    /// Drain an Envoy and stop it without a failed request: as a sidecar, or by hand
     #[command(long_about = envoy_drain::LONG_ABOUT)]
     EnvoyDrain(Box<envoy_drain::Options>),
     /// Check manifests before they are applied: problems with file, line, and remedy
@@ -73,9 +74,12 @@ pub enum Command {
     /// Show the state of all replicas: Envoys and their progress, objects not yet served, problems
     #[command(long_about = status::LONG_ABOUT)]
     Status(Box<status::Options>),
-    /// Check a settings file, print what it comes to
+    /// Write objects of Gateway API for Ingresses, with a report of what cannot be migrated
+    #[command(subcommand, after_help = migrate::EXAMPLES)]
+    Migrate(migrate::Command),
+    /// Check a settings file, or print the effective settings
     Config(config::Options),
-    /// Print the version, the commit, and which Envoy it is tested with
+    /// Print the version, the commit, and the tested version of Envoy
     #[command(after_help = version::EXAMPLES)]
     Version(version::Options),
     /// Print a completion script for a shell
@@ -98,7 +102,10 @@ Examples:
     lockgate explain https://shop.example.com/cart
     lockgate explain https://shop.example.com/cart --manifests examples
 
-  Start an Envoy that asks it for everything:
+  Move Ingresses to Gateway API:
+    lockgate migrate ingress --cluster current > gateway.yaml
+
+  Start an Envoy that is configured by it:
     lockgate bootstrap > envoy.yaml
     envoy -c envoy.yaml
 
@@ -108,23 +115,24 @@ Examples:
 pub fn main() -> ExitCode {
     let command = Cli::parse().command;
     // As for wrong flags: a check that could not be done differs from one that found problems.
-    let failure = if matches!(command, Command::Check(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
+    let failure =
+        if matches!(command, Command::Check(_) | Command::Migrate(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
     match run(command) {
         Ok(code) => code,
         Err(error) => {
             // The log may not be set up yet, and this must be seen.
-            let _ = writeln!(io::stderr(), "error: {}", said_once(&error));
+            let _ = writeln!(io::stderr(), "error: {}", without_repetition(&error));
             failure
         }
     }
 }
 
-/// The chain of `error`, without what a link has already said of the next.
-fn said_once(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |said, link| match said.ends_with(&link) {
-        true => said,
-        false if said.is_empty() => link,
-        false => format!("{said}: {link}"),
+/// Returns the chain of `error`, without causes that the message before already contains.
+fn without_repetition(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.ends_with(&cause) {
+        true => text,
+        false if text.is_empty() => cause,
+        false => format!("{text}: {cause}"),
     })
 }
 
@@ -137,6 +145,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Check(options) => return check::run(*options),
         Command::Explain(options) => explain::run(*options),
         Command::Status(options) => status::run(*options),
+        Command::Migrate(command) => return migrate::run(command),
         Command::Config(options) => config::run(options),
         Command::Version(options) => print(&version::report(&options)),
         Command::Completions(options) => print(&completions::script(&options)),

@@ -14,6 +14,7 @@ mod golden;
 mod inspection;
 mod leader;
 mod metrics;
+mod migrate;
 mod pki;
 mod replicas;
 pub mod settings;

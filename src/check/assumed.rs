@@ -46,6 +46,12 @@ impl Assumed {
         assumed
     }
 
+    /// Adds the GatewayClasses that Gateways name, and the Services of Gateways.
+    pub fn add_infrastructure(&mut self, objects: &mut Objects, settings: &Settings) {
+        self.gateway_classes(objects, settings);
+        gateway_services(objects);
+    }
+
     /// Serves Ingresses of classes that are not in the manifests, unless the settings name classes.
     fn ingress_classes(&mut self, objects: &Objects, settings: &mut Settings) {
         settings.ingress.classless = true;

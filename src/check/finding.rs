@@ -85,11 +85,17 @@ pub enum Rule {
     SupportedAnnotation,
     /// An annotation of another ingress controller that changes nothing.
     HarmlessAnnotation,
+    /// A part of an Ingress that a migration to Gateway API leaves out.
+    NotMigrated,
+    /// A part of an Ingress that is served differently after a migration.
+    ChangedByMigration,
+    /// A fact to know about a migration.
+    MigrationNote,
 }
 
 impl Rule {
     /// The rules that are not reasons of problems.
-    const OWN: [Self; 10] = [
+    const OWN: [Self; 13] = [
         Self::UnreadableFile,
         Self::InvalidYaml,
         Self::InvalidObject,
@@ -100,6 +106,9 @@ impl Rule {
         Self::NotServed,
         Self::SupportedAnnotation,
         Self::HarmlessAnnotation,
+        Self::NotMigrated,
+        Self::ChangedByMigration,
+        Self::MigrationNote,
     ];
 
     /// Returns all rules.
@@ -121,6 +130,9 @@ impl Rule {
             Self::NotServed => "NotServed",
             Self::SupportedAnnotation => "SupportedAnnotation",
             Self::HarmlessAnnotation => "HarmlessAnnotation",
+            Self::NotMigrated => "NotMigrated",
+            Self::ChangedByMigration => "ChangedByMigration",
+            Self::MigrationNote => "MigrationNote",
         }
     }
 
@@ -133,16 +145,20 @@ impl Rule {
                 | Reason::MultipleDefaultClasses
                 | Reason::CertificateExpiring,
             )
-            | Self::DuplicateObject => Level::Warning,
+            | Self::DuplicateObject
+            | Self::ChangedByMigration => Level::Warning,
             Self::Reason(_)
             | Self::UnreadableFile
             | Self::InvalidYaml
             | Self::InvalidObject
             | Self::UnsupportedKind
-            | Self::ConditionNotMet => Level::Error,
-            Self::NotInManifests | Self::NotServed | Self::SupportedAnnotation | Self::HarmlessAnnotation => {
-                Level::Note
-            }
+            | Self::ConditionNotMet
+            | Self::NotMigrated => Level::Error,
+            Self::NotInManifests
+            | Self::NotServed
+            | Self::SupportedAnnotation
+            | Self::HarmlessAnnotation
+            | Self::MigrationNote => Level::Note,
         }
     }
 
@@ -162,6 +178,9 @@ impl Rule {
             Self::NotServed => "No action is needed if another controller serves the object.",
             Self::SupportedAnnotation => "No action is needed.",
             Self::HarmlessAnnotation => "No action is needed; the annotation can be removed.",
+            Self::NotMigrated => "Write an HTTPRoute by hand, or keep the Ingress.",
+            Self::ChangedByMigration => "Compare the HTTPRoute with the Ingress before you move traffic.",
+            Self::MigrationNote => "No action is needed.",
         }
     }
 }

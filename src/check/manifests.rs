@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey};
+use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use serde_json::Value;
 
 use super::finding::{Finding, Rule};
@@ -64,6 +64,21 @@ impl Manifests {
             self.entry(&name, text, entry);
         }
         self.texts.push(Text { name, content });
+    }
+
+    /// Adds objects of a Kubernetes cluster, which have no places in texts.
+    pub fn add_objects(&mut self, objects: &Objects) {
+        let text = self.texts.len();
+        self.texts.push(Text { name: "".into(), content: String::new() });
+        for (kind, object) in Kind::ALL.iter().flat_map(|kind| objects.of_kind(*kind).values().map(|one| (*kind, one)))
+        {
+            self.counts.objects += 1;
+            let key = object.meta().key.clone();
+            self.namespaces.insert(key.namespace.clone());
+            let place = Place { text, document: 0, outer: String::new(), line: 0 };
+            self.places.insert(ObjectId { kind, key }, place);
+            self.objects.push(object.clone());
+        }
     }
 
     /// Records that the file `name` cannot be read.

@@ -1,7 +1,7 @@
 //! `lockgate check`: the problems of manifests, with file, line, and remedy, before the manifests are applied.
 
-mod cluster;
-pub(super) mod input;
+pub mod cluster;
+pub mod input;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;

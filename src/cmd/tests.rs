@@ -169,7 +169,10 @@ fn sources_exclude_each_other() {
     assert_refused("--kubeconfig a --manifests b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--kubeconfig a --resources b", &["--kubeconfig <FILE>", "cannot be used with"]);
     assert_refused("--context a", &["--kubeconfig <FILE>", "required"]);
-    assert_refused("--leader-election on --resources examples", &["--leader-election: nobody writes", "--resources"]);
+    assert_refused(
+        "--leader-election on --resources examples",
+        &["--leader-election: requires a Kubernetes cluster", "--resources"],
+    );
     assert_refused("--watch-namespaces a --manifests b", &["--watch-namespaces <NAMES>", "cannot be used with"]);
 }
 
@@ -251,18 +254,19 @@ fn help_teaches_by_example_on_every_command() {
             "check",
             "explain",
             "status",
+            "migrate",
             "config",
             "version",
-            "completions"
+            "completions",
         ]
     );
 }
 
 #[test]
-fn what_a_command_does_is_told_at_length() {
+fn commands_have_long_descriptions() {
     let mut root = Cli::command();
     root.build();
-    for (command, part) in [("serve", "exactly one source"), ("export", "renamed into its place")] {
+    for (command, part) in [("serve", "exactly one source"), ("export", "replaced atomically by a rename")] {
         let help = root.find_subcommand_mut(command).unwrap().render_long_help().to_string();
         assert!(help.contains(part), "{part:?} is not in\n{help}");
     }
@@ -353,9 +357,9 @@ fn the_version_names_what_a_bug_report_needs() {
 }
 
 #[test]
-fn a_chain_of_errors_says_nothing_twice() {
+fn a_chain_of_errors_repeats_nothing() {
     let error = anyhow::anyhow!("in use").context("cannot listen on [::]:1: in use").context("--xds-address");
-    assert_eq!(said_once(&error), "--xds-address: cannot listen on [::]:1: in use");
+    assert_eq!(without_repetition(&error), "--xds-address: cannot listen on [::]:1: in use");
 }
 
 /// The command lines of `lockgate` in `text`: lines that start with it, continued after a backslash, up to a pipe or a

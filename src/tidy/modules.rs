@@ -54,6 +54,7 @@ const PROGRAM: Arrows = &[
     ("admin", &["explain", "inspection", "metrics", "telemetry"]),
     ("controller", &["admin", "inspection", "metrics", "source"]),
     ("check", &["source"]),
+    ("migrate", &["check", "source"]),
     (
         "cmd",
         &[
@@ -66,6 +67,7 @@ const PROGRAM: Arrows = &[
             "inspection",
             "leader",
             "metrics",
+            "migrate",
             "pki",
             "replicas",
             "settings",

@@ -1,0 +1,216 @@
+//! `lockgate migrate ingress`: the same requests have the same answers before, beside, and after a migration, on a real Envoy; and
+//! the exit codes, outputs, and the input of a real API server.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use e2e::manifests::{documents, ingress_class};
+use e2e::{
+    ApiServer, Authority, Backend, Envoy, Lockgate, Manifests, Mode, Source, Target, lockgate, ports, wait_everywhere,
+};
+use serde_json::Value;
+
+/// Runs `lockgate migrate ingress`.
+fn migrate(args: &[&str]) -> Output {
+    Command::new(lockgate::binary()).args(["migrate", "ingress"]).args(args).output().expect("the program")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The namespaces, the classes, and the Services.
+fn base(shop: &Backend, cart: &Backend) -> String {
+    let namespace = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Namespace\nmetadata: {{ name: {name}, labels: {{ kubernetes.io/metadata.name: {name} }} }}\n"
+        )
+    };
+    let class = "apiVersion: gateway.networking.k8s.io/v1\nkind: GatewayClass\nmetadata: { name: lockgate }\nspec:\n  \
+                 controllerName: lockgate.dev/gateway-controller\n";
+    documents(&[
+        namespace("default"),
+        namespace("infra"),
+        class.to_owned(),
+        ingress_class(),
+        e2e::manifests::service("shop", "", &[shop.address]),
+        e2e::manifests::service("cart", "", &[cart.address]),
+    ])
+}
+
+const INGRESSES: &str = "\
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: shop, namespace: default }
+spec:
+  tls: [{ hosts: [shop.test], secretName: shop }]
+  rules:
+    - host: shop.test
+      http:
+        paths:
+          - { path: /, pathType: Prefix, backend: { service: { name: shop, port: { name: http } } } }
+          - { path: /cart, pathType: Prefix, backend: { service: { name: cart, port: { number: 80 } } } }
+          - { path: /img, pathType: ImplementationSpecific, backend: { service: { name: cart, port: { number: 80 } } } }
+          - { path: /img/shop, pathType: Prefix, backend: { service: { name: shop, port: { number: 80 } } } }
+          - { path: /exact, pathType: Exact, backend: { service: { name: cart, port: { number: 80 } } } }
+          - { path: '/v[0-9]+/.*', pathType: ImplementationSpecific, backend: { service: { name: cart, port: { number: 80 } } } }
+          - { path: /gone, pathType: Prefix, backend: { service: { name: gone, port: { number: 80 } } } }
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  name: secure
+  namespace: default
+  annotations: { ingress.kubernetes.io/force-ssl-redirect: 'true' }
+spec:
+  tls: [{ hosts: ['*.secure.test'], secretName: secure }]
+  rules:
+    - host: '*.secure.test'
+      http:
+        paths:
+          - { path: /, pathType: Prefix, backend: { service: { name: cart, port: { number: 80 } } } }
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: { name: rest, namespace: default }
+spec:
+  defaultBackend: { service: { name: shop, port: { number: 80 } } }
+";
+
+/// The requests: whether over TLS, the host, and the path.
+fn requests() -> Vec<(bool, &'static str, &'static str)> {
+    let paths = [
+        "/",
+        "/x",
+        "/cart",
+        "/cart/1",
+        "/cartoon",
+        "/img",
+        "/image",
+        "/img/1",
+        "/img/shop",
+        "/img/shopping",
+        "/exact",
+        "/exact/",
+        "/v1/x",
+        "/v/x",
+        "/gone",
+    ];
+    let of_shop = paths.iter().flat_map(|path| [(false, "shop.test", *path), (true, "shop.test", *path)]);
+    let others = [(false, "a.secure.test"), (true, "a.secure.test"), (false, "other.test"), (true, "other.test")];
+    of_shop.chain(others.map(|(is_tls, host)| (is_tls, host, "/cart"))).collect()
+}
+
+/// Returns the answer to each request: the status, the location of redirects, and the backend. A closed connection has none.
+async fn answers(http: u16, https: u16, authority: &Authority) -> Vec<String> {
+    let mut answers = Vec::new();
+    for (is_tls, host, path) in requests() {
+        let target = if is_tls { Target::https(https, host, authority.der()) } else { Target::http(http, host) };
+        let answer = match target.get(path).await {
+            Ok(answer) if answer.status == 200 => format!("200 {}", answer.text()),
+            // A backend that does not exist is 503 for an Ingress, and 500 for an HTTPRoute.
+            Ok(answer) if [500, 503].contains(&answer.status) => "500 or 503".to_owned(),
+            Ok(answer) => format!("{} {}", answer.status, answer.header("location")),
+            Err(_) => "closed".to_owned(),
+        };
+        answers.push(format!("{host}{path} over TLS: {is_tls}: {answer}"));
+    }
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_requests_have_the_same_answers() {
+    let (shop, cart) = (Backend::start("shop").await, Backend::start("cart").await);
+    let (manifests, input, authority) = (Manifests::new(), Manifests::new(), Authority::new());
+    let secret = |name: &str, host: &str| authority.issue(&[host]).secret("default", name);
+    let base = documents(&[base(&shop, &cart), secret("shop", "shop.test"), secret("secure", "*.secure.test")]);
+    for directory in [&manifests, &input] {
+        directory.write("base.yaml", &base);
+        directory.write("ingresses.yaml", INGRESSES);
+    }
+    let controller = Lockgate::start(&Source::Manifests(manifests.path().into()), &[]).await;
+    let mut envoy = Envoy::start(&controller, Mode::Delta).await;
+    envoy.wait_ready().await;
+    let (http, https) = (controller.http, controller.https);
+    wait_everywhere("the Ingresses", async || {
+        Target::https(https, "shop.test", authority.der()).backend("/cart").await.as_deref() == Some("cart")
+    })
+    .await;
+    let before = answers(http, https, &authority).await;
+    assert!(before.iter().any(|answer| answer.ends_with("closed")), "{before:#?}");
+    assert!(before.iter().any(|answer| answer.contains("301 https://a.secure.test/cart")), "{before:#?}");
+
+    let (new_http, new_https) = (ports::free(), ports::free());
+    let ports = [new_http, new_https].map(|port| port.to_string());
+    let directory = input.path().display().to_string();
+    let flags = ["--complete", "--gateway", "infra/ingress", "--http-port", &ports[0], "--https-port", &ports[1]];
+    let output = migrate(&[flags.as_slice(), &[&directory]].concat());
+    // The missing Service is a problem.
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let report = text(&output.stderr);
+    assert!(report.contains("Ingress default/shop spec.rules[0].http.paths[6]"), "{report}");
+    assert!(report.contains("wrote 1 Gateway, 4 HTTPRoutes, 1 ReferenceGrant"), "{report}");
+
+    // Both are served side by side.
+    manifests.write("gateway.yaml", &text(&output.stdout));
+    wait_everywhere("the Gateway", async || {
+        Target::https(new_https, "shop.test", authority.der()).backend("/cart").await.as_deref() == Some("cart")
+    })
+    .await;
+    assert_eq!(answers(http, https, &authority).await, before);
+    assert_eq!(answers(new_http, new_https, &authority).await, before);
+
+    manifests.remove("ingresses.yaml");
+    wait_everywhere("the end of the Ingresses", async || {
+        Target::http(http, "shop.test").get("/").await.is_ok_and(|answer| answer.status == 404)
+    })
+    .await;
+    assert_eq!(answers(new_http, new_https, &authority).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_reports_and_exit_codes() {
+    let input = Manifests::new();
+    input.write(
+        "ingresses.yaml",
+        &e2e::manifests::ingress("shop", "shop.test", "shop", None).replace("name: http", "number: 80"),
+    );
+    let directory = input.path().display().to_string();
+    let (out, report) = (input.file("out"), input.file("report.json"));
+    let (out, report) = (out.display().to_string(), report.display().to_string());
+    let output = migrate(&["--output-directory", &out, "--report", &report, "--report-format", "json", &directory]);
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(0), ""), "{}", text(&output.stderr));
+    let route = fs::read_to_string(format!("{out}/default.yaml")).expect("the HTTPRoute");
+    assert!(route.contains("kind: HTTPRoute") && route.contains("shop.test"), "{route}");
+    assert!(fs::read_to_string(format!("{out}/lockgate.yaml")).expect("the Gateway").contains("kind: Gateway"));
+    let report: Value = serde_json::from_str(&fs::read_to_string(report).expect("the report")).expect("JSON");
+    assert!(
+        report.as_array().is_some_and(|findings| findings.iter().all(|finding| finding["level"] == "note")),
+        "{report}"
+    );
+
+    assert_eq!(migrate(&[]).status.code(), Some(2));
+    assert_eq!(migrate(&["--gateway", "shop", &directory]).status.code(), Some(2));
+    assert_eq!(migrate(&["missing.yaml"]).status.code(), Some(2));
+    let named = e2e::manifests::ingress("shop", "shop.test", "shop", None);
+    input.write("ingresses.yaml", &named);
+    let output = migrate(&[&directory]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("the number of its port is unknown") && errors.contains("Remedy: "), "{errors}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ingresses_of_a_cluster_are_read() {
+    let api = ApiServer::start().await;
+    let service = "apiVersion: v1\nkind: Service\nmetadata: { name: shop, namespace: default }\nspec:\n  \
+                   ports: [{ name: http, port: 8080 }]\n";
+    let ingress = e2e::manifests::ingress("shop", "shop.test", "shop", None);
+    api.apply(&documents(&[ingress_class(), service.to_owned(), ingress])).await;
+    let kubeconfig = api.kubeconfig("admin").display().to_string();
+    let output = migrate(&["--cluster", "current", "--kubeconfig", &kubeconfig, "--gateway", "default/ingress"]);
+    let (written, report) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    // The number of the named port.
+    assert!(written.contains("kind: HTTPRoute") && written.contains("port: 8080"), "{written}\n{report}");
+}

@@ -1,0 +1,229 @@
+//! `lockgate migrate ingress`: writes objects of Gateway API for Ingresses.
+
+mod files;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use lockgate_route::objects::ObjectKey;
+
+use super::check::{cluster, input};
+use super::output;
+use super::settings_args::TranslationArgs;
+use crate::check::output::{Colors, json, summary, text};
+use crate::check::{Finding, Level, Manifests, Scope};
+use crate::migrate::{self, Migration, migrate};
+
+/// The kinds of objects that can be migrated.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Write a Gateway and HTTPRoutes for Ingresses, and report what cannot be migrated
+    #[command(long_about = LONG_ABOUT, after_help = EXAMPLES)]
+    Ingress(Box<Options>),
+}
+
+/// Options of `lockgate migrate ingress`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Files, directories (all *.yaml, *.yml, and *.json below), or `-` for standard input
+    #[arg(value_name = "FILE|DIR|-", required_unless_present = "cluster", conflicts_with = "cluster")]
+    inputs: Vec<PathBuf>,
+
+    /// Migrate the Ingresses of a Kubernetes cluster: a context of the kubeconfig, or `current`. Reads only
+    #[arg(long, value_name = "CONTEXT")]
+    cluster: Option<String>,
+
+    /// The kubeconfig of `--cluster` [default: that of kubectl]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    kubeconfig: Option<PathBuf>,
+
+    /// The input is complete: a missing Service, Secret, or class is an error, as for `serve --manifests`
+    #[arg(long, conflicts_with = "cluster")]
+    complete: bool,
+
+    /// The namespace and the name of the Gateway
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME",
+        default_value = "lockgate/ingress",
+        help_heading = "Objects that are written"
+    )]
+    #[arg(value_parser = gateway)]
+    gateway: ObjectKey,
+
+    /// The GatewayClass of the Gateway
+    #[arg(long, value_name = "NAME", default_value = "lockgate", help_heading = "Objects that are written")]
+    gateway_class: String,
+
+    /// The port of the listener for HTTP
+    #[arg(long, value_name = "PORT", default_value_t = 80, help_heading = "Objects that are written")]
+    http_port: u16,
+
+    /// The port of the listeners for HTTPS
+    #[arg(long, value_name = "PORT", default_value_t = 443, help_heading = "Objects that are written")]
+    https_port: u16,
+
+    /// Write fields of the experimental channel of Gateway API: retries
+    #[arg(long, help_heading = "Objects that are written")]
+    experimental: bool,
+
+    /// Write a file for each namespace into DIR instead of all objects to standard output
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    output_directory: Option<PathBuf>,
+
+    /// Write the report to FILE instead of standard error
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+
+    /// Format of the report: for people, or for programs
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Text, help_heading = "Output")]
+    report_format: Form,
+
+    /// The lowest level that is reported, and that exit code 1 depends on; notes never change the exit code
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Lowest::Note, help_heading = "Output")]
+    level: Lowest,
+
+    #[command(flatten)]
+    settings: TranslationArgs,
+}
+
+/// The format of the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// One line for each finding
+    Text,
+    /// A JSON array
+    Json,
+}
+
+/// The lowest level that is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lowest {
+    /// Everything
+    Note,
+    /// Warnings and errors
+    Warning,
+    /// Errors only
+    Error,
+}
+
+const LONG_ABOUT: &str = "Write a Gateway and HTTPRoutes of Gateway API for Ingresses, and report what cannot be migrated.\n\n\
+    The Ingresses are translated as by `lockgate serve`, and the served routes are written as YAML: one Gateway with a \
+    listener for HTTP and one for each host behind TLS, HTTPRoutes in the namespaces of the Ingresses, and ReferenceGrants for \
+    Secrets. Of two Ingresses with the same path, the older one is migrated. Nothing is applied.\n\n\
+    The report has one line for each part that is lost or changes, with object, field, consequence, and remedy. It goes to \
+    standard error. docs/migrate.md describes how to move without downtime.\n\n\
+    Exit codes: 0 everything is migrated (notes are no problems), 1 problems, 2 wrong usage or input that cannot be read.";
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  The Ingresses of the current cluster, and what changes:
+    lockgate migrate ingress --cluster current > gateway.yaml
+
+  Without access to the cluster, with Services for the numbers of named ports:
+    kubectl get ingress,service --all-namespaces --output yaml | lockgate migrate ingress - > gateway.yaml
+
+  Ingresses of the class nginx, as if Lockgate served them:
+    lockgate migrate ingress --cluster current --ingress-class nginx > gateway.yaml
+
+  A file for each namespace, and a report for programs:
+    lockgate migrate ingress --output-directory gateway/ --report report.json --report-format json deploy/
+
+  Compare and apply; the Ingresses are still served:
+    kubectl diff -f gateway.yaml
+    kubectl apply -f gateway.yaml";
+
+/// Parses the namespace and the name of a Gateway.
+fn gateway(text: &str) -> Result<ObjectKey, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            Ok(ObjectKey::new(namespace, name))
+        }
+        _ => Err("not NAMESPACE/NAME, such as lockgate/ingress".to_owned()),
+    }
+}
+
+/// Runs `lockgate migrate`.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let Command::Ingress(options) = command;
+    let settings = options.settings.load()?.resolved.settings;
+    let (manifests, scope, is_partial) = match &options.cluster {
+        None => {
+            let input = input::read(&options.inputs)?;
+            (input.manifests, if options.complete { Scope::Complete } else { Scope::Part }, input.is_partial)
+        }
+        Some(context) => {
+            let context = (context != "current").then(|| context.clone());
+            let listing = cluster::list(options.kubeconfig.clone(), context, &settings.process.watch);
+            let scope = super::runtime()?.block_on(listing).context("--cluster")?;
+            let (manifests, scope) = of_cluster(scope);
+            (manifests, scope, false)
+        }
+    };
+    let written = migrate::Options {
+        gateway: options.gateway.clone(),
+        class: options.gateway_class.clone(),
+        http_port: options.http_port,
+        https_port: options.https_port,
+        experimental: options.experimental,
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let Migration { objects, mut findings } = migrate(&manifests, &settings.route, &scope, &written, now);
+    let lowest = match options.level {
+        Lowest::Note => Level::Note,
+        Lowest::Warning => Level::Warning,
+        Lowest::Error => Level::Error,
+    };
+    findings.retain(|finding| finding.level <= lowest);
+    match &options.output_directory {
+        Some(directory) => files::write(directory, &objects)?,
+        None => super::print(&files::documents(&objects)?)?,
+    }
+    report(&options, &findings)?;
+    let mut errors = io::stderr().lock();
+    let summary = summary(&findings, manifests.counts());
+    let _ = writeln!(errors, "{summary}; wrote {}", files::counted(&objects));
+    let is_problem = |finding: &Finding| finding.level < Level::Note;
+    Ok(match findings.iter().any(is_problem) {
+        _ if is_partial => ExitCode::from(2),
+        true => ExitCode::from(1),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Returns the objects of a cluster as manifests without texts.
+fn of_cluster(scope: Scope) -> (Manifests, Scope) {
+    let mut manifests = Manifests::default();
+    match scope {
+        Scope::Against { cluster, unlisted } => {
+            manifests.add_objects(&cluster);
+            (manifests, Scope::Against { cluster: Box::default(), unlisted })
+        }
+        other => (manifests, other),
+    }
+}
+
+/// Writes the report.
+fn report(options: &Options, findings: &[Finding]) -> anyhow::Result<()> {
+    let form = |colors| match options.report_format {
+        Form::Text => text(findings, colors),
+        Form::Json => output::json(&json(findings)),
+    };
+    match &options.report {
+        Some(path) => {
+            std::fs::write(path, form(Colors::Off)).with_context(|| format!("cannot write --report {}", path.display()))
+        }
+        None => {
+            let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            let colors = if io::stderr().is_terminal() && !is_unwanted { Colors::On } else { Colors::Off };
+            // A reader that has gone is no error.
+            let _ = io::stderr().lock().write_all(form(colors).as_bytes());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The YAML of the written objects, and their files.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// Returns the objects as one YAML text.
+pub fn documents<'a>(objects: impl IntoIterator<Item = &'a Value>) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for object in objects {
+        if !text.is_empty() {
+            text.push_str("---\n");
+        }
+        text.push_str(&serde_saphyr::to_string(object).context("cannot write YAML")?);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// Writes a file for each namespace, `NAMESPACE.yaml`.
+///
+/// Errors: the directory cannot be created, or a file cannot be written.
+pub fn write(directory: &Path, objects: &[Value]) -> anyhow::Result<()> {
+    let mut of_namespaces = BTreeMap::<&str, Vec<&Value>>::new();
+    for object in objects {
+        let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
+        of_namespaces.entry(namespace).or_default().push(object);
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    for (namespace, objects) in of_namespaces {
+        let path = directory.join(format!("{namespace}.yaml"));
+        fs::write(&path, documents(objects)?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns the number of objects of each kind: `1 Gateway, 3 HTTPRoutes`.
+pub fn counted(objects: &[Value]) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for object in objects {
+        *counts.entry(object["kind"].as_str().unwrap_or_default()).or_default() += 1;
+    }
+    let counts = counts.iter().map(|(kind, count)| format!("{count} {kind}{}", if *count == 1 { "" } else { "s" }));
+    counts.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,103 @@
+//! The migration from Ingresses to Gateway API: `lockgate migrate ingress`.
+//!
+//! The Ingresses are translated as by the controller, and the served routes are written as a Gateway and HTTPRoutes. Conflicts,
+//! ownership of hosts, certificates, and redirects are therefore decided by [`lockgate_route::translate`], not here. This module
+//! expresses the result in Gateway API ([`paths`], [`rules`], [`routes`], [`listeners`]) and reports what Gateway API cannot
+//! express ([`losses`]). The written objects are translated once more, and their problems are part of the report ([`proof`]).
+//! No I/O.
+
+mod listeners;
+mod losses;
+mod names;
+mod paths;
+mod proof;
+mod routes;
+mod rules;
+mod secrets;
+mod served;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use lockgate_route::objects::{Kind, ObjectKey};
+use lockgate_route::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::check::{Finding, Manifests, Rule, Scope, check, translated};
+
+use listeners::Listeners;
+use losses::Losses;
+use served::Served;
+
+/// How the objects are written.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The namespace and the name of the Gateway.
+    pub gateway: ObjectKey,
+    /// The name of its GatewayClass.
+    pub class: String,
+    /// The port of its listener for HTTP.
+    pub http_port: u16,
+    /// The port of its listeners for HTTPS.
+    pub https_port: u16,
+    /// Whether fields of the experimental channel are written.
+    pub experimental: bool,
+}
+
+/// The result of a migration.
+#[derive(Debug, Default)]
+pub struct Migration {
+    /// The objects of Gateway API: the Gateway, ListenerSets, ReferenceGrants, and HTTPRoutes, those of older Ingresses first.
+    pub objects: Vec<Value>,
+    /// The findings about the Ingresses, and the parts that Gateway API does not express, sorted.
+    pub findings: Vec<Finding>,
+}
+
+/// Writes the Ingresses of `manifests` as objects of Gateway API. `now` is the time in seconds since the Unix epoch, for the
+/// certificates.
+pub fn migrate(manifests: &Manifests, settings: &Settings, scope: &Scope, options: &Options, now: i64) -> Migration {
+    let known = |kind: Kind, key: &ObjectKey| !scope.is_unknown(kind) || manifests.has_unread(kind, key);
+    let source = translated(manifests, settings, scope, |objects| secrets::assume(objects, settings, known));
+    let given: BTreeSet<ObjectKey> = manifests
+        .objects()
+        .iter()
+        .filter(|object| object.kind() == Kind::SERVICE)
+        .map(|one| one.meta().key.clone())
+        .collect();
+    let mut losses = Losses::new(&source.objects);
+    losses.delegations(&source.translator);
+    let served = Served::new(source.translator.model());
+    served.report(&source.settings, &mut losses);
+    if settings.http.http3.enabled && !served.tls.is_empty() {
+        losses.http3(&options.gateway);
+    }
+    let rules = rules::Writer { source: &source, given: &given, options };
+    let hosts = routes::hosts(&served, &rules, &mut losses);
+    let listeners = Listeners::new(&served, &hosts, options, &mut losses);
+    let mut objects = listeners.objects(&hosts);
+    objects.extend(routes::write(&hosts, &listeners, &source.objects, options, &mut losses));
+    proof::report(&objects, &source, &mut losses);
+    let mut findings: Vec<Finding> = check(manifests, settings, scope, now);
+    // A missing object is no loss, and an annotation that the controller reads may be one.
+    findings.retain(|finding| ![Rule::NotInManifests, Rule::SupportedAnnotation].contains(&finding.rule));
+    findings.extend(losses.located(manifests));
+    findings.sort();
+    findings.dedup();
+    Migration { objects, findings }
+}
+
+/// Returns an object of Gateway API without status.
+fn object(kind: Kind, key: &ObjectKey, annotations: &[(&str, &str)], spec: Value) -> Value {
+    let mut metadata = json!({ "name": &*key.name, "namespace": &*key.namespace });
+    for (name, value) in annotations {
+        metadata["annotations"][*name] = json!(value);
+    }
+    json!({ "apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": metadata, "spec": spec })
+}
+
+/// Returns the key of an object of `namespace`.
+fn key(namespace: &Arc<str>, name: &str) -> ObjectKey {
+    ObjectKey { namespace: namespace.clone(), name: name.into() }
+}

@@ -1,0 +1,107 @@
+//! The decision of a model on a request, as Envoy makes it.
+
+use std::collections::BTreeMap;
+
+use lockgate_route::model::{Action, Host, Model, Others, PathMatch, VirtualHost};
+use regex::Regex;
+
+/// A request. Its server name is the host.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub name: &'a str,
+    pub path: &'a str,
+    pub is_tls: bool,
+}
+
+/// What becomes of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// The connection is closed.
+    Closed,
+    /// No host or route takes it.
+    Nothing,
+    /// A route takes it.
+    Route(Action),
+}
+
+impl Decision {
+    /// Returns the status if Envoy answers itself. Misdirected requests count as those that no route takes.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Nothing => Some(404),
+            Self::Route(Action::Respond { status, .. }) => Some(*status),
+            _ => None,
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Route(Action::Forward(_)) => "forward",
+            Self::Route(Action::Redirect(_)) => "redirect",
+            Self::Nothing | Self::Route(Action::Respond { .. }) => "respond",
+        }
+    }
+}
+
+/// Returns the decision on a listener, and the pattern of the host that made it. With a default certificate, the hosts of
+/// the listener `plain` are answered 404 unless they are behind TLS.
+pub fn decide(model: &Model, listener: &str, request: Request, plain: Option<&str>) -> (Decision, Option<String>) {
+    if !request.is_tls {
+        let none = BTreeMap::new();
+        let hosts = model.plain(listener).map_or(&none, |plain| &plain.hosts);
+        return of_hosts(hosts, request);
+    }
+    let Some(tls) = model.tls(listener) else { return (Decision::Closed, None) };
+    let refused: BTreeMap<Host, ()> = tls.refused.iter().map(|host| (host.clone(), ())).collect();
+    let names: BTreeMap<Host, ()> = tls.hosts.keys().map(|host| (host.clone(), ())).collect();
+    let (found, closed) = (best(&names, request.name), best(&refused, request.name));
+    let Some((pattern, ())) = found else { return (Decision::Closed, None) };
+    if closed.is_some_and(|(closed, ())| closed < pattern || closed == pattern) {
+        return (Decision::Closed, Some(pattern.to_string()));
+    }
+    let host = &tls.hosts[pattern];
+    if *pattern == Host::Any
+        && let Some(plain) = plain.and_then(|plain| model.plain(plain))
+        && best(&plain.hosts, request.name).is_some_and(|(host, _)| *host != Host::Any)
+    {
+        return (Decision::Nothing, Some(pattern.to_string()));
+    }
+    let virtual_hosts: BTreeMap<Host, VirtualHost> =
+        host.virtual_hosts.iter().map(|(host, content)| (host.clone(), content.clone())).collect();
+    let (decision, _) = of_hosts(&virtual_hosts, request);
+    assert!(matches!(host.others, Others::Misdirected | Others::NotFound));
+    (decision, Some(pattern.to_string()))
+}
+
+fn of_hosts(hosts: &BTreeMap<Host, VirtualHost>, request: Request) -> (Decision, Option<String>) {
+    let Some((pattern, host)) = best(hosts, request.name) else { return (Decision::Nothing, None) };
+    let is_one_label = match pattern {
+        Host::Wildcard(suffix) => request.name.split_once('.').is_some_and(|(_, rest)| *rest == **suffix),
+        Host::Exact(_) | Host::Any => true,
+    };
+    let of_labels = if is_one_label { &host.routes[..] } else { host.for_several_labels() };
+    let route = of_labels.iter().find(|route| {
+        assert!(route.matches.conditions().is_none());
+        matches(&route.matches.path, request.path)
+    });
+    (route.map_or(Decision::Nothing, |route| Decision::Route(route.action.clone())), Some(pattern.to_string()))
+}
+
+/// Returns the most specific host that `name` matches. A wildcard of Envoy stands for several labels.
+fn best<'m, T>(hosts: &'m BTreeMap<Host, T>, name: &str) -> Option<(&'m Host, &'m T)> {
+    let suffixes = name.match_indices('.').map(|(at, _)| Host::Wildcard(name[at + 1..].into()));
+    let patterns = [Host::Exact(name.into())].into_iter().chain(suffixes).chain([Host::Any]);
+    patterns.into_iter().find_map(|pattern| hosts.get_key_value(&pattern))
+}
+
+fn matches(pattern: &PathMatch, path: &str) -> bool {
+    match pattern {
+        PathMatch::Exact(text) => **text == *path,
+        PathMatch::Regex(text) => Regex::new(&format!("^(?:{text})$")).unwrap().is_match(path),
+        PathMatch::SeparatedPrefix(text) => {
+            path.strip_prefix(&**text).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        PathMatch::Prefix(text) => path.starts_with(&**text),
+    }
+}
