@@ -68,11 +68,11 @@ pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
         requests = first.requests,
         minimum = ?timing.minimum,
         deadline = ?timing.deadline,
-        "draining: not ready any more"
+        "drain started: Envoy is no longer ready"
     );
     sleep_until((start + timing.minimum).min(deadline)).await;
     match envoy.fail_health_check().await {
-        Ok(()) => tracing::info!("every response now asks its client to connect anew"),
+        Ok(()) => tracing::info!("every response now asks its client to reconnect"),
         Err(error) if error.is_gone() => return Ok(Outcome::Gone),
         Err(error) => return Err(error),
     }
@@ -87,8 +87,10 @@ pub async fn drain(envoy: &Envoy, timing: Timing) -> Result<Outcome, Error> {
     let seconds = start.elapsed().as_secs();
     match outcome {
         Outcome::Drained(connections) => tracing::info!(seconds, connections, "drained"),
-        Outcome::Late(connections) => tracing::warn!(seconds, connections, "the deadline has come: they are cut"),
-        Outcome::Gone => tracing::info!(seconds, "Envoy has ended"),
+        Outcome::Late(connections) => {
+            tracing::warn!(seconds, connections, "the deadline has passed: the remaining connections are closed")
+        }
+        Outcome::Gone => tracing::info!(seconds, "Envoy has exited"),
     }
     Ok(outcome)
 }
@@ -110,7 +112,7 @@ async fn until_few(envoy: &Envoy, most: u64, start: Instant, deadline: Instant) 
                 }
             }
             Err(error) if error.is_gone() => return Outcome::Gone,
-            Err(error) => tracing::warn!(%error, "asking again"),
+            Err(error) => tracing::warn!(%error, "repeating the query"),
         }
         // An Envoy with very many statistics takes a while to search them, so it is queried less often.
         let next = Instant::now() + INTERVAL.max(asked.elapsed() * 5);

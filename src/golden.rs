@@ -44,7 +44,7 @@ const SHUFFLES: u64 = 6;
 /// `out.yaml`.
 #[derive(Debug, Default, Serialize)]
 struct Out {
-    /// What is wrong, as the log writes it.
+    /// The problems, in the form of the log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     problems: Vec<String>,
     /// The conditions of objects: those that the translation decides.
@@ -81,9 +81,9 @@ struct Out {
     runtime: Vec<Value>,
 }
 
-/// What is told of the objects beside the resources.
+/// The reports about the objects: problems, conditions, Gateways, and policies.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Reports {
     problems: Vec<String>,
     conditions: Vec<String>,
     gateways: Vec<String>,
@@ -100,8 +100,8 @@ fn line(verdict: &Verdict) -> String {
     format!("{object}{place}: {condition}={} {reason}{message}", status.as_str())
 }
 
-/// What is told of `objects`, applied in their order, and their resources.
-fn run(objects: &[Object], settings: &Settings) -> (Told, Vec<Resource>) {
+/// Translates `objects`, applied in this order. Returns the reports and the resources.
+fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
     let mut state = Objects::default();
     for object in objects {
         state.apply(object.clone());
@@ -137,16 +137,16 @@ fn run(objects: &[Object], settings: &Settings) -> (Told, Vec<Resource>) {
         let gateways: Vec<String> = gateways.iter().map(ToString::to_string).collect();
         format!("{key}: {}", gateways.join(", "))
     };
-    let told = Told {
+    let reports = Reports {
         problems: translator.problems().iter().map(ToString::to_string).collect(),
         conditions: translator.verdicts().values().flat_map(|verdicts| verdicts.iter()).map(condition).collect(),
         gateways: translator.gateways().iter().map(gateway).collect(),
         policies: translator.policies().iter().map(policy).collect(),
     };
-    (told, envoy::build(translator.model(), settings))
+    (reports, envoy::build(translator.model(), settings))
 }
 
-/// What two runs must have in common: every byte.
+/// Returns what two runs must have in common: every byte.
 fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8>)> {
     let one = |resource: &Resource| {
         (
@@ -159,8 +159,8 @@ fn fingerprint(resources: &[Resource]) -> Vec<(ResourceType, String, u64, Vec<u8
     resources.iter().map(one).collect()
 }
 
-fn out(told: Told, resources: &[Resource], show: &[String]) -> Out {
-    let Told { problems, conditions, gateways, policies } = told;
+fn out(reports: Reports, resources: &[Resource], show: &[String]) -> Out {
+    let Reports { problems, conditions, gateways, policies } = reports;
     let mut out = Out { problems, conditions, gateways, policies, ..Out::default() };
     let shown = |what: &str| show.iter().any(|shown| shown == what);
     for resource in resources {

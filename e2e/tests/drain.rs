@@ -114,7 +114,7 @@ async fn clients_move(http2: bool) {
     load.answers(1500).await;
     relay.lead_to(&[other.lockgate.http]);
     let answer = asked.await.expect("a task").expect("the hook's answer");
-    assert_eq!((answer.status, answer.text().as_str()), (200, "Envoy has ended\n"));
+    assert_eq!((answer.status, answer.text().as_str()), (200, "Envoy has exited\n"));
     assert!(one.envoy.ended().await.success() && drain.ended().await.success());
     let drained = start.elapsed();
     load.answers(1000).await;

@@ -82,7 +82,7 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     lockgate.wait_ready().await;
     let _envoy = Envoy::start(&lockgate, Mode::Delta).await;
     wait_until("the first edition", async || edition(&lockgate).await.as_deref() == Some("1")).await;
-    assert!(!lockgate.log().contains("wins over the settings file"), "the flag says the same as the file");
+    assert!(!lockgate.log().contains("overrides the value in the settings file"), "the flag says the same as the file");
 
     // An address for the next start, a time that a flag hides, a level that holds at once, and a header for Envoy.
     let next = ports::free();
@@ -94,7 +94,9 @@ async fn what_needs_a_restart_waits_for_it_and_the_rest_of_the_edit_holds() {
     let told = lockgate.logged(&["WARN", "needs a restart of the controller", "admin.address"]).await;
     let ports = [lockgate.admin, next].map(|port| format!("127.0.0.1:{port}"));
     assert!(told.contains(&ports[0]) && told.contains(&ports[1]), "{told}");
-    lockgate.logged(&["WARN", "--gate-timeout wins over the settings file", "xds.gateTimeout", "8s"]).await;
+    lockgate
+        .logged(&["WARN", "--gate-timeout overrides the value in the settings file", "xds.gateTimeout", "8s"])
+        .await;
     assert_eq!(lockgate.get("/debug/log").await.text(), "info,lockgate_xds::server=debug\n");
     assert_eq!(lockgate.metric("lockgate_settings_waiting", &[]).await, 1.0);
     assert_eq!(lockgate.metric("lockgate_settings_valid", &[]).await, 1.0);

@@ -66,7 +66,7 @@ async fn a_directory_of_resources(mode: Mode) {
     let time = served_by("second").await;
     println!("a listener edited in a directory of resources, {mode:?}: served after {} ms", time.as_millis());
 
-    // A field that Envoy does not have: named with its place; what the file gave before stays.
+    // A field that Envoy does not have: named with its place; its previous content stays.
     files.write("web.yaml", &listener(port, "first").replace("stat_prefix", "stat_prefiks"));
     println!("{}", lockgate.logged(&["web.yaml", "stat_prefiks"]).await);
     assert_eq!(target.backend("/").await.as_deref(), Some("second"));

@@ -137,8 +137,9 @@ async fn a_change_is_served_at_once_and_a_bad_one_never() {
 
     // A file with two faults: each is told, and nothing of it holds.
     mounted.write(&edited(6).replace("trustedHops: 1", "trustedHops: many\n  trustedHop: 1"));
-    let first =
-        lockgate.logged(&["lockgate.yaml:5:16", "http.trustedHops", "many", "the settings of before stay"]).await;
+    let first = lockgate
+        .logged(&["lockgate.yaml:5:16", "http.trustedHops", "many", "the previous settings stay in effect"])
+        .await;
     let second = lockgate.logged(&["lockgate.yaml:6:3", "http.trustedHop", "did you mean trustedHops?"]).await;
     println!("{first}\n{second}");
     assert_eq!(lockgate.metric("lockgate_settings_valid", &[]).await, 0.0);

@@ -133,7 +133,7 @@ async fn resources(State(state): State<Arc<AdminState>>, Query(wanted): Query<Wa
     let Some(snapshot) = newest else {
         let published = snapshots.iter().any(|(_, newest)| newest.is_some());
         let why = match published {
-            true => format!("the view \"{view}\" is not made: no client has asked for it\n"),
+            true => format!("the view \"{view}\" does not exist: no client has requested it\n"),
             false => "nothing is published yet\n".to_owned(),
         };
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();

@@ -137,7 +137,7 @@ async fn each_view_is_shown_that_is_made() {
     assert_eq!(names("&view=envoy").await, ["http"]);
     assert_eq!(names("&view=grpc").await, ["cart.shop:80"]);
     let (status, why) = admin.get("/debug/resources?view=whole").await;
-    assert!(status == StatusCode::SERVICE_UNAVAILABLE && why.contains("no client has asked for it"), "{why}");
+    assert!(status == StatusCode::SERVICE_UNAVAILABLE && why.contains("no client has requested it"), "{why}");
     let (status, why) = admin.get("/debug/resources?view=other").await;
     assert!(status == StatusCode::NOT_FOUND && why.contains("envoy, whole, grpc"), "{why}");
 }

@@ -50,12 +50,11 @@ Examples:
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// Write what a gRPC client or server without a proxy reads (the file that GRPC_XDS_BOOTSTRAP names)
+    /// Write the bootstrap of a gRPC client or server without a proxy (the file of GRPC_XDS_BOOTSTRAP)
     #[arg(long, conflicts_with_all = ["mode", "envoy_admin_address", "max_connections", "max_heap", "format"])]
     pub grpc: bool,
 
-    /// Where to connect to the controller, whose `lockgate serve --xds-address` listens there: a host name or an IP address,
-    /// and a port
+    /// The address of the controller (`lockgate serve --xds-address`): a host name or an IP address, and a port
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:18000", env = "LOCKGATE_XDS_ADDRESS")]
     pub xds_address: Address,
 
@@ -64,7 +63,7 @@ pub struct Options {
     #[arg(requires_if("files", "dir"))]
     pub mode: Mode,
 
-    /// With `--mode files`: where Envoy sees the directory that `lockgate export` writes
+    /// With `--mode files`: the path for Envoy of the directory that `lockgate export` writes
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 
@@ -76,46 +75,46 @@ pub struct Options {
     #[arg(long, value_name = "HOW", default_value = "rename", value_parser = values::reload)]
     pub reload: Reload,
 
-    /// Name of this Envoy or client, different for each; the host name if not given
+    /// The name of this Envoy or client, unique for each; the host name if not given
     #[arg(long, value_name = "ID", env = "LOCKGATE_NODE_ID")]
     pub node_id: Option<String>,
 
-    /// Name of the group that it belongs to
+    /// The name of its group (the cluster of the node)
     #[arg(long, value_name = "NAME", default_value = "lockgate")]
     pub node_cluster: String,
 
-    /// Where it runs
+    /// Its locality
     #[arg(long, value_name = "REGION/ZONE/SUB_ZONE")]
     pub node_locality: Option<Locality>,
 
-    /// Where Envoy's admin interface listens, or `unix:PATH`; whoever reaches it can stop Envoy
+    /// The address of Envoy's admin interface, or `unix:PATH`; every client of it can stop Envoy
     #[arg(long, alias = "admin-address", value_name = "HOST:PORT", default_value = "127.0.0.1:9901")]
     pub envoy_admin_address: Address,
 
-    /// With `--envoy-admin-address unix:PATH`: who may connect, in octal, as for chmod
+    /// With `--envoy-admin-address unix:PATH`: the permissions of the socket, in octal, as for chmod
     #[arg(long, alias = "admin-socket-mode", value_name = "MODE", default_value = "0600", value_parser = values::mode)]
     pub envoy_admin_socket_mode: u32,
 
-    /// Speak TLS with the controller, with the files tls.crt, tls.key and ca.crt of this directory; `off`: clear text. With
-    /// `--output-file` Envoy watches them and takes up new ones; else it reads them once. gRPC reads them anew every minute
+    /// mTLS with the controller, with the files tls.crt, tls.key, and ca.crt of this directory; `off`: clear text. With
+    /// `--output-file`, Envoy reloads changed files; otherwise, it reads them once. gRPC reloads them every minute
     /// [default: off]
     #[arg(long, value_name = "off|DIR", value_parser = certificates)]
     pub xds_tls: Option<PathBuf>,
 
-    /// Where the files are, resolved.
+    /// The resolved path of the files.
     #[arg(skip)]
     pub files: Option<Place>,
 
-    /// The settings file: its keys `overload.…` hold where the options below are not given
+    /// The settings file: its keys `overload.…` apply without the options below
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// How many connections clients may hold open at once; more are refused. 0 is no limit; 50000 if not given
+    /// The maximum number of client connections; more are refused. 0 is no limit; 50000 if not given
     #[arg(long, value_name = "NUMBER")]
     pub max_connections: Option<u64>,
 
-    /// How much heap Envoy may take, such as 512MiB: it gives memory back at 95 %, refuses requests at 98 %. 0 is no limit;
-    /// not given, it is 80 % of what the container or the machine has
+    /// The maximum heap of Envoy, such as 512MiB: it releases memory at 95 %, and refuses requests at 98 %. 0 is no limit; if
+    /// not given, 80 % of the memory of the container or the machine
     #[arg(long, value_name = "SIZE", value_parser = values::heap)]
     pub max_heap: Option<u64>,
 

@@ -1,4 +1,4 @@
-//! `lockgate config`: what a settings file says, without serving anything.
+//! `lockgate config`: checks and prints a settings file, without serving anything.
 
 use std::path::{Path, PathBuf};
 
@@ -23,19 +23,19 @@ pub struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Check a settings file: tell all that is wrong with it, by line and column, and exit with 1 if anything is
+    /// Check a settings file: print all faults with line and column, and exit with 1 if there is one
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         /// The file; `-` is standard input
         #[arg(value_name = "FILE", required_unless_present = "config")]
         file: Option<PathBuf>,
-        /// The same
+        /// The file, the same as the argument
         #[arg(long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
         #[command(flatten)]
         output: Output,
     },
-    /// Print all settings as a file and the flags make them, and where each comes from
+    /// Print all settings after the file and the flags, with the origin of each
     #[command(after_help = PRINT_EXAMPLES)]
     Print(Box<PrintArgs>),
     /// Print the JSON schema of the settings file, for editors and for charts
@@ -61,7 +61,7 @@ Examples:
   Check a file before it is applied:
     lockgate config check lockgate.yaml
 
-  See what holds, and why:
+  Show the effective settings and their origins:
     lockgate config print lockgate.yaml --http-port 80";
 
 const CHECK_EXAMPLES: &str = "\

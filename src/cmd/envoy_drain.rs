@@ -1,4 +1,4 @@
-//! `lockgate envoy-drain`: the end of an Envoy without a failed request.
+//! `lockgate envoy-drain`: drains an Envoy, and stops it without a failed request.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use super::values;
 use crate::drain::{self, Envoy, Outcome, Timing};
 use crate::telemetry;
 
-/// How long Envoy may take to end.
+/// The longest time until Envoy exits.
 const END: Duration = Duration::from_secs(10);
 
-/// What stands above the options.
-pub(super) const LONG_ABOUT: &str = "End an Envoy without a failed request.\n\nWithout `now` it is the container beside Envoy: it waits \
-    for SIGTERM, which comes when the pod is deleted, then drains Envoy, ends it, and ends itself. Envoy's own container \
-    has a preStop hook, GET /drained of --listen, which is answered when that is done.\n\nDraining: /ready of Envoy's \
-    listener for statistics fails at once; after --min-drain-time every response asks its client to connect anew, and \
-    Envoy is done when --min-connections are left or --deadline has come.";
+/// The description above the options.
+pub(super) const LONG_ABOUT: &str = "Drain an Envoy and stop it without a failed request.\n\nWithout `now`, this is the sidecar of Envoy: it waits \
+    for SIGTERM when the pod is deleted, drains Envoy, stops it, and exits. The container of Envoy has a preStop hook, \
+    GET /drained of --listen, which is answered when the drain is complete.\n\nThe drain: /ready of Envoy's listener for \
+    statistics fails at once. After --min-drain-time, every response asks its client to reconnect. The drain is complete \
+    when --min-connections are left, or at --deadline.";
 
 const EXAMPLES: &str = "\
 Examples:
-  The container beside Envoy, whose bootstrap has the same --envoy-admin-address:
+  The sidecar of Envoy, whose bootstrap has the same --envoy-admin-address:
     lockgate envoy-drain --envoy-admin-address unix:/run/envoy/admin.sock --deadline 5m
 
-  Restart Envoy's container in good order:
+  Restart the container of Envoy gracefully:
     kubectl exec POD --container drain -- lockgate envoy-drain now --quit";
 
 /// Options of `lockgate envoy-drain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// `now`: drain at once, and end when that is done
+    /// `now`: drain at once, and exit afterwards
     #[arg(value_enum)]
     when: Option<When>,
 
-    /// With `now`: then end Envoy too; in a pod it is started again
+    /// With `now`: also stop Envoy afterwards; in a pod, it is restarted
     #[arg(long, requires = "when")]
     quit: bool,
 
@@ -47,20 +47,20 @@ pub struct Options {
     #[arg(long, alias = "admin-address", value_name = "HOST:PORT", default_value = "unix:/run/envoy/admin.sock")]
     envoy_admin_address: Address,
 
-    /// Where /healthz and /drained are
+    /// The address of /healthz and /drained
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:8003", value_parser = values::address)]
     listen: SocketAddr,
 
-    /// How long load balancers get to notice that Envoy is not ready; no client is forced to connect anew until then
+    /// The time for load balancers to notice that Envoy is not ready; until then, no client is asked to reconnect
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     min_drain_time: Duration,
 
-    /// How long draining may take in all; connections that are left then are cut. The pod's
-    /// terminationGracePeriodSeconds has to be longer
+    /// The time limit of the whole drain; the remaining connections are then closed. terminationGracePeriodSeconds of the pod
+    /// must be longer
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = values::timeout)]
     deadline: Duration,
 
-    /// How many connections may be left
+    /// The number of connections at which the drain is complete
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     min_connections: u64,
 
@@ -87,7 +87,7 @@ impl Options {
     }
 }
 
-/// Waits for SIGTERM unless it is to be `now`; then drains.
+/// Waits for SIGTERM, except with `now`, and drains Envoy.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let timing = options.timing()?;
     let admin = match options.envoy_admin_address.to_connect() {
@@ -103,7 +103,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let listener = drain::listen(options.listen).with_context(|| format!("--listen {}", options.listen))?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    tracing::info!(listen = %options.listen, envoy = %options.envoy_admin_address, "waiting for SIGTERM, to drain Envoy then");
+    tracing::info!(listen = %options.listen, envoy = %options.envoy_admin_address, "waiting for SIGTERM to drain Envoy");
     let stop = async {
         tokio::select! {
             _ = terminate.recv() => tracing::info!("SIGTERM"),

@@ -1,4 +1,4 @@
-//! `lockgate export`: the same objects as `lockgate serve`, as files.
+//! `lockgate export`: writes the configuration that `lockgate serve` serves to files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,45 +22,45 @@ use crate::metrics::Metrics;
 use crate::settings::{Process, Source};
 use crate::telemetry;
 
-/// With `--once`, the source is given this long to say what there is.
+/// With `--once`, the longest time until the source has listed its objects.
 const FIRST_LISTS: Duration = Duration::from_secs(60);
 
 /// Flags of `lockgate export`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExportArgs {
-    /// The directory to write to; made if it is missing
+    /// The output directory; created if it does not exist
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     dir: PathBuf,
 
-    /// How files are written, and how their names end, by which Envoy tells the formats
+    /// The format of the files, and the extension by which Envoy recognizes it
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Json, help_heading = "Files")]
     format: FormatArg,
 
-    /// Where Envoy sees the directory, for resources name the files of others [default: as given by --dir]
+    /// The path of the directory for Envoy, because files reference each other by path [default: the value of --dir]
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     mount_path: Option<PathBuf>,
 
-    /// How Envoy learns of a new file: `rename`, it watches each; `directory`, it watches the whole directory, for
-    /// mounted ConfigMaps and Secrets; a time such as 5s, it looks so often, for file systems that tell nothing (NFS)
+    /// How Envoy detects a changed file. `rename`: it watches each file; `directory`: it watches the directory, for mounted
+    /// ConfigMaps and Secrets; a time such as 5s: it polls, for file systems without notifications (NFS)
     #[arg(long, value_name = "HOW", default_value = "rename", value_parser = values::reload, help_heading = "Files")]
     reload: Reload,
 
-    /// How many files Envoy may watch; with more, it is told to look every second instead. Each takes an inotify
-    /// instance, and Envoy dies when its user has no more of them (fs.inotify.max_user_instances, 128 on most systems)
+    /// The maximum number of files that Envoy watches; with more files, it polls every second. Each needs an inotify
+    /// instance, and Envoy crashes without a free one (fs.inotify.max_user_instances, 128 on most systems)
     #[arg(long, value_name = "COUNT", default_value_t = 100, help_heading = "Files")]
     watch_limit: usize,
 
-    /// How long Envoys are given to take up new clusters before routes lead there
+    /// The time for Envoys to load new clusters before routes to them are written
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, help_heading = "Files")]
     settle: Duration,
 
-    /// How long a cluster or a file stays after the last file that names it is gone
+    /// The time that a cluster or a file stays after the last file that references it
     #[arg(long, alias = "removal-grace", value_name = "TIME", default_value = "5s", help_heading = "Files")]
     #[arg(value_parser = values::duration)]
     file_removal_grace: Duration,
 
-    /// Write what there is now, with all its steps, and end [default: follow every change until SIGTERM]
+    /// Write the current configuration, in all steps, and exit [default: follow every change until SIGTERM]
     #[arg(long, help_heading = "Files")]
     once: bool,
 
@@ -68,7 +68,7 @@ pub struct ExportArgs {
     objects: ObjectArgs,
 }
 
-/// How files are written.
+/// The format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
     /// Binary protobuf: the smallest, and the fastest to read
@@ -82,14 +82,14 @@ pub enum FormatArg {
     PbText,
 }
 
-/// What stands above the options.
-pub(super) const LONG_ABOUT: &str = "Read objects and keep them as files that Envoy reads by itself, for Envoys that have no network to a \
+/// The description above the options.
+pub(super) const LONG_ABOUT: &str = "Write the configuration to files that Envoy reads and reloads, for Envoys without a network connection to a \
     controller.\n\nEach file is a DiscoveryResponse: clusters, listeners, and a file for each load \
-    assignment, route configuration and secret, for Envoy takes one of these a file. A file is written \
-    aside and renamed into its place, so that a reader sees it whole; one whose content stays the same is \
-    not touched. Clusters are written before the routes that lead there, and removed after them.\n\n\
-    `listeners` is written last: once it is there, Envoy can start. Files of secrets are readable by their \
-    owner only, so run Envoy as the same user. Settings and sources are those of `lockgate serve`.";
+    assignment, route configuration, and secret, because Envoy reads one of these per file. Files are \
+    replaced atomically by a rename. Unchanged files are not touched. Clusters are written before the routes \
+    to them, and removed after these.\n\n\
+    `listeners` is written last: Envoy can start when it exists. Only the owner can read files of secrets, so \
+    run Envoy as the same user. Settings and sources are those of `lockgate serve`.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +98,7 @@ Examples:
     lockgate bootstrap --mode files --dir /run/envoy > envoy.yaml
     envoy -c envoy.yaml
 
-  Once, as YAML to look at:
+  The current configuration as YAML, for people:
     lockgate export --manifests examples --dir out --format yaml --once
 
   A Kubernetes cluster, for an Envoy that sees the directory by NFS as /etc/envoy/xds:
@@ -106,7 +106,7 @@ Examples:
     lockgate bootstrap --mode files --dir /etc/envoy/xds --reload 5s > envoy.yaml";
 
 impl ExportArgs {
-    /// Where to write, and how.
+    /// Returns the options of the exporter.
     fn options(&self) -> anyhow::Result<Options> {
         let directory = std::path::absolute(&self.dir).context("--dir")?;
         let seen = self.mount_path.as_deref().unwrap_or(&directory);

@@ -1,4 +1,4 @@
-//! The flags that all commands share which read objects: where these come from, and settings.
+//! The flags of all commands that read objects: the source, and settings.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::settings::{Override, Source};
 #[allow(missing_docs)]
 #[derive(Debug, Args)]
 pub struct ObjectArgs {
-    /// Take the Kubernetes cluster of this kubeconfig [default: the cluster that this pod runs in]
+    /// Read from the Kubernetes cluster of this kubeconfig [default: the cluster that this pod runs in]
     #[arg(long, value_name = "FILE", help_heading = "Source (exactly one)")]
     #[arg(conflicts_with_all = ["manifests", "resources"])]
     kubeconfig: Option<PathBuf>,
@@ -22,12 +22,12 @@ pub struct ObjectArgs {
     #[arg(long, value_name = "NAME", requires = "kubeconfig", help_heading = "Source (exactly one)")]
     context: Option<String>,
 
-    /// Take a directory of Kubernetes YAML: Ingress, Gateway, HTTPRoute, GRPCRoute, Service, EndpointSlice, Secret …
+    /// Read a directory of Kubernetes YAML: Ingress, Gateway, HTTPRoute, GRPCRoute, Service, EndpointSlice, Secret …
     #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)")]
     #[arg(conflicts_with_all = ["resources", "watch_namespaces"])]
     manifests: Option<PathBuf>,
 
-    /// Take a directory of Envoy resources, as YAML or JSON with `@type`
+    /// Read a directory of Envoy resources, as YAML or JSON with `@type`
     #[arg(long, value_name = "DIR", help_heading = "Source (exactly one)", conflicts_with = "watch_namespaces")]
     resources: Option<PathBuf>,
 
@@ -36,8 +36,8 @@ pub struct ObjectArgs {
 }
 
 impl ObjectArgs {
-    /// The source and the validated settings, of these flags and `others`. Errors name the flag or the line, the value and
-    /// what is allowed.
+    /// Returns the source and the validated settings of these flags and `others`. Errors name the flag or the line, the value,
+    /// and the allowed values.
     pub fn resolve(self, others: Vec<Override>) -> anyhow::Result<(Source, SettingsSource)> {
         let settings = self.settings.load(others)?;
         let source = match (self.manifests, self.resources) {
@@ -53,7 +53,7 @@ impl ObjectArgs {
     }
 }
 
-/// A directory that can be read now; later it may come and go. Absolute, as inotify will name what is in it.
+/// Returns the absolute path of a directory that can be read now. Inotify names files by this path.
 pub(super) fn directory(flag: &str, path: PathBuf) -> anyhow::Result<PathBuf> {
     let cannot = || format!("{flag} {}: not a directory that can be read", path.display());
     std::fs::read_dir(&path).with_context(cannot)?;

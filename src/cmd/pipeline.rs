@@ -89,14 +89,13 @@ impl Pipeline {
         let translated = !matches!(source, Source::Resources(_));
         if !translated && settings.file.is_some() {
             tracing::warn!(
-                "with --resources, of --config only what is of the process itself means something: Envoy resources are served \
-                 as they are"
+                "with --resources, only the settings of the process apply: Envoy resources are served unchanged"
             );
         }
-        let told = reload::Told { events: events.clone(), translated, state, status, log };
-        let reload = tokio::spawn(reload::follow(settings, told, metrics.clone()));
-        let (told, expiring) = watch::channel(Problems::default());
-        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), told, metrics.clone()));
+        let receivers = reload::Receivers { events: events.clone(), translated, state, status, log };
+        let reload = tokio::spawn(reload::follow(settings, receivers, metrics.clone()));
+        let (problems, expiring) = watch::channel(Problems::default());
+        let expiry = tokio::spawn(expiry::watch(inspected.clone(), settings_state.clone(), problems, metrics.clone()));
         let source = tokio::spawn(watch_source(source, metrics, events));
         let (settings, status) = (settings_state, settings_status);
         Ok(Self {

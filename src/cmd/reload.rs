@@ -1,4 +1,4 @@
-//! The settings file of a running process: a valid change holds at once, of one that is not valid nothing does.
+//! Hot reload of the settings file: a valid change applies at once; an invalid one is rejected as a whole.
 
 use std::sync::Arc;
 
@@ -12,41 +12,41 @@ use crate::source::{self, Event, SourceError};
 use crate::status::Chosen;
 use crate::telemetry::LogControl;
 
-/// The settings that hold, and what is wrong with the file if they are not the file's.
+/// The effective settings, and the faults of the file if it is rejected.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
-    /// What holds.
+    /// The effective settings.
     pub resolved: Resolved,
     /// The file's name; empty if there is none.
     pub file: String,
-    /// Why what the file holds now does not hold, a line for each fault.
+    /// The faults of the file, one per line, if it is rejected.
     pub fault: Option<String>,
 }
 
 impl State {
-    /// For `/debug/settings`: what is wrong, then what holds.
+    /// Returns the text of `/debug/settings`: the faults, then the effective settings.
     pub(super) fn describe(&self) -> String {
         let fault = self.fault.iter().flat_map(|fault| fault.lines()).map(|line| format!("# NOT APPLIED: {line}\n"));
         fault.collect::<String>() + &settings::print(&self.resolved, &self.file)
     }
 }
 
-/// Where new settings are told.
-pub(super) struct Told {
+/// The receivers of new settings.
+pub(super) struct Receivers {
     /// The controller's loop.
     pub events: mpsc::Sender<Event>,
-    /// Whether it makes anything of them: Envoy resources are served as they are.
+    /// Whether the loop translates objects. Envoy resources of a directory are served unchanged.
     pub translated: bool,
-    /// All of them.
+    /// The effective settings.
     pub state: watch::Sender<Arc<State>>,
-    /// What is about the status of objects.
+    /// The settings of the status writer.
     pub status: watch::Sender<Chosen>,
-    /// What is logged.
+    /// The log level.
     pub log: LogControl,
 }
 
-/// Follows the file of `source`, and tells of new settings. Without a file it waits.
-pub(super) async fn follow(source: SettingsSource, told: Told, metrics: Metrics) -> Result<(), SourceError> {
+/// Watches the file of `source`, and passes new settings on. Waits forever without a file.
+pub(super) async fn follow(source: SettingsSource, receivers: Receivers, metrics: Metrics) -> Result<(), SourceError> {
     let Some((path, text)) = source.file.clone() else { return std::future::pending().await };
     let (sender, mut changes) = mpsc::channel(1);
     let watching = source::file::watch(path, Ok(text), sender);
@@ -57,8 +57,8 @@ pub(super) async fn follow(source: SettingsSource, told: Told, metrics: Metrics)
                 Ok(text) => source.with(&text).map_err(|faults| faults.faults.iter().map(|f| faults.line(f)).collect()),
                 Err(why) => Err(vec![format!("{name}: {why}")]),
             };
-            let news = told.apply(resolved, &name, &metrics);
-            if told.events.send(Event::Together(news)).await.is_err() {
+            let news = receivers.apply(resolved, &name, &metrics);
+            if receivers.events.send(Event::Together(news)).await.is_err() {
                 break;
             }
         }
@@ -69,8 +69,8 @@ pub(super) async fn follow(source: SettingsSource, told: Told, metrics: Metrics)
     }
 }
 
-impl Told {
-    /// Takes in what the file holds now. Returns what the controller is to be told.
+impl Receivers {
+    /// Applies the current content of the file. Returns the events for the controller.
     fn apply(&self, resolved: Result<Resolved, Vec<String>>, file: &str, metrics: &Metrics) -> Vec<Event> {
         let origin = ObjectRef::new(KIND, "", file);
         let old = self.state.borrow().clone();
@@ -98,24 +98,24 @@ impl Told {
                 self.state.send_replace(Arc::new(State { fault: Some(fault), ..State::clone(&old) }));
                 let event = |message| Event::Fault {
                     origin: origin.clone(),
-                    message: format!("{message}; the settings of before stay"),
+                    message: format!("{message}; the previous settings stay in effect"),
                 };
                 faults.into_iter().map(event).collect()
             }
         }
     }
 
-    /// Tells the log what has changed, and what has not; changes the log itself.
+    /// Logs the changed keys and those that need a restart, and changes the log level.
     fn log(&self, file: &str, old: &Resolved, new: &Resolved) {
         let changed: Vec<_> = settings::changes(&old.settings, &new.settings).collect();
         if changed.iter().any(|(key, _)| *key == "log.level") {
             let level = &new.settings.process.log.level;
             if let Err(error) = self.log.set(level) {
-                tracing::error!(level, %error, "the log level stays as it is");
+                tracing::error!(level, %error, "the log level is unchanged");
             }
         }
         for (key, _) in changed.iter().filter(|(_, restart)| *restart == Some(Restart::Envoys)) {
-            tracing::warn!(key, "needs a restart of the Envoys: it is read when their bootstrap is written");
+            tracing::warn!(key, "needs a restart of the Envoys: their bootstrap contains the value");
         }
         for (key, waiting) in new.waiting.iter().filter(|(key, waiting)| old.waiting.get(*key) != Some(*waiting)) {
             let holds = settings::written(&new.settings, key);
@@ -123,7 +123,7 @@ impl Told {
                 key,
                 holds,
                 waits = waiting.written(),
-                "needs a restart of the controller; until then the value of before holds"
+                "needs a restart of the controller; until then, the previous value applies"
             );
         }
         warn_of_hidden(new, old);
@@ -132,5 +132,5 @@ impl Told {
     }
 }
 
-/// What the log calls the file.
+/// The kind of the file in log lines.
 const KIND: &str = "Settings";

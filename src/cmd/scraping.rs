@@ -1,4 +1,4 @@
-//! `/metrics` at an address of its own, if the settings say one, with certificates that are followed.
+//! The server of `/metrics` at a separate address, if configured, with certificates that are reloaded.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,16 +14,16 @@ use crate::metrics::Metrics;
 use crate::pki::directory::{Trust, follow, read};
 use crate::pki::{self, Material};
 
-/// The server and who keeps its certificate; neither, if metrics are where the rest is.
+/// The tasks of the server and of its certificate. Empty if `/metrics` has no separate address.
 #[derive(Default)]
 pub(super) struct Scraping {
     tasks: Vec<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Scraping {
-    /// Begins to serve `metrics`, until `stopping` is true.
+    /// Starts serving `metrics`, until `stopping` is true.
     ///
-    /// Errors: the address cannot be listened on; the files for TLS are of no use.
+    /// Errors: the address is not available, or the files for TLS are unusable.
     pub async fn start(
         settings: &SettingsSource,
         metrics: &Metrics,
@@ -44,9 +44,9 @@ impl Scraping {
                 let (supply, supplied) = watch::channel(None);
                 tasks.push(tokio::spawn(async {
                     follow(directory, Trust::IfAny, supply).await;
-                    Err(anyhow!("nobody follows the files of metrics.tls any more"))
+                    Err(anyhow!("the watch of the files of metrics.tls ended"))
                 }));
-                tasks.push(tokio::spawn(take(first, supplied, configs)));
+                tasks.push(tokio::spawn(reload(first, supplied, configs)));
                 Some(taken)
             }
         };
@@ -62,7 +62,7 @@ impl Scraping {
         Ok(Self { tasks })
     }
 
-    /// Why it has ended; while it works, or has nothing to do, this waits.
+    /// Waits until a task ends, and returns the reason. Waits forever without tasks.
     pub async fn failed(&mut self) -> anyhow::Error {
         if self.tasks.is_empty() {
             return std::future::pending().await;
@@ -91,18 +91,17 @@ fn config(material: &Material) -> Result<Arc<ServerConfig>, String> {
     Ok(config)
 }
 
-/// Takes up what is supplied, if it is of use. Once clients have to show a certificate that stays so: a file that has gone
-/// opens no door.
-async fn take(
+/// Applies supplied certificates if they are usable. If clients need a certificate, this stays so after ca.crt is removed.
+async fn reload(
     mut current: Material,
     mut supplied: watch::Receiver<Option<Result<Material, String>>>,
     configs: watch::Sender<Arc<ServerConfig>>,
 ) -> anyhow::Result<()> {
     while supplied.changed().await.is_ok() {
-        let Some(told) = supplied.borrow_and_update().clone() else { continue };
-        let taken = told.and_then(|material| {
+        let Some(supply) = supplied.borrow_and_update().clone() else { continue };
+        let taken = supply.and_then(|material| {
             if material.authorities.is_empty() && !current.authorities.is_empty() {
-                return Err("ca.crt: it has gone, and clients still have to show a certificate".to_owned());
+                return Err("ca.crt: it was removed, and clients still need a certificate".to_owned());
             }
             Ok((config(&material)?, material))
         });
@@ -111,12 +110,12 @@ async fn take(
             Ok((config, material)) => {
                 configs.send_replace(config);
                 current = material;
-                tracing::info!("new certificates of /metrics are in use; open connections go on");
+                tracing::info!("reloaded the certificates of /metrics; open connections continue");
             }
-            Err(problem) => tracing::error!(
-                "new certificates of /metrics are of no use: {problem}; what was there before stays in use"
-            ),
+            Err(problem) => {
+                tracing::error!("new certificates of /metrics are unusable: {problem}; the previous ones stay in use")
+            }
         }
     }
-    Err(anyhow!("nobody follows the files of metrics.tls any more"))
+    Err(anyhow!("the watch of the files of metrics.tls ended"))
 }

@@ -1,4 +1,4 @@
-//! The flags of `lockgate serve`: the raw form, and how it becomes validated settings.
+//! The flags of `lockgate serve`, and their conversion to validated settings.
 
 use std::path::Path;
 
@@ -21,12 +21,12 @@ pub struct ServeArgs {
     #[command(flatten)]
     server: ServerArgs,
 
-    /// What this controller calls itself to Envoy [default: the host's name]
+    /// The identifier of this controller in xDS responses [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = values::identifier, help_heading = "xDS")]
     id: Option<String>,
 }
 
-/// What stands above the options.
+/// The description above the options.
 pub(super) const LONG_ABOUT: &str = "Read objects and serve them to Envoy over xDS, until SIGTERM.\n\nObjects come from exactly one \
     source: the Kubernetes cluster that this pod runs in (the default), the cluster of a kubeconfig, a \
     directory of Kubernetes YAML, or a directory of Envoy resources. Directories are watched: an edited \
@@ -37,7 +37,7 @@ Examples:
   A directory of Kubernetes YAML, without any cluster:
     lockgate serve --manifests examples
 
-  A cluster from outside of it, two namespaces of it, and all that is decided about streams in the log:
+  Two namespaces of a cluster, from outside of the cluster, with a log of all decisions about streams:
     lockgate serve --kubeconfig ~/.kube/config --context staging \\
       --watch-namespaces shop,payments --log-level info,lockgate_xds=debug
 
@@ -48,11 +48,11 @@ Examples:
   In a pod, with certificates of cert-manager instead of the controller's own:
     lockgate serve --xds-tls /etc/lockgate/xds
 
-  Envoy resources of your own making, to a fleet on a network that you trust:
+  Your own Envoy resources, for Envoys on a trusted network:
     lockgate serve --resources envoy.d --xds-tls off";
 
 impl ServeArgs {
-    /// The validated settings. Errors name the flag or the line, the value and what is allowed.
+    /// Validates the flags and the settings file. Errors name the flag or the line, the value, and the allowed values.
     pub fn resolve(self) -> anyhow::Result<(Source, SettingsSource, ServerOptions)> {
         let (source, settings) = self.objects.resolve(self.server.overrides())?;
         let mut process = settings.resolved.settings.process.clone();
@@ -63,7 +63,7 @@ impl ServeArgs {
     }
 }
 
-/// Who may open a stream to a controller with objects of `source`.
+/// Returns the TLS mode of xDS for a controller with objects of `source`.
 fn xds_tls(source: &Source, settings: &SettingsSource) -> anyhow::Result<Option<XdsTls>> {
     let Process { xds, .. } = &settings.resolved.settings.process;
     let named = || settings.named("xds.tls");
@@ -94,15 +94,15 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who runs this somewhere else than in a pod looks at a Kubernetes cluster, and must ask for more.
+/// Returns whether the controller writes to the API server. Outside of a pod, it only reads unless a flag enables writing.
 fn writes(source: &Source, settings: &SettingsSource) -> anyhow::Result<Writes> {
     let enabled = settings.resolved.settings.process.leader_election.enabled;
     let Source::Cluster { .. } = source else {
-        // A file may be meant for other sources too; a flag is meant for this one.
+        // A file may be shared by controllers with other sources; a flag is for this one.
         let origin = settings.resolved.origins.get("leaderElection.enabled");
         ensure!(
             !matches!(origin, Some(Origin::Flag(_))),
-            "{}: nobody writes where there is no Kubernetes cluster, as with --manifests and --resources",
+            "{}: requires a Kubernetes cluster; not allowed with --manifests or --resources",
             settings.named("leaderElection.enabled")
         );
         return Ok(Writes::Never);
@@ -115,13 +115,13 @@ fn writes(source: &Source, settings: &SettingsSource) -> anyhow::Result<Writes> 
     })
 }
 
-/// Whether this is a pod of the Kubernetes cluster that is served.
+/// Returns whether this is a pod of the served Kubernetes cluster.
 fn in_own_pod(source: &Source) -> bool {
     matches!(source, Source::Cluster { kubeconfig: None, context: None, .. })
         && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// The name of this host; in a pod that is the pod's name.
+/// Returns the host name, which is the name of the pod in a pod.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     values::identifier(name.trim()).unwrap_or_else(|_| "lockgate".to_owned())

@@ -1,12 +1,12 @@
-//! The flags for the server of Envoys and for who writes to the API server: each is a key of the settings file.
+//! The flags of the xDS server and of leader election. Each is a key of the settings file.
 
 use clap::Args;
 
 use super::settings_args::{item, lists_of, scalar, texts};
 use crate::settings::{Node, Override};
 
-/// A flag is read where its directory is, so there a word is one; in the file, which may be checked elsewhere, it may be
-/// misspelt.
+/// Parses `auto`, `off`, or a directory. On the command line, another word is a directory; in the settings file, it may be a
+/// misspelling.
 fn certificates(text: &str) -> Result<String, String> {
     let word = matches!(text, "auto" | "off") || text.contains('/') || text.is_empty();
     scalar("xds.tls")(&if word { text.to_owned() } else { format!("./{text}") })
@@ -17,26 +17,26 @@ fn certificates(text: &str) -> Result<String, String> {
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerArgs {
-    /// Where xDS listens; Envoys connect there by `lockgate bootstrap --xds-address` [default: [::]:18000]
+    /// The address of the xDS server, as in `lockgate bootstrap --xds-address` [default: [::]:18000]
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("xds.address"), help_heading = "xDS")]
     xds_address: Option<String>,
 
-    /// By which certificates Envoy and the controller know each other. `auto`: the controller has an authority of its own,
-    /// and keeps it and the key pairs in Secrets; a directory: its files tls.crt, tls.key and ca.crt, taken up anew when
-    /// they change; `off`: none, in clear text to everybody [default: auto in a pod, else clear text to this machine only]
+    /// mTLS between Envoy and the controller. `auto`: the controller issues the certificates, and stores them in Secrets; a
+    /// directory: its files tls.crt, tls.key, and ca.crt, reloaded when they change; `off`: clear text for every client
+    /// [default: auto in a pod, otherwise clear text for this machine only]
     #[arg(long, value_name = "auto|off|DIR", value_parser = certificates, help_heading = "xDS")]
     xds_tls: Option<String>,
 
-    /// Names in the certificates of Envoys, which get everything, private keys included: DNS names or URIs, in which `*`
-    /// stands for any part of one label or segment [default: the name that the controller issues; with a directory, envoy]
+    /// Names in the certificates of Envoys, which receive all resources and private keys: DNS names or URIs; `*` matches any
+    /// part of one label or segment [default: the name that the controller issues; with a directory, envoy]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.envoyNames"), help_heading = "xDS")]
     xds_envoy_names: Vec<String>,
 
-    /// Names in the certificates of gRPC clients without a proxy, which get no secrets [default: none]
+    /// Names in the certificates of gRPC clients without a proxy, which receive no secrets [default: none]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.grpcNames"), help_heading = "xDS")]
     xds_grpc_names: Vec<String>,
 
-    /// Names in the certificates of the controller's replicas [default: those in its own certificate]
+    /// Names in the certificates of the controller's replicas [default: the names in its own certificate]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("xds.replicaNames"))]
     #[arg(help_heading = "xDS")]
     xds_replica_names: Vec<String>,
@@ -50,58 +50,58 @@ pub struct ServerArgs {
     #[arg(long, value_name = "NAME", value_parser = scalar("xds.service"), help_heading = "xDS")]
     xds_service: Option<String>,
 
-    /// With `--xds-tls auto`: how long a key pair is good; it is renewed when a third of that is left [default: 90d]
+    /// With `--xds-tls auto`: the lifetime of key pairs; they are renewed when a third of it is left [default: 90d]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.certificateLifetime"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_certificate_lifetime: Option<String>,
 
-    /// With `--xds-tls auto`: how long the authority is good; it is replaced when a third of that is left [default: 3650d]
+    /// With `--xds-tls auto`: the lifetime of the authority; it is replaced when a third of it is left [default: 3650d]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.caLifetime"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_ca_lifetime: Option<String>,
 
-    /// With `--xds-tls auto`: how long a change of a Secret may take to reach the mounts of all pods; a new authority
-    /// waits so long before it issues, and the old one before it goes [default: 1h]
+    /// With `--xds-tls auto`: the time for a change of a Secret to reach the mounts of all pods. A new authority waits this
+    /// long before it issues certificates, and the old one before it is removed [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.rotationPause"), help_heading = "xDS")]
     #[arg(hide_short_help = true)]
     xds_rotation_pause: Option<String>,
 
-    /// How long routes wait for Envoy to confirm the clusters behind them [default: 20s]
+    /// The longest time that routes wait for Envoy to confirm their clusters [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.gateTimeout"), help_heading = "xDS")]
     gate_timeout: Option<String>,
 
-    /// How long a cluster stays after the last route to it is gone, for requests under way [default: 1s]
+    /// The time that a cluster stays after its last route, for active requests [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = scalar("xds.removalGrace"), help_heading = "xDS")]
     removal_grace: Option<String>,
 
-    /// How old an Envoy's connection gets, or `off`: then its streams end in good order and it connects anew, to any
-    /// replica; a tenth more or less by chance [default: 30m]
+    /// The maximum age of an Envoy's connection, or `off`. Its streams are then closed gracefully, and the Envoy connects to
+    /// any replica; varied randomly by a tenth [default: 30m]
     #[arg(long, value_name = "TIME|off", value_parser = scalar("xds.maxConnectionAge"), help_heading = "xDS")]
     xds_max_connection_age: Option<String>,
 
-    /// How many connections are served at a time, one address at most half of them; fewer if the system allows fewer
-    /// open files [default: 10000]
+    /// The maximum number of connections. One address gets at most half of them; a lower limit of open files applies
+    /// [default: 10000]
     #[arg(long, value_name = "COUNT", value_parser = scalar("xds.maxConnections"), help_heading = "xDS")]
     xds_max_connections: Option<String>,
 
-    /// A name whose addresses are the xDS ports of all replicas (a headless Service): they ask each other what their Envoys
-    /// have accepted, for the status of Ingresses [default: this is the only replica]
+    /// A name that resolves to the xDS ports of all replicas (a headless Service). For the status of Ingresses, replicas
+    /// exchange which resources their Envoys have accepted [default: this is the only replica]
     #[arg(long, value_name = "HOST:PORT", value_parser = scalar("xds.peers"), help_heading = "xDS")]
     peers: Option<String>,
 
-    /// Of several replicas one writes status and Events, the holder of a Lease; `off`: this is the only replica, and
-    /// writes [default: on in a pod; elsewhere nothing is written]
+    /// Elect one of several replicas by a Lease to write status and Events; `off`: this is the only replica, and it writes
+    /// [default: on in a pod; elsewhere nothing is written]
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"], hide_possible_values = true)]
     #[arg(help_heading = "Status")]
     leader_election: Option<String>,
 
-    /// The Lease of the replicas of this installation, in the own namespace [default: lockgate]
+    /// The name of the Lease, in the namespace of this pod [default: lockgate]
     #[arg(long, value_name = "NAME", value_parser = scalar("leaderElection.lease"), help_heading = "Status")]
     lease: Option<String>,
 }
 
 impl ServerArgs {
-    /// What the flags say.
+    /// Returns the keys that the flags set.
     pub(super) fn overrides(&self) -> Vec<Override> {
         let election = self.leader_election.as_ref().map(|word| Override {
             key: "leaderElection.enabled",

@@ -1,4 +1,4 @@
-//! The flags for settings, the settings file, and how the two become one.
+//! The flags for settings, the settings file, and their merge.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,22 @@ use crate::source::file;
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
 pub struct TranslationArgs {
-    /// The settings file, see docs/settings.md; it is watched, and a change of most keys holds without a restart. Flags win
-    /// over it [default: none]
+    /// The settings file, see docs/settings.md. Most changed keys apply without a restart (hot reload). Flags take precedence
+    /// [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Settings")]
     config: Option<PathBuf>,
 
-    /// What `spec.controller` of the IngressClasses says whose Ingresses are served: another name for each installation
-    /// in one Kubernetes cluster [default: lockgate.dev/ingress-controller]
+    /// Serve Ingresses of the IngressClasses with this `spec.controller`; each installation in one Kubernetes cluster needs
+    /// another name [default: lockgate.dev/ingress-controller]
     #[arg(long, value_name = "NAME", value_parser = scalar("ingress.controllerName"), help_heading = "Objects")]
     controller_name: Option<String>,
 
-    /// Serve Ingresses of the class NAME even without an IngressClass object; may be given several times [default:
-    /// the IngressClass objects that name this controller]
+    /// Serve Ingresses of the class NAME even without an IngressClass object; may be repeated [default: the IngressClass
+    /// objects that name this controller]
     #[arg(long, value_name = "NAME", value_parser = item("ingress.classNames"), help_heading = "Objects")]
     ingress_class: Vec<String>,
 
-    /// Serve Ingresses that name no class at all [default: only if an IngressClass of ours is the default class]
+    /// Serve Ingresses without a class [default: only if an IngressClass of this controller is the default class]
     #[arg(long, help_heading = "Objects")]
     watch_ingress_without_class: bool,
 
@@ -36,12 +36,13 @@ pub struct TranslationArgs {
     #[arg(long, value_name = "MODE", value_parser = scalar("namespaceOwnership"), help_heading = "Objects")]
     namespace_ownership: Option<String>,
 
-    /// The Secret for TLS hosts that name none, and for clients that send no known server name [default: none]
+    /// The default certificate: the Secret for TLS hosts without one, and for clients without a known server name
+    /// [default: none]
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("tls.defaultSecret"), help_heading = "Objects")]
     default_tls_secret: Option<String>,
 
-    /// Take Services of type ExternalName as backends [default: no, for whoever may write a Service could then reach
-    /// whatever Envoy can reach]
+    /// Allow Services of type ExternalName as backends [default: no, because users who may write a Service could then reach
+    /// every address that Envoy can reach]
     #[arg(long, help_heading = "Objects")]
     enable_external_name_services: bool,
 }
@@ -52,8 +53,8 @@ pub struct SettingsArgs {
     #[command(flatten)]
     translation: TranslationArgs,
 
-    /// What is written into the status of Ingresses: IP addresses and host names with commas between them [default:
-    /// what --envoy-service has]
+    /// The addresses in the status of Ingresses: IP addresses and host names, separated by commas [default: those of
+    /// --envoy-service]
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', value_parser = item("status.addresses"))]
     #[arg(help_heading = "Objects")]
     status_address: Vec<String>,
@@ -63,7 +64,7 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = scalar("status.envoyService"), help_heading = "Objects")]
     envoy_service: Option<String>,
 
-    /// Watch only these namespaces, names with commas between them [default: all]
+    /// Watch only these namespaces, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = item("watch.namespaces"))]
     #[arg(help_heading = "Objects")]
     watch_namespaces: Vec<String>,
@@ -98,21 +99,21 @@ pub struct SettingsArgs {
     #[arg(long, value_name = "TIME", value_parser = scalar("timeouts.response"), help_heading = "Envoy's listeners")]
     response_timeout: Option<String>,
 
-    /// Trusted proxies in front of Envoy: how many addresses from the end of x-forwarded-for are theirs [default: 0]
+    /// The number of trusted proxies in front of Envoy, which add addresses at the end of x-forwarded-for [default: 0]
     #[arg(long, value_name = "COUNT", value_parser = scalar("http.trustedHops"), help_heading = "Envoy's listeners")]
     trusted_hops: Option<String>,
 
-    /// Where /healthz, /readyz, /metrics and /debug/ are; /debug/ answers this machine only [default: 127.0.0.1:18001; of
-    /// `lockgate export` nowhere]
+    /// The address of /healthz, /readyz, /metrics, and /debug/, which answers this machine only [default: 127.0.0.1:18001;
+    /// none for `lockgate export`]
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("admin.address"), help_heading = "Operation")]
     admin_address: Option<String>,
 
-    /// Where /metrics is, instead of `--admin-address` [default: there]
+    /// The address of /metrics, instead of `--admin-address` [default: that of `--admin-address`]
     #[arg(long, value_name = "ADDRESS", value_parser = scalar("metrics.address"), help_heading = "Operation")]
     metrics_address: Option<String>,
 
-    /// With `--metrics-address`: served by TLS, with the files tls.crt and tls.key of this directory; with ca.crt, to clients
-    /// with a certificate of it alone. Taken up anew when they change [default: clear text]
+    /// With `--metrics-address`: serve over TLS, with tls.crt and tls.key of this directory. With ca.crt, clients need a
+    /// certificate of this authority. The files are reloaded when they change [default: clear text]
     #[arg(long, value_name = "DIR", value_parser = scalar("metrics.tls"), help_heading = "Operation")]
     metrics_tls: Option<String>,
 
@@ -123,28 +124,28 @@ pub struct SettingsArgs {
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, Args)]
 pub struct LogArgs {
-    /// How log lines are written [default: text]
+    /// The format of log lines [default: text]
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], help_heading = "Operation")]
     log_format: Option<String>,
 
-    /// What is logged: off, error, warn, info, debug, trace, or by target, such as info,lockgate_xds=debug [default: info]
+    /// The log level: off, error, warn, info, debug, trace, or by target, such as info,lockgate_xds=debug [default: info]
     #[arg(long, value_name = "LEVEL", value_parser = scalar("log.level"), help_heading = "Operation")]
     log_level: Option<String>,
 }
 
-/// Settings with what is needed to find out later what they have become.
+/// Settings with their sources, so that they can be resolved again after a change of the file.
 #[derive(Debug, Clone)]
 pub struct SettingsSource {
-    /// What holds at the start.
+    /// The settings at the start.
     pub resolved: Resolved,
-    /// The file, absolute, and what it held.
+    /// The absolute path of the file, and its content.
     pub file: Option<(PathBuf, String)>,
     /// The flags.
     pub overrides: Vec<Override>,
 }
 
 impl SettingsSource {
-    /// The settings with `text` in the file. Errors: all that is wrong.
+    /// Resolves the settings with `text` as the content of the file. Errors: all faults.
     pub fn with(&self, text: &str) -> Result<Resolved, settings::Faults> {
         settings::resolve(&self.name(), text, &self.overrides)
     }
@@ -154,7 +155,7 @@ impl SettingsSource {
         self.file.as_ref().map(|(path, _)| path.display().to_string()).unwrap_or_default()
     }
 
-    /// The value of the key `key` as messages name it: by the flag or by the place in the file that it comes from.
+    /// Returns the name of a key for messages: its flag, or its place in the file.
     pub fn named(&self, key: &'static str) -> String {
         let origin = self.resolved.origins.get(key).copied().unwrap_or_default();
         match origin {
@@ -164,25 +165,20 @@ impl SettingsSource {
         }
     }
 
-    /// Tells the log which values of the file do not hold since a flag says something else.
+    /// Logs the values of the file that flags override.
     pub fn warn_of_hidden(&self) {
         warn_of_hidden(&self.resolved, &Resolved::default());
     }
 }
 
-/// Tells the log which values of the file of `resolved` do not hold since a flag says something else, unless `told` has
-/// the same ones.
-pub fn warn_of_hidden(resolved: &Resolved, told: &Resolved) {
+/// Logs the values of the file of `resolved` that flags override, unless `before` has the same ones.
+pub fn warn_of_hidden(resolved: &Resolved, before: &Resolved) {
     for (key, hidden) in &resolved.hidden {
-        if told.hidden.get(key).is_some_and(|told| told.value == hidden.value) {
+        if before.hidden.get(key).is_some_and(|before| before.value == hidden.value) {
             continue;
         }
         if let Some(Origin::Flag(flag)) = resolved.origins.get(key) {
-            tracing::warn!(
-                key,
-                in_file = hidden.written(),
-                "{flag} wins over the settings file, which says something else"
-            );
+            tracing::warn!(key, in_file = hidden.written(), "{flag} overrides the value in the settings file");
         }
     }
 }

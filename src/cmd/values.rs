@@ -1,5 +1,4 @@
-//! How values on the command line are written. Each error says what is allowed; clap puts the flag and the value
-//! before it.
+//! Parsers of values on the command line. Each error names the allowed values; clap adds the flag and the value.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_to_be_waited_for_takes_time() {
+    fn a_timeout_is_above_zero() {
         assert!(timeout("0s").is_err() && timeout("1s").is_ok());
         assert!(reload("0s").is_err_and(|error| error.ends_with("are allowed")));
     }

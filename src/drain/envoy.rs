@@ -70,8 +70,8 @@ pub enum Error {
         /// The body.
         body: String,
     },
-    /// Envoy was told to exit, but is still running.
-    #[error("Envoy was told to end and is still there after {} s", .0.as_secs())]
+    /// Envoy is still running after the request to exit.
+    #[error("Envoy has not exited {} s after the request to exit", .0.as_secs())]
     StillThere(Duration),
     /// The program's own server failed.
     #[error("the server of --listen failed: {0}")]

@@ -76,7 +76,7 @@ async fn end(envoy: &Envoy, timing: Timing) -> Result<(), Error> {
         Err(error) => return Err(error),
     }
     quit(envoy, END).await?;
-    tracing::info!("Envoy has ended");
+    tracing::info!("Envoy has exited");
     Ok(())
 }
 
@@ -86,13 +86,13 @@ async fn drained(State(envoy): State<Envoy>) -> &'static str {
     let mut begun = false;
     loop {
         match envoy.is_draining().await {
-            Err(error) if error.is_gone() => return "Envoy has ended\n",
-            Err(error) => tracing::debug!(%error, "asking again"),
+            Err(error) if error.is_gone() => return "Envoy has exited\n",
+            Err(error) => tracing::debug!(%error, "repeating the query"),
             Ok(draining) => begun |= draining,
         }
         if !begun && asked.elapsed() >= BEGINNING {
-            tracing::warn!("somebody waits for a drain, and nobody drains: Envoy's container alone is restarted");
-            return "nobody drains this Envoy\n";
+            tracing::warn!("a preStop hook waits for a drain, and none runs: only Envoy's container is restarted");
+            return "no drain of this Envoy runs\n";
         }
         sleep(INTERVAL).await;
     }

@@ -157,7 +157,7 @@ async fn who_asks_for_the_end_waits_for_it() {
     assert_eq!(get(port, "/healthz").await, "ok\n");
     let asked = tokio::spawn(async move { get(port, "/drained").await });
     stop.send(()).unwrap();
-    assert_eq!(asked.await.unwrap(), "Envoy has ended\n");
+    assert_eq!(asked.await.unwrap(), "Envoy has exited\n");
     sidecar.await.unwrap().unwrap();
     assert_eq!(fake.posts().last().unwrap(), "/quitquitquit");
 }

@@ -66,7 +66,7 @@ impl Exporter {
                     ((item.resource.kind(), item.resource.name().clone()), Arc::new(item))
                 })),
                 Err(error) => {
-                    tracing::warn!(path = %disk.path(&file).display(), "unreadable, will be written anew: {error}")
+                    tracing::warn!(path = %disk.path(&file).display(), "unreadable, and will be replaced: {error}")
                 }
             }
         }
@@ -139,11 +139,7 @@ impl Exporter {
         let limit = self.options.watch_limit;
         if files > limit && !matches!(self.place.reload, Reload::Poll(_)) {
             let seconds = POLL.as_secs();
-            tracing::warn!(
-                files,
-                limit,
-                "too many files for Envoy to watch: it is told to look every {seconds} s instead"
-            );
+            tracing::warn!(files, limit, "too many files for Envoy to watch: it polls them every {seconds} s instead");
             self.place.reload = Reload::Poll(POLL);
             self.plan.slow_down(POLL);
             self.items.clear();
@@ -152,7 +148,7 @@ impl Exporter {
         for kind in snapshot.kinds() {
             if arrangement(kind).is_none() {
                 if self.untold.insert(kind) && snapshot.len(kind) > 0 {
-                    tracing::warn!(type_url = kind.short_name(), "Envoy takes none of these from files; left out");
+                    tracing::warn!(type_url = kind.short_name(), "Envoy does not read this type from files; left out");
                 }
                 continue;
             }
@@ -174,7 +170,7 @@ impl Exporter {
         let (kind, name) = (resource.kind(), resource.name());
         for field in left {
             let type_url = kind.short_name();
-            tracing::warn!(type_url, %name, "{field}: asks for a stream, and cannot be had from a file; left as it is");
+            tracing::warn!(type_url, %name, "{field}: requires a stream, and cannot be read from a file; unchanged");
         }
         let version = resource.version();
         let resource = match message {

@@ -219,7 +219,7 @@ impl<C: Content> Directory<C> {
                     self.scan_at = Some(now + LOOK_AGAIN);
                     if !self.lost {
                         self.lost = true;
-                        let message = format!("{error}; what it gave before stays");
+                        let message = format!("{error}; its previous content stays");
                         self.outbox.push(Event::Fault { origin: root, message });
                     }
                 }
@@ -259,7 +259,7 @@ impl<C: Content> Directory<C> {
             Bytes::Gone => self.tree.remove(&name),
             Bytes::Text(text) => self.tree.set(&name, C::parse(&name, &text)),
             Bytes::Unreadable(why) => {
-                let fault = format!("{why}; what it gave before stays");
+                let fault = format!("{why}; its previous content stays");
                 self.tree.set(
                     &name,
                     Parsed { items: Vec::new(), faults: vec![fault], unreadable: BTreeSet::new(), keep_all: true },

@@ -135,7 +135,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
     envoy.wait_ready().await;
     world.rotate(&envoy, &lockgate, async || {}).await;
 
-    // Files that are of no use, each told once.
+    // Each unusable file is logged once.
     let other = Authority::new().issue(&["127.0.0.1"]);
     let good = world.pairs[0].clone();
     let trusted = world.trusted();
@@ -152,7 +152,7 @@ async fn an_exchange_ends_no_stream_and_bad_files_change_nothing() {
         world.server.swap(files);
         let failures = async || lockgate.metric("lockgate_xds_certificate_reload_failures_total", &[]).await;
         wait_until("a failure to be counted", async || failures().await == (i + 1) as f64).await;
-        lockgate.logged(&["ERROR", world.server.text(), part, "what was there before stays in use"]).await;
+        lockgate.logged(&["ERROR", world.server.text(), part, "the previous ones stay in use"]).await;
     }
 
     // Everything has been exchanged, and the first stream is still there, and served.

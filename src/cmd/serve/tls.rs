@@ -41,7 +41,7 @@ pub(super) struct Certificates {
 impl Certificates {
     /// Begins to keep them.
     ///
-    /// Errors: the files of a directory are of no use; the API server's address cannot be found out.
+    /// Errors: the files of a directory are unusable, or the address of the API server is unknown.
     pub async fn start(
         options: &ServerOptions,
         source: &Source,
@@ -62,7 +62,7 @@ impl Certificates {
             None => return Ok(plain(Access::PlainFromLoopback)),
             Some(XdsTls::Off) => {
                 if !settings.address.ip().is_loopback() {
-                    tracing::warn!("xDS without TLS: private keys travel in clear to whoever asks");
+                    tracing::warn!("xDS without TLS: every client receives private keys in clear text");
                 }
                 return Ok(plain(Access::PlainFromEverywhere));
             }
@@ -91,8 +91,9 @@ impl Certificates {
         let (clients, client) = watch::channel(None);
         readiness.need(CERTIFICATE);
         tracing::info!("{names}");
-        let taker = Taker { origin, names, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
-        tasks.push(tokio::spawn(taker.take(supplied)));
+        let reloader =
+            Reloader { origin, names, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
+        tasks.push(tokio::spawn(reloader.run(supplied)));
         Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), tasks })
     }
 
@@ -115,7 +116,7 @@ impl Drop for Certificates {
     }
 }
 
-/// At the start, files of no use are an error of whoever has named them.
+/// Checks the files at the start, when unusable files are an error.
 async fn check_first(directory: &Path, names: &Accepted) -> anyhow::Result<()> {
     let material = pki::directory::read(directory, Trust::Needed).await.map_err(anyhow::Error::msg)?;
     let config = secured(&material, names);
@@ -179,9 +180,9 @@ fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
     }
 }
 
-/// Takes up what is supplied, if it is of use.
-struct Taker {
-    /// What faults are told with.
+/// Applies supplied certificates if they are usable.
+struct Reloader {
+    /// The origin of the certificates, for messages.
     origin: String,
     names: Accepted,
     configs: watch::Sender<Option<Secured>>,
@@ -190,15 +191,14 @@ struct Taker {
     readiness: Readiness,
 }
 
-impl Taker {
-    async fn take(self, mut supplied: Supplied) {
-        // The last moment of the key pair that is in use.
+impl Reloader {
+    async fn run(self, mut supplied: Supplied) {
+        // The end of the validity of the current key pair.
         let mut current = None::<SystemTime>;
         while supplied.changed().await.is_ok() {
-            let told = supplied.borrow_and_update().clone();
-            let Some(told) = told else { continue };
-            let told = told.map_err(|problem| (String::new(), problem));
-            let good = told.and_then(|material| {
+            let Some(supply) = supplied.borrow_and_update().clone() else { continue };
+            let supply = supply.map_err(|problem| (String::new(), problem));
+            let good = supply.and_then(|material| {
                 let good = good(&material, &self.names, current).map_err(|problem| (self.origin.clone(), problem))?;
                 Ok((good, client(&material)))
             });
@@ -210,7 +210,7 @@ impl Taker {
                     let expires = pki::timestamp(end);
                     if current.replace(end).is_some() {
                         self.metrics.certificate_reloaded(true);
-                        tracing::info!(expires, "new certificates of xDS are in use; open connections go on");
+                        tracing::info!(expires, "reloaded the certificates of xDS; open connections continue");
                     } else {
                         tracing::info!(expires, "xDS has its certificate");
                     }
@@ -220,15 +220,15 @@ impl Taker {
                 Err((origin, problem)) => {
                     self.metrics.certificate_reloaded(false);
                     let instead =
-                        if current.is_some() { "what was there before stays in use" } else { "nobody can connect" };
-                    tracing::error!("new certificates of xDS are of no use: {origin}{problem}; {instead}");
+                        if current.is_some() { "the previous ones stay in use" } else { "no client can connect" };
+                    tracing::error!("new certificates of xDS are unusable: {origin}{problem}; {instead}");
                 }
             }
         }
     }
 }
 
-/// This replica as a client of others, who have the same certificate: it is also good for clients, or they say so.
+/// Returns the TLS configuration for connections to other replicas, with the certificate of this one.
 fn client(material: &Material) -> Option<Client> {
     let Material { certificate, key, authorities } = material;
     let config = tls::client_config(Pair { certificate, key }, authorities).ok()?;
@@ -236,8 +236,8 @@ fn client(material: &Material) -> Option<Client> {
     Some((config, name.try_into().ok()?))
 }
 
-/// The configuration, the last moments of the certificate and of the authorities. An expired one is taken only if there
-/// is nothing better: clients will say so.
+/// Returns the configuration, and the ends of the validity of the certificate and of the authorities. An expired
+/// certificate is used only without a better one; clients then reject it.
 fn good(
     material: &Material,
     names: &Accepted,

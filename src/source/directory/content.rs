@@ -10,7 +10,7 @@ use super::tree::{Content, Parsed};
 use crate::source::manifest::{Item, Unread, entries};
 use crate::source::{Event, resources};
 
-const STAYS: &str = "what it gave before stays";
+const STAYS: &str = "its previous content stays";
 
 impl Content for Object {
     type Key = (Kind, ObjectKey);

@@ -210,7 +210,7 @@ async fn what_a_faulty_file_gave_before_stays() {
     lab.write("a.yaml", &(service("a", 2) + &service("b", 0) + &service("c", 1)));
     lab.until_fault(
         "File a.yaml: document 2, line 9: spec.ports[0].port: 0 is not between 1 and 65535 (Service default/b); \
-         what it gave before stays",
+         its previous content stays",
     )
     .await;
     lab.until_services(&["a:2", "b:1", "c:1"]).await;
