@@ -116,4 +116,5 @@ async fn the_commands_of_the_pages_do_what_the_pages_say() {
     let restore =
         ["upgrade", "lockgate", "charts/lockgate", "--namespace", &lockgate.namespace, "--reset-values", "--wait"];
     lab.helm(&restore).await;
+    lab.kubectl(&["delete", "secret", "fallback", "--namespace", &lockgate.namespace], "").await;
 }
