@@ -27,17 +27,19 @@ impl Bench {
     /// Many Gateways of a party.
     pub(super) async fn gateways(&mut self, party: &Party, size: usize, page: &mut Page) {
         let started = Instant::now();
-        let count = self.options.gateways;
-        let setting = (size, format!("{} × {EACH}", short(count)));
-        let figures = self.guard.clone().over(self.cost_of_gateways(party, count)).await;
+        // Each route has a Service of its own, and there are `size` of them.
+        let count = self.options.gateways.min(size);
+        let each = (size / count).min(EACH);
+        let setting = (size, format!("{} × {each}", short(count)));
+        let figures = self.guard.clone().over(self.cost_of_gateways(party, count, each)).await;
         self.note(page, Case::Gateways, setting, party.name, started, figures);
-        self.forget_routes(count * EACH).await;
+        self.forget_routes(count * each).await;
     }
 
-    async fn cost_of_gateways(&mut self, party: &Party, count: usize) -> anyhow::Result<Vec<Figure>> {
-        self.prepare(party, count * EACH, count).await?;
+    async fn cost_of_gateways(&mut self, party: &Party, count: usize, each: usize) -> anyhow::Result<Vec<Figure>> {
+        self.prepare(party, count * each, count).await?;
         let shared = party.which == Which::Lockgate;
-        let hosts = if shared { count * EACH } else { EACH };
+        let hosts = if shared { count * each } else { each };
         let (mut session, cold) = self.open_gateways(party, hosts).await?;
         if party.which == Which::EnvoyGateway {
             self.until_deployed(count).await?;

@@ -34,6 +34,8 @@ const HOSTS: usize = 20;
 /// How many requests are under way.
 const LANES: usize = 4;
 const TURNS: usize = 15;
+/// The minimum number of rounds, however long they take.
+const FEWEST: usize = 5;
 /// Requests of a turn, a multiple of [`HOSTS`].
 const TURN: usize = 2_000;
 /// The name of the bare Envoy in tables.
@@ -171,11 +173,11 @@ impl Bench {
     }
 }
 
-/// Turns of all proxies until `budget` is used up, but at least one of each.
+/// Turns of all proxies until `budget` is used up, but at least [`FEWEST`] rounds.
 async fn rounds(proxies: &mut [Proxy], budget: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + budget;
     for number in 0..=TURNS {
-        if number > 1 && Instant::now() > deadline {
+        if number > FEWEST && Instant::now() > deadline {
             break;
         }
         for place in 0..proxies.len() {
