@@ -58,8 +58,8 @@ pub(super) const LONG_ABOUT: &str = "Explain what happens to a request, and why.
     cluster, and the endpoints. Then the objects that lost: conflicts, paths that are not reached, hosts of other namespaces, \
     other classes. And how many Envoys have accepted the objects.\n\n\
     The decision is computed by the rules of Envoy from the configuration that the controller serves now. No request is sent. \
-    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods and `create` on \
-    pods/portforward in the namespace of the controller.";
+    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods, and `get` and \
+    `create` on pods/portforward, in the namespace of the controller.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,8 +128,5 @@ async fn online(question: &Question, replicas: &ReplicaArgs) -> anyhow::Result<R
     let answers = replicas::ask(replicas, &format!("/debug/explain?{}", query.join("&"))).await?;
     let errors: Vec<String> = answers.iter().filter_map(|(_, answer)| answer.as_ref().err().cloned()).collect();
     let parsed = answers.into_iter().map(|(replica, answer)| (replica, answer.and_then(|body| replicas::parse(&body))));
-    combine::reports(parsed.collect()).ok_or_else(|| match errors.first() {
-        Some(error) => anyhow!("no replica answers: {error}"),
-        None => anyhow!("no replica answers"),
-    })
+    combine::reports(parsed.collect()).ok_or_else(|| replicas::no_answer(errors.iter().map(String::as_str)))
 }

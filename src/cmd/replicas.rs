@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use bytes::Bytes;
 use futures::future::join_all;
 use http::{Request, header};
@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 
 use super::replica_args::ReplicaArgs;
 use crate::explain::text::Style;
-use crate::source::cluster;
+use crate::source::cluster::{self, reason};
 
 /// The time for the answer of a replica.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,8 +53,8 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
     let client = cluster::client(kubeconfig.clone(), context.clone()).await?;
     let pods: Api<Pod> = Api::namespaced(client, namespace);
     let running = ListParams::default().labels(selector);
-    let found =
-        pods.list(&running).await.with_context(|| format!("cannot list the pods of namespace {namespace:?}"))?;
+    let refused = |error: kube::Error| anyhow!("cannot list the pods of namespace {namespace:?}: {}", reason(&error));
+    let found = pods.list(&running).await.map_err(refused)?;
     if found.items.is_empty() {
         bail!(
             "namespace {namespace:?} has no pods with the labels {selector:?}; --namespace and --selector name those of the \
@@ -87,7 +87,7 @@ fn admin_port(pod: &Pod) -> u16 {
 
 /// Asks a pod through the API server.
 async fn forwarded(pods: &Api<Pod>, name: &str, port: u16, path: &str) -> Result<Vec<u8>, String> {
-    let refused = |error: kube::Error| format!("cannot forward a port: {error}");
+    let refused = |error: kube::Error| format!("cannot forward a port: {}", reason(&error));
     let mut forwarder = pods.portforward(name, &[port]).await.map_err(refused)?;
     let stream = forwarder.take_stream(port).ok_or("cannot forward a port: the API server opened no stream")?;
     let failure = forwarder.take_error(port);
@@ -131,6 +131,11 @@ async fn exchange(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// Returns the error of a question that no replica has answered.
+pub fn no_answer<'a>(errors: impl Iterator<Item = &'a str>) -> anyhow::Error {
+    anyhow!("no replica answers: {}", errors.collect::<Vec<_>>().join("; "))
 }
 
 /// Parses an answer.

@@ -23,8 +23,8 @@ pub struct Options {
 pub(super) const LONG_ABOUT: &str = "Show the state of all replicas in one answer.\n\n\
     Prints the replicas, the Envoys and the progress of each, the objects that not all Envoys have accepted yet or that an Envoy \
     has rejected, the objects that lost all their routes, and the problems.\n\n\
-    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods and `create` on \
-    pods/portforward in the namespace of the controller.";
+    Every replica is asked, through port-forwards of the API server. That needs the permissions `list` on pods, and `get` and \
+    `create` on pods/portforward, in the namespace of the controller.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,11 @@ pub fn run(options: Options) -> anyhow::Result<()> {
         Ok(state) => State { replica, ..state },
         Err(error) => State { replica, error, ..State::default() },
     };
-    let combined = Combined::new(answers.into_iter().map(state).collect());
+    let states: Vec<State> = answers.into_iter().map(state).collect();
+    if states.iter().all(|state| !state.error.is_empty()) {
+        return Err(replicas::no_answer(states.iter().map(|state| state.error.as_str())));
+    }
+    let combined = Combined::new(states);
     super::print(&match options.output.is_json() {
         true => output::json(&serde_json::to_value(&combined)?),
         false => text::status(&combined, style()),

@@ -188,7 +188,7 @@ fn the_states_of_all_replicas_are_one() {
     assert!(combined.needs_attention());
     let printed = text::status(&combined, Style::Plain);
     assert!(printed.contains("2 of 3 Envoys are up to date; 2 of 3 replicas answer; 1 Ingress served."), "{printed}");
-    assert!(printed.contains("no answer: connection refused"), "{printed}");
+    assert!(printed.contains("Replica c does not answer: connection refused"), "{printed}");
     let quiet = Combined::new(vec![state(&["envoy-1"], "a")]);
     assert!(!quiet.needs_attention(), "{quiet:?}");
 }

@@ -162,7 +162,7 @@ pub fn status(combined: &Combined, style: Style) -> String {
         let condition = match (state.error.as_str(), state.missing.as_str()) {
             ("", "") => "ready".to_owned(),
             ("", missing) => format!("not ready: {missing}"),
-            (error, _) => format!("no answer: {error}"),
+            _ => "no answer".to_owned(),
         };
         vec![
             state.replica.clone(),
@@ -174,6 +174,12 @@ pub fn status(combined: &Combined, style: Style) -> String {
     };
     let rows: Vec<Vec<String>> = [head].into_iter().chain(combined.replicas.iter().map(replica)).collect();
     text.push_str(&columns(&rows, 0, style));
+    for state in combined.replicas.iter().filter(|state| !state.error.is_empty()) {
+        text.push_str(&format!(
+            "\n{}\n",
+            clean(&format!("Replica {} does not answer: {}", state.replica, state.error))
+        ));
+    }
     let all = combined.replicas.iter().flat_map(|state| state.envoys.iter().map(move |envoy| (state, envoy)));
     let rows: Vec<Vec<String>> = all.map(|(state, one)| envoy(state, one)).collect();
     if !rows.is_empty() {
