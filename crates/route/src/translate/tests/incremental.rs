@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fuzz::{SECRETS, annotations, any_ingress, any_ownership, any_slice, fixed};
-use crate::model::{ListenerId, Model, Touched};
+use crate::model::{Host, ListenerId, Model, Touched};
 use crate::objects::{EndpointSlice, Ingress, Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::{ExternalNames, Settings, Tls};
 use crate::testing::model::Shared as _;
@@ -198,6 +198,42 @@ fn a_class_concerns_its_members_alone() {
         assert_eq!(update.touched.hosts_of(ListenerId::HTTP).len(), 2, "{:?}", update.touched);
         assert_eq!(translator.model(), &translate(&objects, &settings).model);
     }
+}
+
+#[test]
+fn a_secret_of_the_settings_concerns_its_dependents_alone() {
+    let of = |name: &str| ingress(name).host(&format!("{name}.com")).path("Prefix", "/", &format!("{name}:80"));
+    let mut objects = objects(&[class("ours").into()]);
+    for object in
+        [of("plain").into(), of("tls").tls(&["tls.com"], "").into(), of("other").tls(&["other.com"], "own").into()]
+    {
+        objects.apply(object);
+    }
+    objects.apply(secret("own", &["other.com"]).into());
+    objects.apply(service("plain").port("http", 80).into());
+    objects.apply(service("tls").port("http", 80).app_protocol("https").into());
+    let name = |name: &str| Some(("shop".to_owned(), name.to_owned()));
+    let mut settings =
+        Settings { tls: Tls { default_secret: name("default"), ..Tls::default() }, ..Settings::default() };
+    settings.upstream.client_certificate = name("client");
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let mut apply = |object: Object| {
+        let mut changed = ChangedInputs::default();
+        take(Step::Apply(object), &mut objects, &mut settings, &mut changed);
+        let update = translator.update(&objects, &settings, &changed);
+        assert_eq!(translator.model(), &translate(&objects, &settings).model);
+        update
+    };
+    // The default certificate: sources with TLS entries, and clients without a known server name.
+    let update = apply(secret("default", &["tls.com"]).into());
+    let asking = ["other", "tls"].map(|name| ObjectId::new(Kind::INGRESS, "shop", name));
+    assert!(update.sources.iter().eq(&asking), "{:?}", update.sources);
+    let hosts = [Host::Exact("tls.com".into()), Host::Any];
+    assert!(update.touched.hosts_of(ListenerId::HTTPS).iter().eq(&hosts), "{:?}", update.touched);
+    // The client certificate: sources of backends with TLS.
+    let update = apply(secret("client", &[]).into());
+    assert!(update.sources.iter().eq(&asking[1..]), "{:?}", update.sources);
 }
 
 proptest! {
