@@ -15,6 +15,7 @@ mod ownership;
 mod paths;
 mod regexes;
 mod rejections;
+mod shared_hosts;
 mod site;
 mod terminating;
 mod undecodable;
