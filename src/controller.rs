@@ -277,6 +277,11 @@ impl Controller {
                     self.record(kind, reference, input, pass);
                 }
             }
+            Event::Readable { kind, namespace, readable } => {
+                if self.objects.set_readable(kind, &namespace, readable) {
+                    self.changed = ChangedInputs::everything();
+                }
+            }
             Event::Settings(settings) => {
                 self.settings = *settings;
                 self.changed = ChangedInputs::everything();

@@ -35,6 +35,15 @@ pub enum Event {
     Applied(Object),
     /// A deleted object.
     Deleted(Kind, ObjectKey),
+    /// Whether the objects of an optional kind may be read. If not, it is unknown whether there are any.
+    Readable {
+        /// The kind.
+        kind: Kind,
+        /// The namespace; empty for all.
+        namespace: std::sync::Arc<str>,
+        /// Whether the API server permits it.
+        readable: bool,
+    },
     /// All resources of a directory of resources, after the first read.
     ResourcesListed(Vec<Resource>),
     /// The changes of one file of resources.

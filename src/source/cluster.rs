@@ -13,6 +13,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
@@ -113,28 +114,28 @@ struct Scope {
 
 impl Scope {
     /// Creates the watches of a kind: one for each namespace, one for all, or none.
-    fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<Watch> {
-        let paths = match &self.options.namespaces {
-            _ if kind.info().of_gateway_api && !self.options.gateway_api => Vec::new(),
-            Some(namespaces) if kind.info().namespaced => {
-                let namespaces: BTreeSet<_> = namespaces.iter().collect();
-                namespaces.into_iter().map(|namespace| kind.path(Some(namespace))).collect()
-            }
-            _ => vec![kind.path(None)],
+    ///
+    /// Each has its namespace; empty for all.
+    fn watches(&self, Row { kind, form, fields, .. }: Row) -> Vec<(Arc<str>, Watch)> {
+        let namespaces: BTreeSet<&str> = match &self.options.namespaces {
+            _ if kind.info().of_gateway_api && !self.options.gateway_api => BTreeSet::new(),
+            Some(namespaces) if kind.info().namespaced => namespaces.iter().map(String::as_str).collect(),
+            _ => [""].into(),
         };
         let target = |url| Target { client: self.client.clone(), url, fields, form: form() };
-        paths.into_iter().map(|url| watch::watch(target(url))).collect()
+        let path = |namespace: &str| kind.path(Some(namespace).filter(|namespace| !namespace.is_empty()));
+        namespaces.into_iter().map(|one| (one.into(), watch::watch(target(path(one))))).collect()
     }
 }
 
 /// Forwards the events of all watches of one kind, until there is no receiver.
-async fn follow(kind: Kind, watches: Vec<Watch>, metrics: Metrics, events: &Sender<Event>) {
-    let mut merge = Merge::new(kind, watches.len());
+async fn follow(kind: Kind, watches: Vec<(Arc<str>, Watch)>, metrics: Metrics, events: &Sender<Event>) {
+    let mut merge = Merge::new(kind, watches.iter().map(|(namespace, _)| namespace.clone()));
     let mut freshness = Freshness::new(kind, watches.len(), metrics, Instant::now());
     let mut ticks = tokio::time::interval(freshness::PERIOD);
     let nothing = watches.is_empty();
     let watches =
-        watches.into_iter().enumerate().map(|(i, watch)| with_backoff(watch).map(move |told| (i, told)).boxed());
+        watches.into_iter().enumerate().map(|(i, (_, watch))| with_backoff(watch).map(move |told| (i, told)).boxed());
     let mut watches: SelectAll<_> = watches.collect();
     loop {
         let told = tokio::select! {
@@ -242,6 +243,10 @@ pub fn describe(kind: Kind, error: &watcher::Error, wait: Duration) -> String {
                 _ if kind == Kind::CUSTOM_RESOURCE_DEFINITION => {
                     "; the version of Gateway API is unknown, and experimental features are not reported; grant list and \
                      watch in a ClusterRole"
+                }
+                _ if kind == Kind::BACKEND_TLS_POLICY => {
+                    "; it is unknown which backends are verified, so backends of HTTPRoutes and GRPCRoutes are answered 500; grant \
+                     list and watch in a ClusterRole, or set watch.gatewayApi to false"
                 }
                 true => "; grant list and watch in a ClusterRole, or set watch.gatewayApi to false",
                 false => "; grant list and watch in a ClusterRole",

@@ -302,6 +302,8 @@ pub struct Objects {
     early_secrets: OrdSet<(i64, ObjectKey)>,
     /// The objects that cannot be decoded completely.
     misencoded: OrdMap<(Kind, ObjectKey), Arc<Misencoded>>,
+    /// The optional kinds whose objects must not be read in a namespace, or in none if the namespace is empty.
+    unreadable: OrdSet<(Kind, Arc<str>)>,
 }
 
 /// The fault of a deleted Secret.
@@ -391,6 +393,22 @@ impl Objects {
         }
         changed.sort();
         changed
+    }
+
+    /// Sets whether the objects of a kind may be read in a namespace, or at all if the namespace is empty. Returns whether this has
+    /// changed.
+    pub fn set_readable(&mut self, kind: Kind, namespace: &Arc<str>, readable: bool) -> bool {
+        let entry = (kind, namespace.clone());
+        match readable {
+            true => self.unreadable.remove(&entry).is_some(),
+            false => self.unreadable.insert(entry).is_none(),
+        }
+    }
+
+    /// Returns whether the objects of a kind in a namespace may be read. If not, it is unknown whether there are any.
+    pub fn is_readable(&self, kind: Kind, namespace: &Arc<str>) -> bool {
+        let is_listed = |namespace: &Arc<str>| self.unreadable.contains(&(kind, namespace.clone()));
+        self.unreadable.is_empty() || !(is_listed(namespace) || is_listed(&"".into()))
     }
 
     /// Returns the metadata of an object, even if the rest of it cannot be decoded.

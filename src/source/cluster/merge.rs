@@ -1,6 +1,7 @@
 //! Combines the watches of a kind, of which there may be one for each namespace, into events.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_route::objects::{Kind, KindInfo, Object, ObjectKey, gateway};
@@ -22,6 +23,10 @@ pub struct Merge {
 /// The state of one watch: its current list, and the keys of its objects.
 #[derive(Default)]
 struct State {
+    /// The namespace; empty for all.
+    namespace: Arc<str>,
+    /// Whether the API server has refused the first list.
+    is_unreadable: bool,
     /// The objects in the order of arrival, usually sorted by key. The list is sorted at its end.
     list: Option<Vec<(ObjectKey, Object)>>,
     /// The objects, until all watches have their lists. If it is the only watch, the map is empty afterwards.
@@ -37,8 +42,9 @@ struct State {
 const ABSENT_FOR: Duration = Duration::from_secs(30);
 
 impl Merge {
-    pub fn new(kind: Kind, watches: usize) -> Self {
-        let watches = (0..watches).map(|_| State::default()).collect();
+    /// Creates the state of the watches of a kind, by namespace. An empty namespace means all.
+    pub fn new(kind: Kind, namespaces: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let watches = namespaces.into_iter().map(|namespace| State { namespace, ..State::default() }).collect();
         Self { kind, watches, listed: false, faulty: BTreeSet::new(), known: None }
     }
 
@@ -64,7 +70,12 @@ impl Merge {
                 self.faulty.insert(i);
                 let mut events = vec![Event::Fault { origin: origin(kind), message: describe(kind, &error, wait) }];
                 // Readiness does not wait for an optional kind. An earlier complete list stays.
-                if kind.info().optional && status_code(&error) == Some(403) && !self.is_listed(i) {
+                if kind.info().optional
+                    && status_code(&error) == Some(403)
+                    && let Some(watch) = self.watches.get_mut(i).filter(|watch| !watch.listed)
+                {
+                    watch.is_unreadable = true;
+                    events.push(Event::Readable { kind, namespace: watch.namespace.clone(), readable: false });
                     events.extend(self.list_ended(i, BTreeMap::new()));
                 }
                 return events;
@@ -92,6 +103,7 @@ impl Merge {
                 watch.is_absent = false;
                 self.log_known(true);
                 events.extend(self.list_ended(i, list));
+                events.extend(self.readable(i));
             }
             Arrival::Applied(key, Some(object)) => {
                 let keep = (!self.listed).then(|| object.clone());
@@ -149,7 +161,17 @@ impl Merge {
         }
         watch.is_absent = true;
         self.log_known(false);
-        self.list_ended(i, BTreeMap::new())
+        let mut events = self.list_ended(i, BTreeMap::new());
+        events.extend(self.readable(i));
+        events
+    }
+
+    /// Returns the event for the first list of watch `i` after the API server had refused it. It follows the objects of the list,
+    /// because the translation fails closed until then.
+    fn readable(&mut self, i: usize) -> Option<Event> {
+        let watch = self.watches.get_mut(i).filter(|watch| watch.is_unreadable)?;
+        watch.is_unreadable = false;
+        Some(Event::Readable { kind: self.kind, namespace: watch.namespace.clone(), readable: true })
     }
 
     /// Logs whether the API server knows an optional kind, once for all watches.
@@ -172,10 +194,6 @@ impl Merge {
     /// Returns whether watch `i` has found the kind to be absent.
     pub fn is_absent(&self, i: usize) -> bool {
         self.watches.get(i).is_some_and(|watch| watch.is_absent)
-    }
-
-    fn is_listed(&self, i: usize) -> bool {
-        self.watches.get(i).is_some_and(|watch| watch.listed)
     }
 
     /// Returns the combined list, once each watch has its own.

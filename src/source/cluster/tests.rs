@@ -47,9 +47,15 @@ fn names(events: &[Event]) -> Vec<String> {
         Event::Deleted(_, key) => format!("deleted {}", key.name),
         Event::Fault { origin, message } => format!("{origin}: {message}"),
         Event::Healed(origin) => format!("{origin}: healed"),
+        Event::Readable { namespace, readable, .. } => format!("{namespace} is readable: {readable}"),
         other => panic!("{other:?}"),
     };
     events.iter().map(text).collect()
+}
+
+/// Returns the state of watches of the namespaces `a`, `b`, ...
+fn watches(kind: Kind, watches: u8) -> Merge {
+    Merge::new(kind, (b'a'..b'a' + watches).map(|name| char::from(name).to_string().into()))
 }
 
 fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) -> Vec<String> {
@@ -58,7 +64,7 @@ fn tell(merge: &mut Merge, i: usize, told: impl IntoIterator<Item = Arrival>) ->
 
 #[test]
 fn a_list_is_told_as_a_whole_and_then_every_change() {
-    let mut merge = Merge::new(Kind::NAMESPACE, 1);
+    let mut merge = watches(Kind::NAMESPACE, 1);
     let list = [Arrival::ListStarted, item("b"), item("a"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, list), ["listed a b"]);
     let nothing_read = Arrival::Applied(ObjectKey::new("shop", "a"), None);
@@ -72,7 +78,7 @@ fn a_list_is_told_as_a_whole_and_then_every_change() {
 
 #[test]
 fn several_namespaces_are_listed_when_the_last_of_them_is() {
-    let mut merge = Merge::new(Kind::NAMESPACE, 2);
+    let mut merge = watches(Kind::NAMESPACE, 2);
     let first = [Arrival::ListStarted, item("a"), Arrival::ListEnded, applied("b")];
     assert_eq!(tell(&mut merge, 0, first), [""; 0]);
     assert_eq!(tell(&mut merge, 0, [deleted("a")]), [""; 0]);
@@ -199,7 +205,7 @@ fn failed(code: u16) -> Told {
 
 #[test]
 fn nothing_waits_for_a_kind_that_is_not_installed() {
-    let mut merge = Merge::new(WIDGET, 1);
+    let mut merge = watches(WIDGET, 1);
     assert_eq!(names(&merge.take(0, failed(404))), ["listed "]);
     assert!(merge.is_absent(0));
     assert!(merge.take(0, failed(404)).is_empty(), "once");
@@ -207,22 +213,24 @@ fn nothing_waits_for_a_kind_that_is_not_installed() {
     assert_eq!(tell(&mut merge, 0, [Arrival::ListStarted, item("a"), Arrival::ListEnded]), ["listed a"]);
     assert!(!merge.is_absent(0));
     assert_eq!(tell(&mut merge, 0, [applied("b")]), ["applied b"]);
-    let mut required = Merge::new(Kind::INGRESS, 1);
+    let mut required = watches(Kind::INGRESS, 1);
     assert!(names(&required.take(0, failed(404)))[0].starts_with("Ingress *: cannot list"));
 }
 
 #[test]
 fn a_kind_that_is_not_installed_is_no_fault() {
-    let mut merge = Merge::new(WIDGET, 1);
+    let mut merge = watches(WIDGET, 1);
     // The API server asks for the permission before it looks for the kind.
-    assert_eq!(names(&merge.take(0, failed(403))).len(), 2);
+    assert_eq!(names(&merge.take(0, failed(403)))[1..], ["a is readable: false", "listed "]);
     assert_eq!(names(&merge.take(0, failed(404))), ["Widget *: healed"]);
     assert!(merge.take(0, failed(404)).is_empty());
+    let sure = Instant::now() + Duration::from_secs(31);
+    assert_eq!(names(&merge.absent(0, sure)), ["listed ", "a is readable: true"]);
 }
 
 #[test]
 fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
-    let mut merge = Merge::new(WIDGET, 1);
+    let mut merge = watches(WIDGET, 1);
     let listed = [Arrival::ListStarted, item("a"), Arrival::ListEnded];
     assert_eq!(tell(&mut merge, 0, listed), ["listed a"]);
     let start = Instant::now();
@@ -235,9 +243,15 @@ fn objects_of_a_kind_that_is_gone_stay_until_that_is_sure() {
 
 #[test]
 fn nothing_waits_for_an_optional_kind_that_is_forbidden() {
-    let mut merge = Merge::new(WIDGET, 2);
+    let mut merge = watches(WIDGET, 2);
     assert!(tell(&mut merge, 1, [Arrival::ListStarted, item("a"), Arrival::ListEnded]).is_empty());
     let told = names(&merge.take(0, failed(403)));
-    assert!(told[0].starts_with("Widget *: cannot list widgets.example.com") && told[1] == "listed a", "{told:?}");
+    assert!(told[0].starts_with("Widget *: cannot list widgets.example.com"), "{told:?}");
+    assert_eq!(told[1..], ["a is readable: false", "listed a"]);
+    assert_eq!(names(&merge.take(0, failed(403))).len(), 1);
+    // The objects precede the permission, so nothing is served without them.
+    let listed = tell(&mut merge, 0, [Arrival::ListStarted, item("b"), Arrival::ListEnded]);
+    assert_eq!(listed, ["Widget *: healed", "applied b", "a is readable: true"]);
+    // A complete list stays.
     assert_eq!(names(&merge.take(0, failed(403))).len(), 1);
 }

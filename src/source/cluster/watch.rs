@@ -118,7 +118,7 @@ impl Target {
                 State::Start => return (Ok(Arrival::ListStarted), State::List(None)),
                 State::List(rest) => match self.list(rest).await {
                     Ok(listing) => State::Listing(Box::new(listing)),
-                    Err(error) => return (Err(InitialListFailed(error)), State::Start),
+                    Err(error) => return (Err(InitialListFailed(self.absence(error).await)), State::Start),
                 },
                 State::Listing(mut listing) => match listing.next(&self.form).await {
                     Ok(Listed::Item(Item { key, .. })) if key.name.is_empty() => {
@@ -131,7 +131,7 @@ impl Target {
                     Ok(Listed::End(meta)) if !meta.rest.is_empty() => State::List(Some(meta.rest)),
                     Ok(Listed::End(meta)) if meta.version.is_empty() => return (Err(NoResourceVersion), State::Start),
                     Ok(Listed::End(meta)) => return (Ok(Arrival::ListEnded), State::At(Place::new(meta.version))),
-                    Err(error) => return (Err(InitialListFailed(error)), State::Start),
+                    Err(error) => return (Err(InitialListFailed(self.absence(error).await)), State::Start),
                 },
                 State::At(place) => match self.follow(&place.version).await {
                     Ok(watching) => State::Watching(place, Box::new(watching)),
@@ -186,6 +186,32 @@ impl Target {
             return Ok(Listing::Proto(ListReader::default(), body));
         }
         Ok(Listing::Json(JsonListReader::default(), body))
+    }
+
+    /// Replaces a refusal by the absence of the kind, if the API server does not have it. The API server checks the permission
+    /// first, so a refusal does not tell. Everybody who is authenticated may ask which kinds there are.
+    async fn absence(&self, error: kube::Error) -> kube::Error {
+        const FORBIDDEN: u16 = 403;
+        const ABSENT: u16 = 404;
+        let mut path = self.url.trim_start_matches('/').split('/');
+        let (Some("apis"), Some(group), Some(version), Some(plural)) =
+            (path.next(), path.next(), path.next(), path.next_back())
+        else {
+            return error;
+        };
+        if !matches!(&error, kube::Error::Api(status) if status.code == FORBIDDEN) {
+            return error;
+        }
+        let known = self.client.list_api_group_resources(&format!("{group}/{version}")).await;
+        let is_absent = match known {
+            Ok(known) => !known.resources.iter().any(|resource| resource.name == plural),
+            Err(kube::Error::Api(status)) => status.code == ABSENT,
+            Err(_) => false,
+        };
+        if !is_absent {
+            return error;
+        }
+        kube::Error::Api(Status::failure("the kind is not installed", "NotFound").with_code(ABSENT).boxed())
     }
 
     async fn follow(&self, version: &str) -> kube::Result<Watching> {

@@ -166,9 +166,16 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
     parser.reading.record(Input::new(Kind::SERVICE, key.clone()));
     parser.reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
+    let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
+    // Fails closed: an unknown policy may require TLS.
+    if !context.objects.is_readable(Kind::BACKEND_TLS_POLICY, &service.namespace) {
+        let message = format!(
+            "the controller is not permitted to list BackendTLSPolicies, so it is unknown whether Service \"{service}\" requires TLS"
+        );
+        return Err(unusable(Reason::PolicyNotValid, message));
+    }
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
     let Some(policy) = parser.policies.in_effect(service, name) else { return Ok(None) };
-    let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
     let verification = policy.verification.clone().map_err(|(_, message)| {
         unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))
     })?;
