@@ -13,6 +13,7 @@ mod gateway;
 mod infrastructure;
 mod ingress;
 mod kind;
+mod turns;
 mod waiting;
 mod writer;
 
@@ -101,6 +102,8 @@ pub struct Chosen {
     gateway_controller: Arc<str>,
     /// Ports that Envoy does not use for Gateways.
     reserved: BTreeSet<u16>,
+    /// The watched namespaces; empty for all.
+    namespaces: BTreeSet<String>,
 }
 
 /// Ports of the controller, which may share the network of a node with Envoy.
@@ -116,7 +119,13 @@ impl Chosen {
             controller: settings.route.ingress.controller.clone(),
             gateway_controller: settings.route.gateway.controller.as_str().into(),
             reserved: listeners.into_iter().chain(CONTROLLER_PORTS).collect(),
+            namespaces: settings.process.watch.namespaces.iter().cloned().collect(),
         }
+    }
+
+    /// Returns whether the objects of a namespace are watched.
+    fn watches(&self, namespace: &str) -> bool {
+        self.namespaces.is_empty() || self.namespaces.contains(namespace)
     }
 
     /// Returns the Service in front of the Envoys, if it is known.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::inspection::{Inspection, Published, changed};
 use crate::status::kind::{Facts, Goal, HasStatus, Known, Outside};
+use crate::status::turns::Turns;
 use crate::status::waiting::Waiting;
 
 /// Writes to one object that are further apart than this are independent.
@@ -73,6 +74,8 @@ pub(super) struct Desk<T: HasStatus> {
     waiting: Waiting,
     /// When to look at which of `open`; entries that no longer hold are skipped.
     agenda: BTreeSet<(Instant, ObjectKey)>,
+    /// The entries of `agenda` whose time has come.
+    due: Turns,
     /// Counts what came to wait for Envoys.
     arrivals: u64,
 }
@@ -119,6 +122,7 @@ impl<T: HasStatus> Desk<T> {
             open: BTreeMap::new(),
             waiting: Waiting::default(),
             agenda: BTreeSet::new(),
+            due: Turns::default(),
             arrivals: 0,
         }
     }
@@ -274,13 +278,16 @@ impl<T: HasStatus> Desk<T> {
 
     /// When there may be something to write.
     pub fn next(&self) -> Option<Instant> {
-        self.agenda.first().map(|(at, _)| *at)
+        self.due.first().or_else(|| self.agenda.first().map(|(at, _)| *at))
     }
 
-    /// The next write, which is then under way until [`Desk::finished`].
+    /// The next write, which is then under way until [`Desk::finished`]. Namespaces take turns.
     pub fn start(&mut self, now: Instant) -> Option<Write<T::Status>> {
-        while let Some((at, key)) = self.agenda.first().filter(|(at, _)| *at <= now).cloned() {
-            self.agenda.remove(&(at, key.clone()));
+        while self.agenda.first().is_some_and(|(at, _)| *at <= now) {
+            let first = self.agenda.pop_first();
+            first.into_iter().for_each(|(at, key)| self.due.push(at, key));
+        }
+        while let Some((at, key)) = self.due.pop() {
             let revision = self.revision(&key);
             let object = self.known.inspection.objects.of_kind(T::KIND).get(&key);
             let content = object.and_then(Object::get::<T>);

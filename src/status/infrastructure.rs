@@ -193,7 +193,7 @@ impl Infrastructure {
         for gateway in changed(&before, &faults) {
             if let Some(fault) = faults.get(gateway) {
                 let ObjectKey { namespace, name } = gateway;
-                tracing::warn!(kind = "Gateway", %namespace, %name, "the Gateway gets no Service: {}", fault.message);
+                tracing::warn!(kind = "Gateway", %namespace, %name, "the Gateway is not programmed: {}", fault.message);
             }
         }
     }

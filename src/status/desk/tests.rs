@@ -15,6 +15,7 @@ fn ip(address: &str) -> Address {
 /// An Ingress, as a test changes it.
 #[derive(Clone)]
 struct Given {
+    namespace: &'static str,
     name: &'static str,
     ours: bool,
     served: bool,
@@ -25,12 +26,21 @@ struct Given {
 }
 
 fn given(name: &'static str) -> Given {
-    Given { name, ours: true, served: true, revision: 1, version: 1, addresses: vec![], writers: vec![] }
+    Given {
+        namespace: "shop",
+        name,
+        ours: true,
+        served: true,
+        revision: 1,
+        version: 1,
+        addresses: vec![],
+        writers: vec![],
+    }
 }
 
 impl Given {
     fn key(&self) -> ObjectKey {
-        ObjectKey::new("shop", self.name)
+        ObjectKey::new(self.namespace, self.name)
     }
 
     fn published(&self) -> Published {
@@ -310,6 +320,21 @@ fn a_new_address_is_written_to_all() {
     assert_eq!(desk.len(), 0);
     desk.look(inspection, Arc::from([ip("192.0.2.2")]), now);
     assert_eq!(accepted_and_started(&mut desk, &cart, now).status, [ip("192.0.2.2")]);
+}
+
+#[test]
+fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
+    let (mut desk, now) = (desk(), Instant::now());
+    let crowd = ["a", "b", "c", "d"].map(|name| Given { namespace: "crowd", ..given(name) });
+    let all: Vec<Given> = crowd.into_iter().chain([given("cart"), given("blog")]).collect();
+    desk.look(inspection(&all), ours(), now);
+    for (given, ms) in all.iter().zip([0, 0, 0, 0, 1, 2]) {
+        desk.accepted(&given.key(), &given.published(), 1, now + Duration::from_millis(ms));
+    }
+    let later = now + TOGETHER;
+    let order: Vec<String> = std::iter::from_fn(|| Some(desk.start(later)?.key.to_string())).collect();
+    assert_eq!(order, ["crowd/a", "shop/cart", "crowd/b", "shop/blog", "crowd/c", "crowd/d"]);
+    assert_eq!(desk.len(), 6, "all are under way");
 }
 
 mod conditions;

@@ -108,6 +108,17 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
             plan.need(objects, candidate, ports, &endpoints);
         }
     }
+    if !chosen.watches(&envoys.namespace) {
+        let message = format!(
+            "the Service of the Gateway has no endpoints, because the namespace of the Envoys, {:?}, is not watched; add it to \
+             `watch.namespaces`",
+            envoys.namespace
+        );
+        let fault = Fault::new("NoResources", message);
+        for candidate in &candidates {
+            plan.faults.entry(candidate.gateway.meta.key.clone()).or_insert_with(|| fault.clone());
+        }
+    }
     plan.obsolete = obsolete(inspection, chosen, &plan);
     plan
 }

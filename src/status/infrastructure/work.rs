@@ -2,6 +2,7 @@
 //! comes as an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_route::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
@@ -61,6 +62,8 @@ pub struct Work {
     busy: BTreeSet<ObjectId>,
     /// The objects that differ from the plan.
     due: BTreeMap<ObjectId, Write>,
+    /// The namespace that had the last turn.
+    turn: Arc<str>,
 }
 
 impl Work {
@@ -107,10 +110,13 @@ impl Work {
             .collect()
     }
 
-    /// Returns the next write, which is then in progress until [`Work::finished`].
+    /// Returns the next write, which is then in progress until [`Work::finished`]. Namespaces take turns, so the Gateways
+    /// of one namespace do not delay those of another.
     pub fn start(&mut self, now: Instant) -> Option<Write> {
-        let may = |id: &ObjectId| !self.busy.contains(id) && self.retries.get(id).is_none_or(|(_, at)| *at <= now);
-        let id = self.due.keys().find(|id| may(id))?.clone();
+        let may = |id: &&ObjectId| !self.busy.contains(*id) && self.retries.get(*id).is_none_or(|(_, at)| *at <= now);
+        let turn = |id: &&ObjectId| (id.key.namespace <= self.turn, id.key.namespace.clone(), id.kind);
+        let id = self.due.keys().filter(may).min_by_key(turn)?.clone();
+        self.turn = id.key.namespace.clone();
         self.busy.insert(id.clone());
         self.due.remove(&id)
     }

@@ -86,6 +86,21 @@ fn faults(plan: &Plan) -> Vec<(String, &str)> {
 }
 
 #[test]
+fn a_gateway_is_not_programmed_while_the_namespace_of_the_envoys_is_not_watched() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    for (namespaces, expected) in [(vec![], None), (vec!["infra", "shop"], None), (vec!["shop"], Some("NoResources"))] {
+        let mut chosen = chosen();
+        chosen.namespaces = namespaces.into_iter().map(str::to_owned).collect();
+        let plan = plan(&world.inspection, &chosen, &world.recent);
+        let fault = plan.faults.get(&key("public"));
+        assert_eq!(fault.map(|fault| fault.reason), expected);
+        assert!(fault.is_none_or(|fault| fault.message.contains("\"infra\", is not watched")), "{fault:?}");
+        assert!(service_of(&plan, "public-lockgate").is_some(), "the address stays");
+    }
+}
+
+#[test]
 fn a_gateway_gets_a_service_and_then_endpoint_slices() {
     let mut world = World::new();
     let wishes = |spec: &mut lockgate_route::objects::gateway::GatewaySpec| {

@@ -40,6 +40,20 @@ fn has(target: Option<u16>) -> Objects {
     objects
 }
 
+#[test]
+fn the_writes_of_one_namespace_do_not_delay_those_of_another() {
+    let service = |namespace: &str, name: &str| {
+        let Some(Content::Service(service)) = wants(12_345).wanted.into_values().next() else { panic!("a Service") };
+        let content = Content::Service(Service { key: ObjectKey::new(namespace, name), ..service });
+        (content.id(), content)
+    };
+    let all = [service("crowd", "a"), service("crowd", "b"), service("crowd", "c"), service("shop", "a")];
+    let (mut work, now, plan) = (Work::default(), Instant::now(), Plan { wanted: all.into(), ..Plan::default() });
+    work.look(&plan, &Objects::default(), now);
+    let order: Vec<String> = std::iter::from_fn(|| Some(work.start(now)?.id.key.to_string())).collect();
+    assert_eq!(order, ["crowd/a", "shop/a", "crowd/b", "crowd/c"]);
+}
+
 #[track_caller]
 fn started(work: &mut Work, plan: &Plan, objects: &Objects, now: Instant) -> Write {
     work.look(plan, objects, now);
