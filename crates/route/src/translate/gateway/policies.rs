@@ -23,6 +23,16 @@ pub struct Policies {
     reached: BTreeMap<ObjectKey, BTreeMap<ObjectKey, usize>>,
 }
 
+/// The Services that a changed policy targeted or targets.
+#[derive(Debug, Default)]
+pub struct Services {
+    /// All of them.
+    pub all: BTreeSet<ObjectKey>,
+    /// Those for which another policy is in effect now, or the policy itself was or is. The routes to other Services, and their
+    /// other policies, are not affected: thousands of policies behind the oldest one cost nothing.
+    pub in_effect: BTreeSet<ObjectKey>,
+}
+
 impl Policies {
     /// Returns a policy.
     pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Policy>> {
@@ -40,10 +50,7 @@ impl Policies {
         if self.by_target.is_empty() {
             return None;
         }
-        let first = |port: Option<&Arc<str>>| {
-            let target = Target { service: service.clone(), port: port.cloned() };
-            self.by_target.get(&target)?.iter().next()
-        };
+        let first = |port: Option<&Arc<str>>| self.first(&Target { service: service.clone(), port: port.cloned() });
         let rank = port.and_then(|port| first(Some(port))).or_else(|| first(None))?;
         self.by_key.get(&rank.key).map(|policy| &**policy)
     }
@@ -51,7 +58,7 @@ impl Policies {
     /// Returns the policy that is in effect for a target of `policy` in its place.
     pub fn winner<'a>(&'a self, policy: &'a Policy) -> Option<(&'a Target, &'a ObjectKey)> {
         policy.targets.iter().find_map(|target| {
-            let first = self.by_target.get(target)?.iter().next()?;
+            let first = self.first(target)?;
             (*first != policy.precedence).then_some((target, &first.key))
         })
     }
@@ -64,28 +71,40 @@ impl Policies {
     }
 
     /// Replaces a policy. Returns the Services that it targeted or targets.
-    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<Policy>>) -> BTreeSet<ObjectKey> {
-        let before = match &now {
+    pub fn replace(&mut self, key: &ObjectKey, now: Option<Arc<Policy>>) -> Services {
+        let before = self.by_key.get(key).cloned();
+        let targets: BTreeSet<Target> =
+            before.iter().chain(&now).flat_map(|policy| policy.targets.iter()).cloned().collect();
+        let was_in_effect: Vec<Option<Precedence>> = targets.iter().map(|target| self.first(target).cloned()).collect();
+        match &now {
             Some(policy) => self.by_key.insert(key.clone(), policy.clone()),
             None => self.by_key.remove(key),
         };
-        if let Some(policy) = &before {
-            for target in &policy.targets {
-                if let Some(ranks) = self.by_target.get_mut(target) {
-                    ranks.remove(&policy.precedence);
-                    if ranks.is_empty() {
-                        self.by_target.remove(target);
-                    }
+        for (policy, target) in before.iter().flat_map(|policy| policy.targets.iter().map(move |one| (policy, one))) {
+            if let Some(ranks) = self.by_target.get_mut(target) {
+                ranks.remove(&policy.precedence);
+                if ranks.is_empty() {
+                    self.by_target.remove(target);
                 }
             }
         }
-        if let Some(policy) = &now {
-            for target in &policy.targets {
-                self.by_target.entry(target.clone()).or_default().insert(policy.precedence.clone());
-            }
+        for (policy, target) in now.iter().flat_map(|policy| policy.targets.iter().map(move |one| (policy, one))) {
+            self.by_target.entry(target.clone()).or_default().insert(policy.precedence.clone());
         }
-        let targets = before.iter().chain(&now).flat_map(|policy| &policy.targets);
-        targets.map(|target| target.service.clone()).collect()
+        let mut services = Services::default();
+        for (target, was) in targets.iter().zip(&was_in_effect) {
+            let is = self.first(target);
+            if is != was.as_ref() || is.is_some_and(|first| first.key == *key) {
+                services.in_effect.insert(target.service.clone());
+            }
+            services.all.insert(target.service.clone());
+        }
+        services
+    }
+
+    /// Returns the rank of the first policy for a target.
+    fn first(&self, target: &Target) -> Option<&Precedence> {
+        self.by_target.get(target)?.iter().next()
     }
 
     /// Returns whether the routes to a Service are counted.

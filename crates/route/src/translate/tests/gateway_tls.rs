@@ -173,6 +173,14 @@ fn the_oldest_policy_for_a_target_is_in_effect() {
     assert_eq!(world.verified("a"), ["new.test"]);
     world.apply(policy("old", 1, None));
     assert_eq!((world.verified("a"), world.policy("new")[0].as_str()), (vec!["old.test".to_owned()], conflict));
+    let late = world.apply(policy("late", 4, None));
+    let affected: Vec<String> = late.sources.iter().map(|id| id.key.name.to_string()).collect();
+    assert_eq!(
+        (affected, world.policy("late")[0].as_str()),
+        (vec!["late".to_owned()], conflict),
+        "no route, no other policy"
+    );
+    world.delete(Kind::BACKEND_TLS_POLICY, "late");
     world.apply(policy("port", 3, Some("http")));
     assert_eq!(
         (world.verified("a"), world.policy("port")),

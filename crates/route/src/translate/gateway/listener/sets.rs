@@ -106,7 +106,11 @@ pub fn finish(draft: Draft) -> (AddedSet, Vec<Listener>) {
     let bound: Vec<Option<u16>> = listeners.iter().map(|one| one.bound.as_ref().map(|(_, port)| *port)).collect();
     let added = AddedSet {
         precedence,
-        revision: Revision::new(&set.meta, &(&set.spec, bound)),
+        // A refused ListenerSet is not read further. Many of them must not slow down each change of their Gateway.
+        revision: match attached {
+            true => Revision::new(&set.meta, &(&set.spec, bound)),
+            false => Revision::new(&set.meta, &()),
+        },
         accepted,
         attached,
         verdicts: verdicts.into(),

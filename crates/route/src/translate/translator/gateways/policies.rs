@@ -15,7 +15,7 @@ use crate::translate::problem::{Problem, Reason};
 use crate::translate::verdict::{self, Status, Verdict};
 
 impl Translator {
-    /// Parses policies. Returns those that have changed, and the Services that one of them targeted or targets.
+    /// Parses policies. Returns those that have changed, and the Services for which the policy in effect has changed.
     pub(super) fn update_policies(
         &mut self,
         due: Vec<ObjectId>,
@@ -33,8 +33,8 @@ impl Translator {
             let now = now.map(Arc::new);
             if self.gateways.policies.get(&id.key) != now.as_ref() {
                 let of_policy = self.gateways.policies.replace(&id.key, now.clone());
-                of_policy.iter().for_each(|service| self.count_routes(service));
-                services.extend(of_policy);
+                of_policy.all.iter().for_each(|service| self.count_routes(service));
+                services.extend(of_policy.in_effect);
                 changed.insert(id.key);
             }
         }
