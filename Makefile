@@ -1,6 +1,6 @@
 # CI runs the same targets as people: `.ci/run` calls only `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help build run test fuzz lint deny golden docs manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
+.PHONY: help build run test fuzz lint deny golden docs crds manifests e2e conformance ingress-conformance bench bench-xds envoy grpc lab lab-down lab-build dist clean
 
 # Every cargo call uses the whole workspace, so that all calls share one set of features and build each crate once.
 CARGO ?= cargo
@@ -33,6 +33,9 @@ golden: envoy ## rewrite the expected files of the golden cases; review the diff
 
 docs: ## rewrite the pages and diagrams that are made from code and text, build the site into .lockgate/book, and check its links
 	@scripts/docs.sh
+
+crds: ## rewrite the CustomResourceDefinitions in crds/ and in the chart from the Rust types
+	BLESS=1 $(CARGO) test --workspace --lib crds
 
 manifests: ## rewrite the files that are generated from the chart: its README.md and values.schema.json, and manifests/
 	@scripts/manifests.sh

@@ -6,6 +6,8 @@ mod admin;
 mod check;
 pub mod cmd;
 mod controller;
+#[cfg(test)]
+mod crds;
 mod drain;
 mod explain;
 mod export;

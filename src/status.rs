@@ -24,7 +24,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use lockgate_route::objects::gateway::{
-    BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, TcpRoute, TlsRoute, UdpRoute,
+    BackendTlsPolicy, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, TcpRoute, TlsRoute,
+    UdpRoute,
 };
 use lockgate_route::objects::{Ingress, Kind, ObjectKey};
 use lockgate_route::translate::problem::Problems;
@@ -54,7 +55,7 @@ const PROGRAMMED: usize = 1000;
 type Run = fn(StatusWriter<AllEnvoys>) -> BoxFuture<'static, ()>;
 
 /// The writer of each kind that has a status, as the table of kinds says: a row is a type that implements `HasStatus`.
-const WRITERS: [(Kind, Run); 10] = [
+const WRITERS: [(Kind, Run); 11] = [
     (Kind::INGRESS, |writer| writer.run::<Ingress>().boxed()),
     (Kind::GATEWAY_CLASS, |writer| writer.run::<GatewayClass>().boxed()),
     (Kind::GATEWAY, |writer| writer.run::<Gateway>().boxed()),
@@ -65,6 +66,7 @@ const WRITERS: [(Kind, Run); 10] = [
     (Kind::UDP_ROUTE, |writer| writer.run::<UdpRoute>().boxed()),
     (Kind::TLS_ROUTE, |writer| writer.run::<TlsRoute>().boxed()),
     (Kind::BACKEND_TLS_POLICY, |writer| writer.run::<BackendTlsPolicy>().boxed()),
+    (Kind::HTTP_POLICY, |writer| writer.run::<HttpPolicy>().boxed()),
 ];
 
 /// All that is needed to write.

@@ -34,10 +34,9 @@ impl Source {
     fn is_test(&self) -> bool {
         ["testing", "tidy"].contains(&self.module())
             || self.path.starts_with("crates/fuzzing")
-            || self
-                .path
-                .iter()
-                .any(|part| ["tests.rs", "tests", "golden.rs", "golden", "fuzz.rs"].iter().any(|test| part == *test))
+            || self.path.iter().any(|part| {
+                ["tests.rs", "tests", "crds.rs", "golden.rs", "golden", "fuzz.rs"].iter().any(|test| part == *test)
+            })
     }
 
     /// Its text without the test module at its end.

@@ -61,7 +61,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: { name: gateways }
 rules:
-- { apiGroups: [gateway.networking.k8s.io], resources: ["*"], verbs: [list, watch] }
+- { apiGroups: [gateway.networking.k8s.io, lockgate.dev], resources: ["*"], verbs: [list, watch] }
 - { apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch] }
 - { apiGroups: [""], resources: [configmaps], verbs: [list, watch] }
 "#;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use lockgate_route::objects::gateway::{
     AllowedNamespaces, AllowedRoutes, GROUP, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus,
-    GatewayListener, GatewaySpec, GatewayStatus, GrpcRoute, HttpRoute, ListenerTls, ParentRef, TcpRoute, TlsRoute,
-    UdpRoute,
+    GatewayListener, GatewaySpec, GatewayStatus, GrpcRoute, HttpPolicy, HttpRoute, ListenerTls, ParentRef, TcpRoute,
+    TlsRoute, UdpRoute,
 };
 use lockgate_route::objects::{
     GatewayService, Ingress, IngressClass, Kind, Meta, Object, ObjectId, ObjectKey, Objects, Service, Transport, Typed,
@@ -73,7 +73,7 @@ impl Assumed {
         settings.ingress.class_names.extend(names);
     }
 
-    /// Adds the Gateways that routes name, with a listener for each name, port, and protocol.
+    /// Adds the Gateways that routes and policies name, with a listener for each name, port, and protocol.
     fn gateways(&mut self, objects: &mut Objects) {
         let mut missing = BTreeMap::<ObjectKey, BTreeSet<(Protocol, Option<String>, Option<u16>)>>::new();
         let mut visit = |kind: Kind, meta: &Meta, protocol: Protocol, parents: &[ParentRef]| {
@@ -94,6 +94,19 @@ impl Assumed {
         objects.all::<TlsRoute>().for_each(|route| visit(TlsRoute::KIND, &route.meta, TLS, &route.spec.parent_refs));
         objects.all::<TcpRoute>().for_each(|route| visit(TcpRoute::KIND, &route.meta, TCP, &route.spec.parent_refs));
         objects.all::<UdpRoute>().for_each(|route| visit(UdpRoute::KIND, &route.meta, UDP, &route.spec.parent_refs));
+        for policy in objects.all::<HttpPolicy>() {
+            for (index, target) in policy.spec.target_refs.iter().enumerate() {
+                let key = ObjectKey::new(&policy.meta.key.namespace, &target.name);
+                let is_gateway = target.group == GROUP && target.kind == Kind::GATEWAY.as_str();
+                if !is_gateway || objects.get::<Gateway>(&key).is_some() {
+                    continue;
+                }
+                let field = format!("spec.targetRefs[{index}].name");
+                self.refer(Kind::HTTP_POLICY, &policy.meta, field, Kind::GATEWAY.id(key.clone()));
+                let section = target.section_name.as_deref().map(ToOwned::to_owned);
+                missing.entry(key).or_default().insert((HTTP, section, None));
+            }
+        }
         for (key, wanted) in missing {
             let spec = GatewaySpec {
                 gateway_class_name: CLASS.to_owned(),

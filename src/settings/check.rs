@@ -211,7 +211,7 @@ impl Checks<'_> {
     fn external_authorization(&mut self) {
         const PROTOCOL: &str = "externalAuthorization.protocol";
         let settings = &self.resolved.settings.route.external_authorization;
-        let (body, http) = (settings.request_body, &settings.http);
+        let (body, http) = (settings.check.request_body, &settings.check.http);
         let over_http = [
             ("externalAuthorization.http.pathPrefix", http.path_prefix.is_some()),
             ("externalAuthorization.http.allowedRequestHeaders", !http.allowed_request_headers.is_empty()),
@@ -221,7 +221,7 @@ impl Checks<'_> {
             ("externalAuthorization.context", !settings.context.is_empty()),
             ("externalAuthorization.requestBody.packAsBytes", body.pack_as_bytes),
         ];
-        let (not_possible, needed, protocol) = match settings.protocol {
+        let (not_possible, needed, protocol) = match settings.check.protocol {
             AuthorizationProtocol::Grpc => (&over_http[..], "http", "grpc"),
             AuthorizationProtocol::Http => (&over_grpc[..], "grpc", "http"),
         };

@@ -148,12 +148,16 @@ fn every_field_has_a_key() {
         external_authorization:
             ExternalAuthorization {
                 endpoint: _,
-                protocol: _,
-                timeout: _,
-                fail_open: _,
+                check:
+                    AuthorizationCheck {
+                        protocol: _,
+                        timeout: _,
+                        fail_open: _,
+                        request_body: RequestBody { max_bytes: _, allow_partial: _, pack_as_bytes: _ },
+                        http:
+                            AuthorizationHttp { path_prefix: _, allowed_request_headers: _, allowed_upstream_headers: _ },
+                    },
                 context: _,
-                request_body: RequestBody { max_bytes: _, allow_partial: _, pack_as_bytes: _ },
-                http: AuthorizationHttp { path_prefix: _, allowed_request_headers: _, allowed_upstream_headers: _ },
             },
         rate_limit:
             RateLimit {

@@ -4,8 +4,8 @@
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::gateway::{
     BackendTlsPolicySpec, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec,
-    HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec, RouteStatus, TcpRouteSpec,
-    TlsRouteSpec, UdpRouteSpec,
+    HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec, RouteStatus,
+    TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
 use lockgate_route::objects::{Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -71,6 +71,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<TlsRouteSpec, RouteStatus>>(),
     Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
     Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
+    Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
     Row::metadata::<Metadata>(Form::metadata::<Metadata>),
 ];
 

@@ -6,6 +6,7 @@
 
 mod class;
 mod conditions;
+mod http_policy;
 mod listener_set;
 mod listeners;
 mod policy;

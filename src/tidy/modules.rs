@@ -29,10 +29,11 @@ const ROUTE: Arrows = &[
     ("model", &[]),
     ("parallel", &[]),
     ("re2", &[]),
+    ("size", &[]),
     ("objects", &["model"]),
     ("settings", &["model"]),
     ("explain", &["model", "settings"]),
-    ("translate", &["duration", "explain", "model", "objects", "parallel", "re2", "settings"]),
+    ("translate", &["duration", "explain", "model", "objects", "parallel", "re2", "settings", "size"]),
     ("envoy", &["model", "parallel", "settings"]),
     ("testing", &["envoy", "model", "objects", "settings", "translate"]),
 ];

@@ -12,6 +12,7 @@ pub mod objects;
 mod parallel;
 pub mod re2;
 pub mod settings;
+pub mod size;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod translate;

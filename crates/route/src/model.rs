@@ -3,12 +3,14 @@
 //! It knows neither Kubernetes nor Envoy: no I/O, no kube, no protobuf. All collections are ordered, so that equal
 //! models give equal bytes.
 
+mod authorization;
 mod cluster;
 mod filter;
 mod header;
 mod ids;
 mod listener;
 mod matches;
+mod policy;
 mod route;
 mod subset;
 mod tls;
@@ -22,6 +24,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
+pub use authorization::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
 pub use cluster::{CircuitBreakers, Cluster, Discovery, TrafficPolicy, UpstreamProtocol};
 pub use filter::{
     ClusterFilter, Cors, Filters, ForwardFilter, Mirror, OriginMatch, PathRewrite, Rewrite, RouteFilter, Share,
@@ -32,6 +35,7 @@ pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
 };
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+pub use policy::{AddressRange, ClientAddresses, CompressionAlgorithm, Jwt, JwtProvider, LocalRateLimit, RoutePolicy};
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,
 };

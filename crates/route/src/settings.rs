@@ -25,8 +25,8 @@ pub use regexes::Regexes;
 pub use retries::{RETRY_CONDITIONS, Retries};
 pub use routes::{Discovery, Routes};
 pub use services::{
-    AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization, HeaderCondition, HeaderMatch,
-    RateLimit, RequestBody,
+    AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization,
+    HeaderCondition, HeaderMatch, RateLimit, RequestBody,
 };
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};

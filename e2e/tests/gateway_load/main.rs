@@ -7,5 +7,6 @@ mod deleted;
 mod grants;
 mod listeners;
 mod moves;
+mod policies;
 mod site;
 mod weights;

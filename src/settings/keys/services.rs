@@ -86,7 +86,7 @@ pub const SERVICES: &[Key] = &[
     key!(
         "externalAuthorization.protocol",
         Word<AuthorizationProtocol>,
-        route.external_authorization.protocol,
+        route.external_authorization.check.protocol,
         "The protocol of the server: `envoy.service.auth.v3.Authorization` over gRPC, or HTTP/1.1. With HTTP/1.1, \
          the server receives a request with the same method, host, and path, and answers 200 to allow it. Any other \
          answer below 500 is the response to the client."
@@ -94,13 +94,13 @@ pub const SERVICES: &[Key] = &[
     key!(
         "externalAuthorization.timeout",
         Time,
-        route.external_authorization.timeout,
+        route.external_authorization.check.timeout,
         "Time limit for the server's answer. Every request waits for the answer."
     ),
     key!(
         "externalAuthorization.failOpen",
         Bool,
-        route.external_authorization.fail_open,
+        route.external_authorization.check.fail_open,
         "Lets requests pass if the server is unavailable, does not answer in time, or, over HTTP, answers with a \
          status of at least 500. Otherwise, they are answered 403."
     ),
@@ -113,39 +113,39 @@ pub const SERVICES: &[Key] = &[
     key!(
         "externalAuthorization.requestBody.maxBytes",
         Maybe<Body>,
-        route.external_authorization.request_body.max_bytes,
+        route.external_authorization.check.request_body.max_bytes,
         "The number of body bytes that the server receives. Envoy waits for the body, and answers 413 to requests \
          with a larger one. The server receives no body if not set."
     ),
     key!(
         "externalAuthorization.requestBody.allowPartial",
         Bool,
-        route.external_authorization.request_body.allow_partial,
+        route.external_authorization.check.request_body.allow_partial,
         "Sends only the beginning of a larger body, instead of 413."
     ),
     key!(
         "externalAuthorization.requestBody.packAsBytes",
         Bool,
-        route.external_authorization.request_body.pack_as_bytes,
+        route.external_authorization.check.request_body.pack_as_bytes,
         "Sends the body as bytes (`raw_body`), not as text in UTF-8 (`body`). Only with gRPC."
     ),
     key!(
         "externalAuthorization.http.pathPrefix",
         Maybe<PathPrefix>,
-        route.external_authorization.http.path_prefix,
+        route.external_authorization.check.http.path_prefix,
         "A prefix for the path of requests to the server."
     ),
     key!(
         "externalAuthorization.http.allowedRequestHeaders",
         List<HeaderName>,
-        route.external_authorization.http.allowed_request_headers,
+        route.external_authorization.check.http.allowed_request_headers,
         "Headers of the request that the server receives, by full name, such as `cookie`, in addition to `Host`, \
          `Authorization`, and `Content-Length`, which it always receives. Over gRPC, it receives all headers."
     ),
     key!(
         "externalAuthorization.http.allowedUpstreamHeaders",
         List<HeaderName>,
-        route.external_authorization.http.allowed_upstream_headers,
+        route.external_authorization.check.http.allowed_upstream_headers,
         "Headers of the server's answer, by full name, that replace headers of the request to the backend. Over \
          gRPC, the answer itself selects them."
     ),

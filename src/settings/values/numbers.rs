@@ -1,5 +1,6 @@
 //! Counts, ports, percentages, and amounts of memory.
 
+use lockgate_route::size;
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
@@ -97,33 +98,10 @@ impl Scalar for Percent {
     }
 }
 
-/// Units of memory, as people and as Kubernetes write them; the first of a size is the one that is shown.
-const UNITS: [(&str, u64); 13] = [
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("Gi", 1 << 30),
-    ("Mi", 1 << 20),
-    ("Ki", 1 << 10),
-    ("GB", 1_000_000_000),
-    ("MB", 1_000_000),
-    ("kB", 1_000),
-    ("G", 1_000_000_000),
-    ("M", 1_000_000),
-    ("k", 1_000),
-    ("B", 1),
-];
-
 /// Reads an amount of memory.
 fn memory(text: &str, least: u64, most: u64) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = match unit {
-        "" => Some(1),
-        _ => UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes),
-    };
     let expected = || "expected bytes with a unit, such as 32KiB, 1MiB or 512B".to_owned();
-    let bytes = unit.and_then(|unit| number.parse::<u64>().ok()?.checked_mul(unit)).ok_or_else(expected)?;
+    let bytes = size::parse(text).ok_or_else(expected)?;
     match (least..=most).contains(&bytes) {
         true => Ok(bytes),
         false => Err(format!("expected {} to {}", memory_text(least), memory_text(most))),
@@ -132,7 +110,7 @@ fn memory(text: &str, least: u64, most: u64) -> Result<u64, String> {
 
 /// An amount of memory in the largest unit that holds it without a rest.
 fn memory_text(bytes: u64) -> String {
-    let unit = UNITS[..3].iter().find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
+    let unit = size::UNITS[..3].iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{bytes}B"), |(name, size)| format!("{}{name}", bytes / size))
 }
 

@@ -1,7 +1,9 @@
-//! BackendTLSPolicies.
+//! BackendTLSPolicies and HTTPPolicies.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use lockgate_route::objects::gateway::{BackendTlsPolicy, BackendTlsPolicySpec, PolicyStatus};
+use lockgate_route::objects::gateway::{
+    BackendTlsPolicy, BackendTlsPolicySpec, HttpPolicy, HttpPolicySpec, PolicyStatus,
+};
 use lockgate_route::objects::{Kind, Object};
 use serde_json::Value;
 
@@ -42,9 +44,45 @@ impl Decode for Custom<BackendTlsPolicySpec, PolicyStatus> {
         spec.target_refs.shrink_to_fit();
         spec.validation.ca_certificate_refs.shrink_to_fit();
         spec.validation.subject_alt_names.shrink_to_fit();
-        status.ancestors.iter_mut().for_each(|ancestor| ancestor.conditions.shrink_to_fit());
-        status.ancestors.shrink_to_fit();
+        shrink_status(&mut status);
         let version = version(&self.metadata);
         Some(Object::new(BackendTlsPolicy { meta: meta(self.metadata, Self::KIND), spec, status, version }))
     }
+}
+
+impl Decode for Custom<HttpPolicySpec, PolicyStatus> {
+    const KIND: Kind = Kind::HTTP_POLICY;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn refused(value: &Value) -> Option<(String, String)> {
+        let spec = value.get("spec");
+        let targets = list(spec, "targetRefs");
+        let required = |(i, item): (usize, &Value)| {
+            let required: [Required<'_>; 3] = ["group", "kind", "name"].map(|field| (item.get(field), field));
+            missing(&format!("spec.targetRefs[{i}]."), &required)
+        };
+        let first = (targets.first(), "spec.targetRefs");
+        missing("", &[first]).or_else(|| targets.iter().enumerate().find_map(required))
+    }
+
+    fn decode(self) -> Option<Object> {
+        let (mut spec, mut status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
+        spec.target_refs.shrink_to_fit();
+        shrink_status(&mut status);
+        let version = version(&self.metadata);
+        Some(Object::new(HttpPolicy { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
+
+/// Releases spare capacity in the lists of a status.
+fn shrink_status(status: &mut PolicyStatus) {
+    status.ancestors.iter_mut().for_each(|ancestor| ancestor.conditions.shrink_to_fit());
+    status.ancestors.shrink_to_fit();
 }

@@ -9,29 +9,59 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
 use envoy_types::pb::google::protobuf as google;
 
-use super::{names, services, wire};
-use crate::settings::{AuthorizationHttp, AuthorizationProtocol, ExternalAuthorization, RequestBody};
+use super::{delegate, names, services, wire};
+use crate::model::{Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
+use crate::settings::ExternalAuthorization;
 
 /// The name of the filter, to which routes refer.
 const FILTER: &str = "envoy.filters.http.ext_authz";
 
+/// The name of the filter for the servers of routes.
+pub const OF_ROUTES: &str = "lockgate.authorization";
+
 /// Builds the HTTP filter if a server is configured.
 ///
-/// The server's response may change the route, so the route is selected again afterwards. The server receives the
-/// certificate of a client that presents one.
+/// The server's response may change the route, so the route is selected again afterwards.
 pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
+    let ExternalAuthorization { endpoint, check, context: _ } = settings;
+    let cluster = match check.protocol {
+        AuthorizationProtocol::Grpc => names::AUTHORIZATION_CLUSTER,
+        AuthorizationProtocol::Http => names::HTTP_AUTHORIZATION_CLUSTER,
+    };
+    let filter =
+        ext_authz_v3::ExtAuthz { clear_route_cache: true, ..asking(check, cluster, &endpoint.as_ref()?.to_string()) };
+    Some(hcm_v3::HttpFilter {
+        name: FILTER.to_owned(),
+        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&filter))),
+        ..Default::default()
+    })
+}
+
+/// Builds the configuration of a route with a server of its own, for the filter [`OF_ROUTES`].
+///
+/// The response never changes the route: the policies of another route would not apply.
+pub fn per_route(authorization: &Authorization) -> google::Any {
+    let Authorization { cluster, check } = authorization;
+    let service = cluster.port.service();
+    let host = format!("{}.{}", service.name, service.namespace);
+    let mut config = asking(check, &cluster.to_string(), &host);
+    if let Some(ext_authz_v3::ext_authz::Services::GrpcService(service)) = &mut config.services {
+        services::set_authority(service, &host);
+    }
+    delegate::per_route(FILTER, &config, None)
+}
+
+/// Builds the configuration of the filter. The server receives the certificate of a client that presents one.
+fn asking(check: &AuthorizationCheck, cluster: &str, host: &str) -> ext_authz_v3::ExtAuthz {
     use ext_authz_v3::ext_authz::Services;
-    let ExternalAuthorization { endpoint, protocol, timeout, fail_open, context: _, request_body, http } = settings;
-    let endpoint = endpoint.as_ref()?;
+    let AuthorizationCheck { protocol, timeout, fail_open, request_body, http } = check;
     let services = match protocol {
-        AuthorizationProtocol::Grpc => Services::GrpcService(services::grpc(names::AUTHORIZATION_CLUSTER, *timeout)),
+        AuthorizationProtocol::Grpc => Services::GrpcService(services::grpc(cluster, *timeout)),
         AuthorizationProtocol::Http => Services::HttpService(ext_authz_v3::HttpService {
             server_uri: Some(core_v3::HttpUri {
-                uri: format!("http://{endpoint}"),
+                uri: format!("http://{host}"),
                 timeout: Some(wire::duration(*timeout)),
-                http_upstream_type: Some(core_v3::http_uri::HttpUpstreamType::Cluster(
-                    names::HTTP_AUTHORIZATION_CLUSTER.to_owned(),
-                )),
+                http_upstream_type: Some(core_v3::http_uri::HttpUpstreamType::Cluster(cluster.to_owned())),
             }),
             path_prefix: http.path_prefix.clone().unwrap_or_default(),
             authorization_response: Some(ext_authz_v3::AuthorizationResponse {
@@ -43,7 +73,7 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
     };
     let AuthorizationHttp { path_prefix: _, allowed_request_headers, allowed_upstream_headers: _ } = http;
     let RequestBody { max_bytes, allow_partial, pack_as_bytes } = *request_body;
-    let filter = ext_authz_v3::ExtAuthz {
+    ext_authz_v3::ExtAuthz {
         services: Some(services),
         transport_api_version: core_v3::ApiVersion::V3 as i32,
         failure_mode_allow: *fail_open,
@@ -52,16 +82,10 @@ pub fn filter(settings: &ExternalAuthorization) -> Option<hcm_v3::HttpFilter> {
             allow_partial_message: allow_partial,
             pack_as_bytes,
         }),
-        clear_route_cache: true,
         include_peer_certificate: true,
         allowed_headers: exactly(allowed_request_headers),
         ..Default::default()
-    };
-    Some(hcm_v3::HttpFilter {
-        name: FILTER.to_owned(),
-        config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&filter))),
-        ..Default::default()
-    })
+    }
 }
 
 /// Builds matchers of header names, which are in lower case. Returns `None` if there are no names.
@@ -85,7 +109,7 @@ pub fn with_context(
     if settings.endpoint.is_some() && !settings.context.is_empty() {
         let context_extensions = settings.context.clone().into_iter().collect();
         let check = ext_authz_v3::CheckSettings { context_extensions, ..Default::default() };
-        routes.typed_per_filter_config.extend(per_route(Override::CheckSettings(check)));
+        routes.typed_per_filter_config.extend(overriding(Override::CheckSettings(check)));
     }
     routes
 }
@@ -93,12 +117,12 @@ pub fn with_context(
 /// Builds the configuration that disables authorization on a route. It is empty if no server is configured.
 pub fn unasked(settings: &ExternalAuthorization) -> HashMap<String, google::Any> {
     match settings.endpoint {
-        Some(_) => per_route(ext_authz_v3::ext_authz_per_route::Override::Disabled(true)),
+        Some(_) => overriding(ext_authz_v3::ext_authz_per_route::Override::Disabled(true)),
         None => HashMap::new(),
     }
 }
 
-fn per_route(said: ext_authz_v3::ext_authz_per_route::Override) -> HashMap<String, google::Any> {
+fn overriding(said: ext_authz_v3::ext_authz_per_route::Override) -> HashMap<String, google::Any> {
     let said = ext_authz_v3::ExtAuthzPerRoute { r#override: Some(said) };
     HashMap::from([(FILTER.to_owned(), wire::any(&said))])
 }

@@ -7,51 +7,59 @@
 
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::common::matching::v3 as matching_v3;
-use envoy_types::pb::envoy::extensions::filters::common::matcher::action::v3 as action_v3;
 use envoy_types::pb::envoy::extensions::filters::http::buffer::v3 as buffer_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as input_v3;
+use envoy_types::pb::google::protobuf as google;
 use envoy_types::pb::xds::core::v3 as xds_core_v3;
 use envoy_types::pb::xds::r#type::matcher::v3 as matcher_v3;
-use matcher_v3::matcher::matcher_list::{FieldMatcher, Predicate, predicate};
-use matcher_v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use matcher_v3::matcher::matcher_list::{Predicate, predicate};
 use matcher_v3::string_matcher::MatchPattern;
 
-use super::wire;
+use super::{delegate, wire};
+
+/// The name of Envoy's filter.
+const BUFFER: &str = "envoy.filters.http.buffer";
+
+/// The name of the filter for the limits of routes.
+pub const OF_ROUTES: &str = "lockgate.body_limit";
 
 /// Builds the HTTP filter that answers 413 to bodies of more than `bytes`.
 pub fn filter(bytes: u32) -> hcm_v3::HttpFilter {
-    let buffer = buffer_v3::Buffer { max_request_bytes: Some(wire::uint32(bytes)) };
-    let within_limit = header("content-length", MatchPattern::SafeRegex(regex(at_most(bytes))));
-    let grpc = header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
-    let grpc = all_of(vec![grpc, none_of(header("content-length", MatchPattern::SafeRegex(regex(".+".to_owned()))))]);
-    let websocket = header("upgrade", MatchPattern::SafeRegex(regex("(?i)websocket".to_owned())));
-    let skip = on_match::OnMatch::Action(xds_core_v3::TypedExtensionConfig {
-        name: "skip".to_owned(),
-        typed_config: Some(wire::any(&action_v3::SkipFilter {})),
-    });
-    let list = MatcherList {
-        matchers: vec![FieldMatcher {
-            predicate: Some(any_of(vec![within_limit, grpc, websocket])),
-            on_match: Some(OnMatch { on_match: Some(skip), ..Default::default() }),
-        }],
-    };
     let matched = matching_v3::ExtensionWithMatcher {
         xds_matcher: Some(matcher_v3::Matcher {
-            matcher_type: Some(MatcherType::MatcherList(list)),
+            matcher_type: Some(delegate::skip_if(streams_through(bytes))),
             on_no_match: None,
         }),
         extension_config: Some(core_v3::TypedExtensionConfig {
-            name: "envoy.filters.http.buffer".to_owned(),
-            typed_config: Some(wire::any(&buffer)),
+            name: BUFFER.to_owned(),
+            typed_config: Some(wire::any(&buffer(bytes))),
         }),
         ..Default::default()
     };
     hcm_v3::HttpFilter {
-        name: "envoy.filters.http.buffer".to_owned(),
+        name: BUFFER.to_owned(),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&matched))),
         ..Default::default()
     }
+}
+
+/// Builds the configuration of a route with such a limit, for the filter [`OF_ROUTES`].
+pub fn per_route(bytes: u32) -> google::Any {
+    delegate::per_route(BUFFER, &buffer(bytes), Some(streams_through(bytes)))
+}
+
+fn buffer(bytes: u32) -> buffer_v3::Buffer {
+    buffer_v3::Buffer { max_request_bytes: Some(wire::uint32(bytes)) }
+}
+
+/// Builds the condition on requests whose body needs no buffer.
+fn streams_through(bytes: u32) -> Predicate {
+    let within_limit = header("content-length", MatchPattern::SafeRegex(regex(at_most(bytes))));
+    let grpc = header("content-type", MatchPattern::Prefix("application/grpc".to_owned()));
+    let grpc = all_of(vec![grpc, none_of(header("content-length", MatchPattern::SafeRegex(regex(".+".to_owned()))))]);
+    let websocket = header("upgrade", MatchPattern::SafeRegex(regex("(?i)websocket".to_owned())));
+    any_of(vec![within_limit, grpc, websocket])
 }
 
 /// Builds a match of the header `name`.

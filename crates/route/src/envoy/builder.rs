@@ -10,8 +10,8 @@ use super::cors;
 use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
 use super::tls_listener::TlsListener;
-use super::{cluster, endpoint, listener, runtime, secret, services, stats, stream};
-use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic};
+use super::{cluster, endpoint, listener, policy, runtime, secret, services, stats, stream};
+use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
 
@@ -73,6 +73,8 @@ struct ListenerState {
 struct Needs {
     /// The hosts with a route that needs the CORS filter.
     cors: BTreeSet<Host>,
+    /// The hosts with a route that needs the filters for policies.
+    policy: BTreeSet<Host>,
 }
 
 impl Needs {
@@ -80,23 +82,23 @@ impl Needs {
     fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
         let before = self.filters();
         for host in touched {
-            let is_used = match traffic {
-                Traffic::Http(plain) => plain.hosts.get(host).is_some_and(cors::is_used),
-                Traffic::Https(tls) => {
-                    tls.hosts.get(host).is_some_and(|tls| tls.virtual_hosts.values().any(cors::is_used))
-                }
+            let is_any = |uses: fn(&VirtualHost) -> bool| match traffic {
+                Traffic::Http(plain) => plain.hosts.get(host).is_some_and(uses),
+                Traffic::Https(tls) => tls.hosts.get(host).is_some_and(|tls| tls.virtual_hosts.values().any(uses)),
                 Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
             };
-            match is_used {
-                true => drop(self.cors.insert(host.clone())),
-                false => drop(self.cors.remove(host)),
+            for (hosts, uses) in [(&mut self.cors, cors::is_used as fn(&_) -> _), (&mut self.policy, policy::is_used)] {
+                match is_any(uses) {
+                    true => drop(hosts.insert(host.clone())),
+                    false => drop(hosts.remove(host)),
+                }
             }
         }
         self.filters() != before
     }
 
     fn filters(&self) -> RouteFilters {
-        RouteFilters { cors: !self.cors.is_empty() }
+        RouteFilters { cors: !self.cors.is_empty(), policy: !self.policy.is_empty() }
     }
 }
 

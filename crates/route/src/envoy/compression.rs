@@ -1,5 +1,7 @@
 //! HTTP filters that compress responses.
 
+use std::collections::HashMap;
+
 use envoy_types::pb::envoy::config::core::v3 as core_v3;
 use envoy_types::pb::envoy::extensions::compression::brotli::compressor::v3 as brotli_v3;
 use envoy_types::pb::envoy::extensions::compression::gzip::compressor::v3 as gzip_v3;
@@ -7,26 +9,60 @@ use envoy_types::pb::envoy::extensions::compression::zstd::compressor::v3 as zst
 use envoy_types::pb::envoy::extensions::filters::http::compressor::v3 as compressor_v3;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
 use envoy_types::pb::envoy::r#type::matcher::v3 as matcher_v3;
+use envoy_types::pb::google::protobuf as google;
 
 use super::wire;
 use crate::settings::{Compression, CompressionAlgorithm};
 
 /// Builds a filter for each algorithm. The client's `accept-encoding` selects the algorithm; the first filter wins if
-/// several are equally acceptable.
+/// several are equally acceptable. With `for_routes`, the other algorithms have filters too, which only routes enable.
 ///
 /// A response is not compressed if it is already compressed, small, or marked `cache-control: no-transform`.
 /// Compression removes a strong `etag`, because the bytes differ from those that it identifies.
-pub fn filters(compression: &Compression) -> Vec<hcm_v3::HttpFilter> {
-    let preferred = compression.algorithms.first();
-    compression.algorithms.iter().map(|one| filter(*one, Some(one) == preferred, compression)).collect()
+pub fn filters(compression: &Compression, for_routes: bool) -> Vec<hcm_v3::HttpFilter> {
+    let enabled = &compression.algorithms;
+    let preferred = enabled.first();
+    let others = CompressionAlgorithm::ALL.into_iter().filter(|one| for_routes && !enabled.contains(one));
+    let others = others.map(|one| hcm_v3::HttpFilter { disabled: true, ..filter(one, false, compression) });
+    enabled.iter().map(|one| filter(*one, Some(one) == preferred, compression)).chain(others).collect()
+}
+
+/// Builds the configuration of a route with these algorithms, by filter. `enabled` are the algorithms of the settings.
+pub fn per_route(wanted: &[CompressionAlgorithm], enabled: &[CompressionAlgorithm]) -> HashMap<String, google::Any> {
+    use compressor_v3::compressor_per_route::Override;
+    let differing = CompressionAlgorithm::ALL.into_iter().filter(|one| wanted.contains(one) != enabled.contains(one));
+    let config = |one| {
+        let said = match wanted.contains(&one) {
+            false => Override::Disabled(true),
+            true => Override::Overrides(compressor_v3::CompressorOverrides {
+                response_direction_config: Some(compressor_v3::ResponseDirectionOverrides::default()),
+                ..Default::default()
+            }),
+        };
+        (name(one), wire::any(&compressor_v3::CompressorPerRoute { r#override: Some(said) }))
+    };
+    differing.map(config).collect()
+}
+
+/// Returns the name of the filter of an algorithm, to which routes refer.
+fn name(algorithm: CompressionAlgorithm) -> String {
+    format!("envoy.filters.http.compressor.{}", word(algorithm))
+}
+
+fn word(algorithm: CompressionAlgorithm) -> &'static str {
+    match algorithm {
+        CompressionAlgorithm::Gzip => "gzip",
+        CompressionAlgorithm::Brotli => "brotli",
+        CompressionAlgorithm::Zstd => "zstd",
+    }
 }
 
 fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compression) -> hcm_v3::HttpFilter {
     let Compression { algorithms: _, content_types, minimum_bytes } = compression;
-    let (name, library) = match algorithm {
-        CompressionAlgorithm::Gzip => ("gzip", wire::any(&gzip_v3::Gzip::default())),
-        CompressionAlgorithm::Brotli => ("brotli", wire::any(&brotli_v3::Brotli::default())),
-        CompressionAlgorithm::Zstd => ("zstd", wire::any(&zstd_v3::Zstd::default())),
+    let library = match algorithm {
+        CompressionAlgorithm::Gzip => wire::any(&gzip_v3::Gzip::default()),
+        CompressionAlgorithm::Brotli => wire::any(&brotli_v3::Brotli::default()),
+        CompressionAlgorithm::Zstd => wire::any(&zstd_v3::Zstd::default()),
     };
     let common = compressor_v3::compressor::CommonDirectionConfig {
         min_content_length: Some(wire::uint32(*minimum_bytes)),
@@ -35,7 +71,7 @@ fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compre
     };
     let config = compressor_v3::Compressor {
         compressor_library: Some(core_v3::TypedExtensionConfig {
-            name: format!("envoy.compression.{name}.compressor"),
+            name: format!("envoy.compression.{}.compressor", word(algorithm)),
             typed_config: Some(library),
         }),
         response_direction_config: Some(compressor_v3::compressor::ResponseDirectionConfig {
@@ -46,7 +82,7 @@ fn filter(algorithm: CompressionAlgorithm, preferred: bool, compression: &Compre
         ..Default::default()
     };
     hcm_v3::HttpFilter {
-        name: format!("envoy.filters.http.compressor.{name}"),
+        name: name(algorithm),
         config_type: Some(hcm_v3::http_filter::ConfigType::TypedConfig(wire::any(&config))),
         ..Default::default()
     }
@@ -66,13 +102,13 @@ mod tests {
 
     #[test]
     fn nothing_is_compressed_unless_asked_for() {
-        assert!(filters(&Compression::default()).is_empty());
+        assert!(filters(&Compression::default(), false).is_empty());
     }
 
     #[test]
     fn every_algorithm_has_a_filter_of_its_own_name() {
         use CompressionAlgorithm::{Brotli, Gzip, Zstd};
-        let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() });
+        let filters = filters(&Compression { algorithms: vec![Brotli, Gzip, Zstd], ..Compression::default() }, false);
         let names: Vec<_> = filters.iter().map(|filter| filter.name.rsplit('.').next().unwrap_or_default()).collect();
         assert_eq!(names, ["brotli", "gzip", "zstd"]);
     }

@@ -20,8 +20,8 @@ use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
-use super::{authorization, cors, headers, names, wire};
-use crate::model::{Action, Host, ListenerId, Route, VirtualHost};
+use super::{authorization, cors, headers, names, policy, wire};
+use crate::model::{Action, CompressionAlgorithm, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
 
 pub(super) use action::{direct_response, route_action};
@@ -74,9 +74,11 @@ pub fn http_routes_by_host(listener: &ListenerId, settings: &Settings) -> Resour
     Resource::new(listener.as_str(), &route_v3::RouteConfiguration { vhds: Some(vhds), ..routes }, vec![])
 }
 
-/// Returns the objects that define the routes of `host`.
+/// Returns the objects that define the routes of `host`, and their policies.
 pub(super) fn origins(host: &VirtualHost) -> impl Iterator<Item = ObjectRef> {
-    host.routes.iter().map(|route| route.origin.clone())
+    let policies = host.routes.iter().filter_map(|route| route.policy());
+    let of_policies = policies.flat_map(|policy| policy.origins.iter().cloned());
+    host.routes.iter().map(|route| route.origin.clone()).chain(of_policies)
 }
 
 /// Builds a route configuration. Envoy compares domains without the port, so they need no variants with `:*`.
@@ -141,12 +143,14 @@ struct Marks {
     named: bool,
     /// The filter configuration of routes without a backend.
     unasked: HashMap<String, google::Any>,
+    /// The algorithms for compressed responses.
+    compression: Vec<CompressionAlgorithm>,
 }
 
 impl Marks {
     fn of(settings: &Settings) -> Self {
         let unasked = authorization::unasked(&settings.external_authorization);
-        Self { named: names_objects(settings), unasked }
+        Self { named: names_objects(settings), unasked, compression: settings.compression.algorithms.clone() }
     }
 }
 
@@ -190,6 +194,7 @@ fn names_objects(settings: &Settings) -> bool {
 
 /// Builds `route` for requests with these headers. A redirect may take two routes of Envoy: see [`redirect::redirects`].
 fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> Vec<route_v3::Route> {
+    let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
     let (built, forward) = match action {
         Action::Forward(forward) => {
@@ -214,13 +219,18 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> V
         ..Default::default()
     };
     action::add_header_changes(&mut route, filters, forward);
-    match action {
+    let mut routes = match action {
         Action::Redirect(redirect) if redirect::is_to_https(redirect) => {
             redirect::redirects(redirect::marked(route, marks), &matches.path, redirect)
         }
         Action::Redirect(redirect) => redirect::redirects(route, &matches.path, redirect),
         Action::Forward(_) | Action::Respond { .. } => vec![route],
+    };
+    if let Some(policy) = policy {
+        let config = policy::per_route(policy, &marks.compression);
+        routes.iter_mut().for_each(|route| route.typed_per_filter_config.extend(config.clone()));
     }
+    routes
 }
 
 /// Builds the metadata that names the object of a route, for the access log and for readers of a configuration dump.

@@ -33,9 +33,9 @@ enum Protocol {
 pub fn clusters(settings: &Settings) -> [(&'static str, Option<Resource>); 4] {
     let Settings { tracing, external_authorization, rate_limit, upstream, .. } = settings;
     let Tracing { endpoint: collector, .. } = tracing;
-    let ExternalAuthorization { endpoint: authorizer, protocol, .. } = external_authorization;
+    let ExternalAuthorization { endpoint: authorizer, check, .. } = external_authorization;
     let RateLimit { endpoint: limiter, .. } = rate_limit;
-    let over = |wanted| authorizer.as_ref().filter(|_| *protocol == wanted);
+    let over = |wanted| authorizer.as_ref().filter(|_| check.protocol == wanted);
     // Spans can wait or be lost. A request without an authorization response is rejected.
     let limits = &upstream.circuit_breakers;
     [
@@ -114,6 +114,13 @@ pub fn grpc(cluster: &str, timeout: Duration) -> core_v3::GrpcService {
     }
 }
 
+/// Sets the `:authority` of calls. By default it is the name of the cluster, which is not valid if it contains a slash.
+pub fn set_authority(service: &mut core_v3::GrpcService, authority: &str) {
+    if let Some(core_v3::grpc_service::TargetSpecifier::EnvoyGrpc(envoy)) = &mut service.target_specifier {
+        envoy.authority = authority.to_owned();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +149,7 @@ mod tests {
         settings.external_authorization.endpoint = endpoint.clone();
         assert_eq!(named(&settings), ["external-authorization"]);
         // Both clusters are needed until the listeners have changed.
-        settings.external_authorization.protocol = AuthorizationProtocol::Http;
+        settings.external_authorization.check.protocol = AuthorizationProtocol::Http;
         assert_eq!(named(&settings), ["external-authorization-http"]);
         (settings.tracing.endpoint, settings.rate_limit.endpoint) = (endpoint.clone(), endpoint);
         assert_eq!(named(&settings), ["tracing", "external-authorization-http", "rate-limit"]);

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{ClusterId, HeaderChange, HeaderName, HeaderValue};
+use super::{ClusterId, HeaderChange, HeaderName, HeaderValue, RoutePolicy};
 
 /// Filters in the order in which they apply. Of two that decide the same thing, the later one counts.
 ///
@@ -37,6 +37,8 @@ impl<T> Deref for Filters<T> {
 pub enum RouteFilter {
     /// Changes the headers of responses.
     ResponseHeaders(Vec<HeaderChange>),
+    /// Limits, access restrictions, and compression.
+    Policy(Arc<RoutePolicy>),
 }
 
 /// A filter of a route that forwards requests.

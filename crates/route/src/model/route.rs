@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_xds::provenance::ObjectRef;
 
-use super::{ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter};
+use super::{ClusterFilter, ClusterId, Filters, ForwardFilter, Match, Rewrite, RouteFilter, RoutePolicy};
 
 /// The routes of one host, in the order in which they are tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,6 +76,26 @@ impl Route {
     /// Returns a route without filters.
     pub fn new(matches: impl Into<Match>, action: Action, origin: ObjectRef) -> Self {
         Self { matches: matches.into(), filters: Filters::default(), action, origin }
+    }
+
+    /// Returns the policy in effect.
+    pub fn policy(&self) -> Option<&Arc<RoutePolicy>> {
+        self.filters.iter().rev().find_map(|filter| match filter {
+            RouteFilter::Policy(policy) => Some(policy),
+            RouteFilter::ResponseHeaders(_) => None,
+        })
+    }
+
+    /// Returns the clusters that the action and the policy lead to, with repetitions.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        self.action.clusters().chain(self.policy().into_iter().flat_map(|policy| policy.clusters()))
+    }
+
+    /// Returns the route with a policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: Arc<RoutePolicy>) -> Self {
+        let filters = self.filters.iter().cloned().chain([RouteFilter::Policy(policy)]);
+        Self { filters: filters.collect::<Vec<_>>().into(), ..self.clone() }
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::gateway::{
-    BackendTlsPolicy, Definition, Gateway, GatewayClass, GrpcRoute, HttpRoute, ListenerSet, ReferenceGrant, TcpRoute,
-    TlsRoute, UdpRoute,
+    BackendTlsPolicy, Definition, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, ReferenceGrant,
+    TcpRoute, TlsRoute, UdpRoute,
 };
 use super::{
     ConfigMap, EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace,
@@ -181,6 +181,7 @@ with_status!(TcpRoute, Kind::TCP_ROUTE);
 with_status!(UdpRoute, Kind::UDP_ROUTE);
 with_status!(TlsRoute, Kind::TLS_ROUTE);
 with_status!(BackendTlsPolicy, Kind::BACKEND_TLS_POLICY);
+with_status!(HttpPolicy, Kind::HTTP_POLICY);
 
 impl Typed for Service {
     const KIND: Kind = Kind::SERVICE;

@@ -6,6 +6,7 @@
 
 mod definition;
 mod grpc_route;
+mod http_policy;
 mod listener_set;
 mod policy;
 mod reference;
@@ -21,6 +22,11 @@ use serde::{Deserialize, Serialize};
 
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
+pub use http_policy::{
+    Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
+    ExternalAuthorizationSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, JwksSpec, JwtProviderSpec, JwtSpec,
+    Lenient, LocalRateLimitSpec, RateUnit,
+};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ListenerSetStatus};
 pub use policy::{BackendTlsPolicy, BackendTlsPolicySpec, BackendValidation, PolicyTarget, SubjectAltName};
 pub use reference::{
@@ -42,6 +48,9 @@ use super::Meta;
 
 /// The API group of Gateway API.
 pub const GROUP: &str = "gateway.networking.k8s.io";
+
+/// The API group of Lockgate.
+pub const LOCKGATE: &str = "lockgate.dev";
 
 /// A GatewayClass.
 #[derive(Debug, Clone, PartialEq)]

@@ -195,6 +195,17 @@ impl Kind {
         ..GATEWAY_API
     });
 
+    /// lockgate.dev/v1alpha1
+    pub const HTTP_POLICY: Self = Self(&KindInfo {
+        name: "HTTPPolicy",
+        group: super::gateway::LOCKGATE,
+        version: "v1alpha1",
+        other_versions: &[],
+        plural: "httppolicies",
+        named_by_others: false,
+        ..GATEWAY_API
+    });
+
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
         name: "CustomResourceDefinition",
@@ -209,7 +220,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -227,6 +238,7 @@ impl Kind {
         Self::TLS_ROUTE,
         Self::REFERENCE_GRANT,
         Self::BACKEND_TLS_POLICY,
+        Self::HTTP_POLICY,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

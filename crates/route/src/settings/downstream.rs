@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use crate::model::CompressionAlgorithm;
 use crate::model::{Bind, TlsVersion};
 
 /// Envoy's listeners.
@@ -178,17 +179,6 @@ pub struct Compression {
     pub minimum_bytes: u32,
     /// Media types that are compressed.
     pub content_types: Vec<String>,
-}
-
-/// A compression algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CompressionAlgorithm {
-    /// `gzip`
-    Gzip,
-    /// `br`
-    Brotli,
-    /// `zstd`
-    Zstd,
 }
 
 /// Headers set and removed on all routes.

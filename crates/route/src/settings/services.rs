@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+pub use crate::model::{AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, RequestBody};
+
 /// The address of a service, without TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -24,69 +26,14 @@ impl fmt::Display for Endpoint {
 }
 
 /// External authorization: a server that permits or denies each request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalAuthorization {
     /// The server. `None` disables authorization.
     pub endpoint: Option<Endpoint>,
-    /// The protocol of the server.
-    pub protocol: AuthorizationProtocol,
-    /// The timeout of a call.
-    pub timeout: Duration,
-    /// Whether requests are permitted if the server does not respond.
-    pub fail_open: bool,
+    /// How the server is asked.
+    pub check: AuthorizationCheck,
     /// The context that is sent with each request, with gRPC only.
     pub context: BTreeMap<String, String>,
-    /// The part of the request body that is sent.
-    pub request_body: RequestBody,
-    /// Settings that apply to HTTP only.
-    pub http: AuthorizationHttp,
-}
-
-/// The protocol of an authorization server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuthorizationProtocol {
-    /// `envoy.service.auth.v3.Authorization`.
-    Grpc,
-    /// A request with the same method and path. A response of 200 permits the request.
-    Http,
-}
-
-/// The part of the request body that is sent to an authorization server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RequestBody {
-    /// The maximum size in bytes. `None` sends no body.
-    pub max_bytes: Option<u32>,
-    /// Whether the beginning of a longer body is sent. Otherwise, such a request is answered 413.
-    pub allow_partial: bool,
-    /// Whether the body is sent as bytes instead of text, with gRPC only.
-    pub pack_as_bytes: bool,
-}
-
-/// The HTTP request to an authorization server, and the headers that its response may set.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AuthorizationHttp {
-    /// The prefix of the path.
-    pub path_prefix: Option<String>,
-    /// Request headers that are sent in addition to the standard ones.
-    pub allowed_request_headers: Vec<String>,
-    /// Response headers that are set on the forwarded request.
-    pub allowed_upstream_headers: Vec<String>,
-}
-
-impl Default for ExternalAuthorization {
-    fn default() -> Self {
-        Self {
-            endpoint: None,
-            protocol: AuthorizationProtocol::Grpc,
-            // Envoy's default of 200ms is too short for a server that has just started or looks up a session. Users
-            // would mistake the rejection for a decision of the server.
-            timeout: Duration::from_secs(1),
-            fail_open: false,
-            context: BTreeMap::new(),
-            request_body: RequestBody::default(),
-            http: AuthorizationHttp::default(),
-        }
-    }
 }
 
 /// Global rate limiting: an external service that counts requests.

@@ -1,5 +1,6 @@
 //! Builders of the objects of Gateway API.
 
+mod http_policies;
 mod listener_sets;
 mod policies;
 mod streams;
@@ -15,6 +16,7 @@ use crate::objects::gateway::{
 };
 use crate::objects::{GatewayService, Meta, Namespace, Object, ObjectKey, Service, Transport};
 
+pub use http_policies::{HttpPolicyBuilder, http_policy};
 pub use listener_sets::{ListenerSetBuilder, allowed_listeners, listener_set, parent_set};
 pub use policies::{BackendTlsPolicyBuilder, backend_tls_policy, config_map};
 pub use streams::{StreamRouteBuilder, stream_route, tcp_route, tls_route, udp_route, with_udp_port, with_udp_ports};
@@ -197,6 +199,13 @@ impl HttpRouteBuilder {
         if backend.is_empty() { with_match } else { with_match.backend(backend) }
     }
 
+    /// Sets the name of the rule.
+    pub fn rule_name(mut self, name: &str) -> Self {
+        let rule = self.0.spec.rules.as_mut().and_then(|rules| rules.last_mut());
+        rule.expect("a rule").name = Some(name.to_owned());
+        self
+    }
+
     /// Adds a match of the path to the rule, to which the following conditions belong.
     pub fn path(self, r#type: &str, value: &str) -> Self {
         let path = HttpPathMatch { r#type: Some(r#type.to_owned()), value: Some(value.to_owned()) };
@@ -268,6 +277,12 @@ impl ReferenceGrantBuilder {
     pub fn from(mut self, kind: &str, namespace: &str) -> Self {
         let (group, kind, namespace) = (GROUP.to_owned(), kind.to_owned(), namespace.into());
         self.0.spec.from.push(GrantFrom { group, kind, namespace });
+        self
+    }
+
+    /// Replaces the group of the last source.
+    pub fn from_group(mut self, group: &str) -> Self {
+        self.0.spec.from.last_mut().expect("a source").group = group.to_owned();
         self
     }
 

@@ -13,6 +13,8 @@ mod client_certificates;
 mod filters;
 mod grpc_route;
 pub mod hostname;
+pub mod http_policies;
+pub mod http_policy;
 pub mod http_route;
 pub mod listener;
 mod matches;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::objects::gateway::{GROUP, GrantTo, ReferenceGrant};
+use crate::objects::gateway::{GrantTo, ReferenceGrant};
 use crate::objects::{Kind, ObjectKey, Objects};
 
 /// A reference from one object to another.
 #[derive(Debug, Clone, Copy)]
 pub struct Reference<'a> {
-    /// The kind of the referring object, of Gateway API.
+    /// The kind of the referring object.
     pub from: Kind,
     /// The namespace of the referring object.
     pub namespace: &'a str,
@@ -53,7 +53,9 @@ fn granted<'a>(reference: &Reference, objects: &'a Objects) -> BTreeSet<To<'a>> 
     let grants = grants.take_while(|(key, _)| key.namespace == *namespace);
     let grants = grants.filter_map(|(_, object)| object.get::<ReferenceGrant>()).filter(|grant| {
         grant.spec.from.iter().any(|from| {
-            from.group == GROUP && from.kind == reference.from.as_str() && *from.namespace == *reference.namespace
+            from.group == reference.from.info().group
+                && from.kind == reference.from.as_str()
+                && *from.namespace == *reference.namespace
         })
     });
     let to = |to: &'a GrantTo| -> To<'a> { (&to.group, &to.kind, to.name.as_deref().filter(|name| !name.is_empty())) };

@@ -11,6 +11,7 @@ mod gateway_streams;
 mod gateway_tenants;
 mod gateway_texts;
 mod gateway_tls;
+mod http_policies;
 mod incremental;
 mod listener_sets;
 mod ownership;

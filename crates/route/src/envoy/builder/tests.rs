@@ -160,7 +160,7 @@ fn every_way_to_a_model_gives_its_resources() {
                 let somebody = |port| Endpoint { host: "somebody".to_owned(), port };
                 let asked = &mut settings.external_authorization;
                 asked.endpoint = [None, Some(somebody(1)), Some(somebody(2))][dice.below(3)].clone();
-                asked.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
+                asked.check.protocol = [AuthorizationProtocol::Grpc, AuthorizationProtocol::Http][dice.below(2)];
                 asked.context = (0..dice.below(2)).map(|_| ("site".to_owned(), "eu-1".to_owned())).collect();
                 settings.rate_limit.endpoint = [None, Some(somebody(3))][dice.below(2)].clone();
                 follow_settings(&mut model, &settings);

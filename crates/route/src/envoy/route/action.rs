@@ -80,7 +80,10 @@ pub(super) fn add_header_changes(route: &mut route_v3::Route, filters: &[RouteFi
             ForwardFilter::RequestHeaders(changes) => Some(changes),
             _ => None,
         });
-    let of_responses = filters.iter().map(|RouteFilter::ResponseHeaders(changes)| changes);
+    let of_responses = filters.iter().filter_map(|filter| match filter {
+        RouteFilter::ResponseHeaders(changes) => Some(changes),
+        RouteFilter::Policy(_) => None,
+    });
     let (of_requests, of_responses) = (of_requests.flatten(), of_responses.flatten());
     if by_cluster {
         for (weight, cluster) in weights(route).iter_mut().zip(clusters) {

@@ -132,20 +132,25 @@ const CASES: &[Case] = &[
     case("authorization by gRPC", &["clusters", "http", "https", "routes", "scopes"], |s| {
         s.external_authorization = ExternalAuthorization {
             endpoint: somebody(9000),
-            fail_open: true,
+            check: AuthorizationCheck {
+                fail_open: true,
+                request_body: RequestBody { max_bytes: Some(1), allow_partial: true, pack_as_bytes: true },
+                ..AuthorizationCheck::default()
+            },
             context: [("site".to_owned(), "eu-1".to_owned())].into(),
-            request_body: RequestBody { max_bytes: Some(1), allow_partial: true, pack_as_bytes: true },
-            ..ExternalAuthorization::default()
         };
     }),
     case("authorization by HTTP", &["clusters", "http", "https", "routes", "scopes"], |s| {
         s.external_authorization = ExternalAuthorization {
             endpoint: somebody(9001),
-            protocol: AuthorizationProtocol::Http,
-            http: AuthorizationHttp {
-                path_prefix: Some("/check".to_owned()),
-                allowed_request_headers: vec!["cookie".to_owned()],
-                allowed_upstream_headers: vec!["x-user".to_owned()],
+            check: AuthorizationCheck {
+                protocol: AuthorizationProtocol::Http,
+                http: AuthorizationHttp {
+                    path_prefix: Some("/check".to_owned()),
+                    allowed_request_headers: vec!["cookie".to_owned()],
+                    allowed_upstream_headers: vec!["x-user".to_owned()],
+                },
+                ..AuthorizationCheck::default()
             },
             ..ExternalAuthorization::default()
         };

@@ -1,11 +1,13 @@
 //! The backends of a rule.
 
+use super::client_certificates::ClientCertificate;
 use super::filters::cluster_filters;
 use super::parser::Parser;
 use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
 use crate::objects::{Kind, ObjectKey, Service, Transport};
 use crate::translate::backend::{policy_over_tls, port_name};
+use crate::translate::dialect::Reading;
 use crate::translate::grants::Reference;
 use crate::translate::graph::Input;
 use crate::translate::problem::Reason;
@@ -157,15 +159,45 @@ pub fn cluster_of_bytes(reference: &BackendRef, bytes: Bytes, parser: &mut Parse
     }
 }
 
-/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
-/// there. The route itself refers to a valid backend then.
+/// Returns the cluster of a Service that Envoy itself calls. `protocol` applies if the Service names none.
+pub fn called(
+    service: ObjectKey,
+    port: u16,
+    protocol: Option<UpstreamProtocol>,
+    reading: &mut Reading,
+) -> Result<ClusterId, String> {
+    let wanted = WantedPort::Number(port.into());
+    let cluster = match (tls(&service, wanted, protocol, &None, reading).map_err(|fault| fault.message)?, protocol) {
+        (None, Some(protocol)) => reading.cluster_over(service, wanted, protocol),
+        (policy, _) => reading.cluster(service, wanted, policy),
+    };
+    match cluster {
+        Ok((cluster, None)) => Ok(cluster),
+        Ok((_, Some(denied))) => Err(denied.to_string()),
+        Err(fault) => Err(fault.message),
+    }
+}
+
+/// Returns the traffic policy of a backend of a route if a BackendTLSPolicy is in effect for it.
 fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
-    let context = parser.reading.context;
+    tls(service, port, protocol, &parser.certificate, &mut parser.reading)
+}
+
+/// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
+/// there. The reference to the backend itself is valid then.
+fn tls(
+    service: &ObjectKey,
+    port: WantedPort,
+    protocol: Option<UpstreamProtocol>,
+    certificate: &ClientCertificate,
+    reading: &mut Reading,
+) -> Result<Option<TrafficPolicy>, Fault> {
+    let context = reading.context;
     // Long-lived data uses the text of the stored object, so that it is shared.
     let key = context.objects.get::<Service>(service).map_or(service, |object| &object.meta.key);
-    parser.reading.record(Input::new(Kind::SERVICE, key.clone()));
-    parser.reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
+    reading.record(Input::new(Kind::SERVICE, key.clone()));
+    reading.record(Input::new(Kind::BACKEND_TLS_POLICY, key.clone()));
     let unusable = |reason, message| Fault { below: "", condition: None, reason, message };
     // Fails closed: an unknown policy may require TLS.
     if !context.objects.is_readable(Kind::BACKEND_TLS_POLICY, &service.namespace) {
@@ -179,7 +211,7 @@ fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<
     let verification = policy.verification.clone().map_err(|(_, message)| {
         unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))
     })?;
-    let client_certificate = match &parser.certificate {
+    let client_certificate = match certificate {
         None => None,
         Some(Some(pair)) => Some(pair.clone()),
         // Fails closed: a backend that requires no certificate may be the wrong one.

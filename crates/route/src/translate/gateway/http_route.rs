@@ -19,6 +19,8 @@ use crate::translate::source::Reads;
 pub struct Candidate {
     /// The index of the rule.
     pub rule: u32,
+    /// The name of the rule.
+    pub name: Option<Arc<str>>,
     /// The index of the match within its rule.
     pub position: u32,
     /// The cost of its regular expressions.
@@ -81,6 +83,7 @@ impl Parser<'_, '_> {
         let field = format!("spec.rules[{index}]");
         let filtered = filters(&field, &rule.filters, self);
         let action = self.action(&field, rule, &filtered);
+        let name: Option<Arc<str>> = rule.name.as_deref().map(Into::into);
         let everything = [HttpMatch::default()];
         let matches = if rule.matches.is_empty() { &everything[..] } else { &rule.matches };
         for (position, one) in matches.iter().enumerate() {
@@ -104,7 +107,7 @@ impl Parser<'_, '_> {
                 }
             };
             let (rule, position) = (number(index), number(position));
-            candidates.push(Candidate { rule, position, cost, route, rest });
+            candidates.push(Candidate { rule, name: name.clone(), position, cost, route, rest });
         }
     }
 

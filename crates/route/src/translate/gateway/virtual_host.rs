@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::client_certificates::ClientCertificate;
+use super::http_policies::Scope;
 use super::http_route::Candidate;
 use super::order::Order;
 use super::parser::Attached;
@@ -21,7 +22,7 @@ struct Competitor<'a> {
     candidate: &'a Candidate,
 }
 
-/// Returns the virtual host, and the problems of routes that exceed the budget of the host for regular expressions.
+/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for regular expressions.
 ///
 /// `routes` are in the order of precedence. Of equal matches, the first one is served. `origin` is the origin of a virtual
 /// host without routes; `port` is the port of the listener, and `certificate` the client certificate of its Gateway.
@@ -31,6 +32,7 @@ pub fn virtual_host(
     origin: &ObjectRef,
     port: u16,
     limits: &Regexes,
+    policies: &Scope,
 ) -> (VirtualHost, Vec<Arc<Problem>>) {
     let first = routes.iter().find(|route| !route.candidates(certificate).is_empty()).map(|route| namespace(route));
     let refused = beyond_budget(routes, certificate, first, limits);
@@ -47,7 +49,15 @@ pub fn virtual_host(
     let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
     let ordered =
         merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
-    let both = |one: &Competitor<'_>| [Some(one.candidate.route.clone()), one.candidate.rest.clone()];
+    let both = |one: &Competitor<'_>| {
+        let Competitor { precedence, candidate } = one;
+        let features = policies.features(precedence, candidate.name.as_ref());
+        let with_policy = move |route: Arc<Route>| match &features {
+            Some(features) => Arc::new(features.apply(&route)),
+            None => route,
+        };
+        [Some(candidate.route.clone()), candidate.rest.clone()].map(|route| route.map(&with_policy))
+    };
     let mut routes: Vec<Arc<Route>> =
         ordered.into_iter().flat_map(both).flatten().map(|route| on_port(route, port)).collect();
     if routes.is_empty() {

@@ -81,7 +81,7 @@ impl Reason {
                 "Correct the listener: a supported protocol, a port and hostname of its own, and a usable certificate."
             }
             Self::PolicyNotValid => {
-                "Create the ConfigMap with certificate authorities in ca.crt, and correct the names or the target."
+                "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."

@@ -105,7 +105,8 @@ fn any_route() -> impl Strategy<Value = Object> {
     let parents = any_parents();
     let hosts = prop::collection::vec(select(vec!["x.test", "*.test", "a.b.test", "y.other", "?"]), 0..3);
     let backend = select(vec!["a:80", "b:80", "shop/c:80", "gone:80", ""]);
-    let rules = prop::collection::vec((select(vec!["/", "/a", "/a/b", "", "/~.*"]), backend), 0..3);
+    let names = select(vec![None, Some("one"), Some("two")]);
+    let rules = prop::collection::vec((select(vec!["/", "/a", "/a/b", "", "/~.*"]), backend, names), 0..3);
     (select(&NAMES[..]), 1i64..3, parents, hosts, rules).prop_map(|(name, created, parents, hosts, rules)| {
         let builder = http_route(name).created(created);
         let builder = parents.into_iter().fold(builder, |builder, (parent, is_set, section)| {
@@ -113,9 +114,12 @@ fn any_route() -> impl Strategy<Value = Object> {
             section.into_iter().fold(builder, HttpRouteBuilder::section)
         });
         let builder = hosts.into_iter().fold(builder, HttpRouteBuilder::host);
-        let rule = |builder: HttpRouteBuilder, (path, backend): (&str, &str)| match path.contains('~') {
-            true => builder.rule("", backend).path("RegularExpression", path),
-            false => builder.rule(path, backend),
+        let rule = |builder: HttpRouteBuilder, (path, backend, name): (&str, &str, Option<&str>)| {
+            let builder = match path.contains('~') {
+                true => builder.rule("", backend).path("RegularExpression", path),
+                false => builder.rule(path, backend),
+            };
+            name.into_iter().fold(builder, HttpRouteBuilder::rule_name)
         };
         rules.into_iter().fold(builder, rule).into()
     })
@@ -161,6 +165,27 @@ fn any_policy() -> impl Strategy<Value = Object> {
     prop_oneof![2 => policy, 1 => config_map]
 }
 
+/// Returns an HTTPPolicy.
+fn any_http_policy() -> impl Strategy<Value = Object> {
+    let section = select(vec![None, None, Some("one"), Some("two")]);
+    let kind = select(vec!["Gateway", "HTTPRoute", "HTTPRoute", "TCPRoute"]);
+    let targets = prop::collection::vec((kind, select(vec!["a", "b", "c", "gone"]), section), 0..3);
+    let rate = select(vec![None, Some(0), Some(1), Some(2)]);
+    let ranges = select(vec![None, Some("192.0.2.0/24"), Some("?")]);
+    let body = select(vec![None, Some("1MiB"), Some("much")]);
+    (select(&NAMES[..]), 1i64..3, targets, rate, ranges, body).prop_map(
+        |(name, created, targets, rate, ranges, body)| {
+            let policy = http_policy(name).created(created);
+            let policy = targets.into_iter().fold(policy, |policy, (kind, name, section)| {
+                section.into_iter().fold(policy.target(kind, name), HttpPolicyBuilder::section)
+            });
+            let policy = rate.into_iter().fold(policy, HttpPolicyBuilder::rate);
+            let policy = ranges.into_iter().fold(policy, |policy, range| policy.allow(&[range]));
+            body.into_iter().fold(policy, HttpPolicyBuilder::body).into()
+        },
+    )
+}
+
 fn any_object() -> impl Strategy<Value = Object> {
     let class = (select(vec!["lockgate", "else"]), any::<bool>()).prop_map(|(name, ours)| {
         let class = gateway_class(name);
@@ -191,7 +216,7 @@ fn any_object() -> impl Strategy<Value = Object> {
         Just(Object::from(secret("good", &["x.test"]).without_pair())),
         Just(Object::from(ingress("a").host("x.test").path("Prefix", "/", "a:80"))),
     ];
-    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
+    prop_oneof![6 => any_gateway(), 8 => any_listener_set(), 8 => any_route(), 8 => any_stream_route(), 8 => any_policy(), 8 => any_http_policy(), 2 => class, 5 => of_gateway, 2 => services, 2 => namespace, 2 => grant, 1 => others]
 }
 
 /// Applies or deletes `object` like the loop.

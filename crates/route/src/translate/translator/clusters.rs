@@ -172,7 +172,7 @@ fn has_endpoints(port: &ServicePortId, clusters: &BTreeMap<ClusterId, Arc<Cluste
 
 /// Returns the clusters that `routes` lead to, with repetitions.
 fn led_to(routes: &[Arc<Route>]) -> impl Iterator<Item = &ClusterId> {
-    routes.iter().flat_map(|route| route.action.clusters())
+    routes.iter().flat_map(|route| route.clusters())
 }
 
 impl Translator {

@@ -4,6 +4,7 @@
 
 mod clients;
 mod hosts;
+mod http_policies;
 mod listeners;
 mod policies;
 mod ports;
@@ -31,6 +32,7 @@ use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::Reading;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, Parent};
+use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
@@ -41,7 +43,7 @@ use crate::translate::source::Reads;
 use crate::translate::verdict::{self, Status, Verdict};
 
 /// The kinds of Gateway API whose objects are units of the translation.
-const KINDS: [Kind; 3] = [Kind::BACKEND_TLS_POLICY, Kind::GATEWAY_CLASS, Kind::GATEWAY];
+const KINDS: [Kind; 4] = [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY, Kind::GATEWAY_CLASS, Kind::GATEWAY];
 
 /// Returns whether objects of this kind are units of Gateway API.
 pub fn is_unit(kind: Kind) -> bool {
@@ -78,6 +80,12 @@ pub struct Gateways {
     policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
     /// The reports on policies.
     pub policy_reports: PolicyReports,
+    /// The HTTPPolicies.
+    pub http_policies: HttpPolicies,
+    /// The HTTPPolicies with a target of ours, or with one that does not exist.
+    http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
+    /// The problems of each HTTPPolicy.
+    http_policy_problems: BTreeMap<ObjectKey, Vec<Arc<Problem>>>,
 }
 
 impl Gateways {
@@ -96,6 +104,9 @@ impl Gateways {
         if id.kind == Kind::BACKEND_TLS_POLICY {
             let is_ours = self.policy_reports.contains_key(&id.key);
             return self.policies.get(&id.key).filter(|_| is_ours).map(|policy| policy.revision);
+        }
+        if id.kind == Kind::HTTP_POLICY {
+            return self.http_policies_of_ours.get(&id.key).copied();
         }
         self.routes.get(id).map(|route| route.revision)
     }
@@ -121,7 +132,8 @@ impl Gateways {
         let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
         let sets = self.sets.keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
         let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
-        classes.chain(gateways).chain(sets).chain(policies).chain(self.routes.keys().cloned())
+        let http_policies = self.http_policies_of_ours.keys().map(|key| Kind::HTTP_POLICY.id(key.clone()));
+        classes.chain(gateways).chain(sets).chain(policies).chain(http_policies).chain(self.routes.keys().cloned())
     }
 
     /// Returns a parent of routes: a Gateway of ours, or a ListenerSet of one.
@@ -153,6 +165,13 @@ impl Gateways {
                 && meta.is_some_and(|meta| objects.precedence(Kind::BACKEND_TLS_POLICY, meta) != policy.precedence)
         });
         let policies = policies.map(|policy| policy.precedence.id());
+        let http_policies = self.http_policies.iter().filter(|policy| {
+            let key = &policy.precedence.key;
+            let meta = objects.meta(Kind::HTTP_POLICY, key);
+            namespaces.contains(&ObjectKey { namespace: "".into(), name: key.namespace.clone() })
+                && meta.is_some_and(|meta| objects.precedence(Kind::HTTP_POLICY, meta) != policy.precedence)
+        });
+        let policies = policies.chain(http_policies.map(|policy| policy.precedence.id()));
         // The rank decides which of two Gateways has a port of the Envoys.
         let gateways = self.gateways.values().filter(|gateway| {
             let key = gateway.key();
@@ -197,6 +216,8 @@ impl Translator {
         for service in &services {
             due.extend(self.graph.readers(&policies::input(service)).cloned());
         }
+        let changed_policies = self.update_http_policies(of_kind(&due, Kind::HTTP_POLICY), objects, settings);
+        let mut replaced = BTreeSet::new();
         for id in of_kind(&due, Kind::GATEWAY_CLASS) {
             self.update_class(&id, objects, settings);
             update.sources.insert(id);
@@ -208,6 +229,7 @@ impl Translator {
             self.clusters.keep(made, &mut self.ledger);
             gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
             if let Some(parents) = self.replace_gateway(&id, now, settings, &mut hosts, update) {
+                replaced.insert(id.clone());
                 reported.insert(id.key.clone());
                 for parent in parents {
                     due.extend(self.graph.readers(&Input::new(parent.kind, parent.key)).cloned());
@@ -221,10 +243,12 @@ impl Translator {
                 for (id, (now, made)) in some.iter().zip(parsed) {
                     self.clusters.keep(made, &mut self.ledger);
                     self.replace_route(id, now, &mut hosts, &mut reported, &mut services);
+                    replaced.insert(id.clone());
                     update.sources.insert(id.clone());
                 }
             }
         }
+        self.add_hosts_of_policies(&changed_policies, &mut hosts);
         while let Some((id, _)) = hosts.first().cloned() {
             let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
             let (of_listener, rest) = after.into_iter().partition(|(other, _)| *other == id);
@@ -235,6 +259,7 @@ impl Translator {
             self.report(&key);
         }
         self.judge_policies(policies, &services, update);
+        self.judge_http_policies(changed_policies, replaced.into_iter(), update);
     }
 
     /// Updates a GatewayClass.

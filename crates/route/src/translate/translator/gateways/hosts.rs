@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::{Translator, Update};
 use crate::model::{Host, ListenerId, Others, TlsHost, Traffic, VirtualHost};
 use crate::settings::Settings;
+use crate::translate::gateway::attach::ListenerName;
 use crate::translate::gateway::hostname::covers;
+use crate::translate::gateway::http_policies::Scope;
 use crate::translate::gateway::listener::{Gateway, Listener, Protocol};
 use crate::translate::gateway::parser::Attached;
 use crate::translate::gateway::virtual_host::{not_found, virtual_host};
@@ -60,7 +62,9 @@ impl Translator {
             ranks.filter_map(|rank| self.gateways.routes.get(&rank.id()).map(|route| &**route)).collect();
         let (id, host) = place;
         let owner = gateway.on(id).find(|one| covers(&one.host, host) && gateway.owns(one, host))?;
-        Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes))
+        let name = ListenerName { gateway: gateway.key().clone(), set: owner.set.clone(), name: owner.name.clone() };
+        let policies = Scope::new(&self.gateways.http_policies, &name);
+        Some(virtual_host(&routes, &gateway.certificate, &owner.origin, owner.port, &settings.regexes, &policies))
     }
 
     /// Replaces hosts of an Envoy listener for HTTP over TLS. Each host is behind the most specific server name that covers

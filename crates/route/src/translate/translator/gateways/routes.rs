@@ -80,7 +80,7 @@ impl Translator {
 }
 
 /// Returns the places of a route: its hosts on Envoy listeners.
-fn places(route: &Attached) -> BTreeSet<(ListenerId, Host)> {
+pub(super) fn places(route: &Attached) -> BTreeSet<(ListenerId, Host)> {
     let bound = route.attachments.iter().filter_map(|attachment| Some((attachment.bound.as_ref()?, &attachment.hosts)));
     bound.flat_map(|(id, hosts)| hosts.iter().map(move |host| (id.clone(), host.clone()))).collect()
 }

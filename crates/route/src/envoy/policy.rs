@@ -1,0 +1,55 @@
+//! Policies of routes: the HTTP filters of the listener, and the configuration of a route.
+
+use std::collections::HashMap;
+
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3 as hcm_v3;
+use envoy_types::pb::google::protobuf as google;
+
+use super::{authorization, body_limit, client_addresses, compression, delegate, jwt, local_rate_limit};
+use crate::model::{CompressionAlgorithm, RoutePolicy, VirtualHost};
+use crate::settings::Settings;
+
+/// Builds the HTTP filters in order, except for those of compression. They restrict routes alone, and have no effect on others.
+///
+/// A listener has all of them if one of its routes has a policy, so that further policies do not change it: a changed
+/// listener drains its connections. Envoy creates a disabled filter only for routes that configure it, and selects the
+/// filters of a request once. External authorization can change the route after that, so the filters are enabled then.
+pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
+    let disabled = settings.external_authorization.endpoint.is_none();
+    [
+        client_addresses::filter(disabled),
+        delegate::filter(jwt::OF_ROUTES, disabled),
+        delegate::filter(authorization::OF_ROUTES, disabled),
+        local_rate_limit::filter(disabled),
+        delegate::filter(body_limit::OF_ROUTES, disabled),
+    ]
+}
+
+/// Returns whether a route of `host` has a policy.
+pub fn is_used(host: &VirtualHost) -> bool {
+    host.routes.iter().any(|route| route.policy().is_some())
+}
+
+/// Builds the configuration of a route by filter. `compression` are the algorithms of the settings.
+pub fn per_route(policy: &RoutePolicy, compression: &[CompressionAlgorithm]) -> HashMap<String, google::Any> {
+    // Without `..`, so that a new feature does not compile until it is enforced.
+    let RoutePolicy {
+        client_addresses: addresses,
+        jwt: tokens,
+        authorization: server,
+        local_rate_limit: rate,
+        max_request_body_bytes: body,
+        compression: wanted,
+        origins: _,
+    } = policy;
+    let features = [
+        addresses.as_deref().map(|lists| (client_addresses::FILTER, client_addresses::per_route(lists))),
+        tokens.as_deref().map(|tokens| (jwt::OF_ROUTES, jwt::per_route(tokens))),
+        server.as_deref().map(|server| (authorization::OF_ROUTES, authorization::per_route(server))),
+        rate.as_deref().map(|limit| (local_rate_limit::FILTER, local_rate_limit::per_route(limit))),
+        body.map(|bytes| (body_limit::OF_ROUTES, body_limit::per_route(bytes))),
+    ];
+    let features = features.into_iter().flatten().map(|(name, config)| (name.to_owned(), config));
+    let compressed = wanted.iter().flat_map(|wanted| compression::per_route(wanted, compression));
+    features.chain(compressed).collect()
+}

@@ -1,0 +1,173 @@
+//! Policies of routes: limits, access restrictions, and compression, in addition to the action of a route.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::{Authorization, ClusterId};
+
+/// The features in effect on a route. `None`: the settings of the installation apply alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutePolicy {
+    /// The clients that may send requests, by address.
+    pub client_addresses: Option<Arc<ClientAddresses>>,
+    /// The tokens that requests need.
+    pub jwt: Option<Arc<Jwt>>,
+    /// The server that permits or denies requests.
+    pub authorization: Option<Arc<Authorization>>,
+    /// The limit of the request rate.
+    pub local_rate_limit: Option<Arc<LocalRateLimit>>,
+    /// The maximum size of a request body in bytes.
+    pub max_request_body_bytes: Option<u32>,
+    /// The algorithms for compressed responses. An empty list disables compression.
+    pub compression: Option<Arc<[CompressionAlgorithm]>>,
+    /// The objects that set the features.
+    pub origins: Vec<ObjectRef>,
+}
+
+impl RoutePolicy {
+    /// Returns the clusters that requests depend on.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterId> {
+        self.authorization.iter().map(|authorization| &authorization.cluster)
+    }
+}
+
+/// A limit of the request rate, counted by each Envoy for each route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalRateLimit {
+    /// The number of requests in each period.
+    pub requests: u32,
+    /// The period.
+    pub period: Duration,
+    /// The number of additional requests that may arrive at once.
+    pub burst: u32,
+    /// Whether the requests of each client address are counted by themselves.
+    pub per_client_address: bool,
+}
+
+/// The clients that may send requests, by address. The address is that of the client in front of trusted proxies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientAddresses {
+    /// The allowed addresses. Empty: all.
+    pub allow: Vec<AddressRange>,
+    /// The denied addresses, even if they are allowed.
+    pub deny: Vec<AddressRange>,
+}
+
+/// A range of IP addresses with a common prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AddressRange {
+    address: IpAddr,
+    length: u8,
+}
+
+impl AddressRange {
+    /// Parses `192.0.2.0/24`, `2001:db8::/32`, or a single address. Returns `None` if the syntax is wrong, or if bits beyond
+    /// the prefix are set: the author may have meant another range.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address.parse().ok()?, Some(length)),
+            None => (text.parse().ok()?, None),
+        };
+        let (bits, most) = match address {
+            IpAddr::V4(address) => (u128::from(u32::from(address)) << 96, 32),
+            IpAddr::V6(address) => (u128::from(address), 128),
+        };
+        let length = match length {
+            Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok()?,
+            Some(_) => return None,
+            None => most,
+        };
+        let rest = bits.checked_shl(length.into()).unwrap_or(0);
+        (length <= most && rest == 0).then_some(Self { address, length })
+    }
+
+    /// Returns the first address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Returns the length of the prefix in bits.
+    pub fn length(&self) -> u8 {
+        self.length
+    }
+}
+
+/// `192.0.2.0/24`
+impl fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// The JSON Web Tokens that requests need: one of any of the providers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Jwt {
+    /// The providers, at least one.
+    pub providers: Vec<JwtProvider>,
+}
+
+/// An issuer of tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtProvider {
+    /// The required claim `iss`.
+    pub issuer: Arc<str>,
+    /// The accepted values of the claim `aud`. Empty: any.
+    pub audiences: Vec<Arc<str>>,
+    /// The keys, as a JSON Web Key Set.
+    pub jwks: Arc<str>,
+}
+
+/// A compression algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CompressionAlgorithm {
+    /// `gzip`
+    Gzip,
+    /// `br`
+    Brotli,
+    /// `zstd`
+    Zstd,
+}
+
+impl CompressionAlgorithm {
+    /// All algorithms.
+    pub const ALL: [Self; 3] = [Self::Gzip, Self::Brotli, Self::Zstd];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_no_bits_beyond_its_prefix() {
+        for (text, shown) in [
+            ("192.0.2.0/24", "192.0.2.0/24"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("::/0", "::/0"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("2001:db8::1", "2001:db8::1/128"),
+        ] {
+            assert_eq!(AddressRange::parse(text).map(|range| range.to_string()).as_deref(), Some(shown), "{text}");
+        }
+        for text in [
+            "",
+            "/",
+            "192.0.2.1/24",
+            "192.0.2.0/33",
+            "192.0.2.0/",
+            "192.0.2.0/+8",
+            "192.0.2/24",
+            "2001:db8::/129",
+            "2001:db8::1/64",
+            "example.com",
+            "192.0.2.0/24 ",
+            "300.0.0.0/8",
+        ] {
+            assert_eq!(AddressRange::parse(text), None, "{text}");
+        }
+    }
+}

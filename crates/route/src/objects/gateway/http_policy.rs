@@ -1,0 +1,314 @@
+//! HTTPPolicies: limits, access restrictions, and compression for Gateways, listeners, routes, and rules.
+//!
+//! `make crds` writes the CustomResourceDefinition from these types. A feature that cannot be decoded stays part of the
+//! object: the routes of the policy are closed, because a restriction that nobody can read must not open them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::PolicyStatus;
+use crate::objects::Meta;
+
+/// An HTTPPolicy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpPolicy {
+    /// The metadata.
+    pub meta: Meta,
+    /// The spec.
+    pub spec: HttpPolicySpec,
+    /// The status. The translation does not read it.
+    pub status: PolicyStatus,
+    /// `metadata.resourceVersion`.
+    pub version: Arc<str>,
+}
+
+/// The targets of the policy, and its features. A feature that is not set is taken from the next less specific policy: that
+/// of the route for a rule, that of the listener for a route, that of the Gateway for a listener.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpPolicySpec {
+    /// The Gateways and routes that the policy applies to, in its own namespace.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16)))]
+    pub target_refs: Vec<HttpPolicyTarget>,
+    /// Which clients may send requests, by their IP address. Others are answered 403. The address is that of the client in
+    /// front of trusted proxies (`http.trustedHops`).
+    #[cfg_attr(feature = "testing", schemars(with = "Option<ClientAddressesSpec>"))]
+    pub client_addresses: Option<Lenient<ClientAddressesSpec>>,
+    /// The JSON Web Token that requests need in the header `Authorization: Bearer`. Requests without a valid token are answered
+    /// 401, those with a token for other audiences 403.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<JwtSpec>"))]
+    pub jwt: Option<Lenient<JwtSpec>>,
+    /// A server that permits or denies each request. If it does not respond, requests are answered 403.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<ExternalAuthorizationSpec>"))]
+    pub external_authorization: Option<Lenient<ExternalAuthorizationSpec>>,
+    /// A limit of the request rate. Requests over it are answered 429. Each Envoy counts the requests of each match of a rule by
+    /// itself, and starts again when the host changes.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<LocalRateLimitSpec>"))]
+    pub local_rate_limit: Option<Lenient<LocalRateLimitSpec>>,
+    /// The maximum size of a request body, such as `10MiB`; a larger one is answered 413. `http.maxRequestBody` of the settings
+    /// applies too.
+    #[cfg_attr(
+        feature = "testing",
+        schemars(with = "Option<String>", regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$"))
+    )]
+    pub max_request_body: Option<Lenient<String>>,
+    /// The compression of responses, instead of `compression.algorithms` of the settings.
+    #[cfg_attr(feature = "testing", schemars(with = "Option<CompressionSpec>"))]
+    pub compression: Option<Lenient<CompressionSpec>>,
+    /// Features of other versions. Nobody knows what they restrict.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "testing", schemars(skip))]
+    pub unknown: BTreeMap<String, Value>,
+}
+
+/// A Gateway or a route, or a part of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct HttpPolicyTarget {
+    /// The API group.
+    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["gateway.networking.k8s.io"])))]
+    pub group: String,
+    /// The kind.
+    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["Gateway", "HTTPRoute", "GRPCRoute"])))]
+    pub kind: String,
+    /// The name.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    pub name: String,
+    /// The name of a listener of the Gateway, or of a rule of the route. All of them if not set.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub section_name: Option<Arc<str>>,
+}
+
+/// Which clients may send requests, by their IP address.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ClientAddressesSpec {
+    /// The allowed addresses: single ones, or ranges such as `192.0.2.0/24`. All addresses if empty.
+    #[cfg_attr(feature = "testing", schemars(length(max = 256), inner(length(min = 2, max = 43))))]
+    pub allow: Vec<String>,
+    /// The denied addresses, even if they are allowed.
+    #[cfg_attr(feature = "testing", schemars(length(max = 256), inner(length(min = 2, max = 43))))]
+    pub deny: Vec<String>,
+}
+
+/// The JSON Web Token that requests need.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JwtSpec {
+    /// The issuers of tokens. A token of any of them is accepted.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 4)))]
+    pub providers: Vec<JwtProviderSpec>,
+}
+
+/// An issuer of tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JwtProviderSpec {
+    /// The required claim `iss`.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    pub issuer: String,
+    /// The accepted values of the claim `aud`. Any value if empty.
+    #[cfg_attr(feature = "testing", schemars(length(max = 16), inner(length(min = 1, max = 253))))]
+    #[serde(default)]
+    pub audiences: Vec<String>,
+    /// The keys as a JSON Web Key Set.
+    pub jwks: JwksSpec,
+}
+
+/// A JSON Web Key Set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JwksSpec {
+    /// The set itself: a JSON object with the list `keys`.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 16384)))]
+    pub inline: String,
+}
+
+/// A server that permits or denies each request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExternalAuthorizationSpec {
+    /// The server: a port of a Service, in plain text unless a BackendTLSPolicy targets it.
+    pub backend_ref: AuthorizationBackend,
+    /// The protocol of the server: `grpc`, the default, is `envoy.service.auth.v3.Authorization`. With `http`, the server
+    /// receives a request with the same method and path, and answers 200 to permit it. Any other answer below 500 is the
+    /// response to the client.
+    #[cfg_attr(feature = "testing", schemars(extend("enum" = ["grpc", "http"])))]
+    pub protocol: Option<String>,
+    /// The time limit of the server's answer, such as `500ms`; 1 s if not set.
+    #[cfg_attr(feature = "testing", schemars(length(min = 2, max = 16)))]
+    pub timeout: Option<String>,
+    /// Lets requests pass if the server does not respond.
+    #[serde(default)]
+    pub fail_open: bool,
+    /// The part of the request body that the server receives.
+    pub request_body: Option<AuthorizationBody>,
+    /// Settings for the protocol `http`.
+    pub http: Option<AuthorizationHttpSpec>,
+}
+
+/// A port of a Service.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthorizationBackend {
+    /// The name of the Service.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 253)))]
+    pub name: String,
+    /// The namespace of the Service, that of the policy if not set. Another namespace needs a ReferenceGrant from the kind
+    /// HTTPPolicy of the group lockgate.dev.
+    #[cfg_attr(feature = "testing", schemars(length(min = 1, max = 63)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The port of the Service.
+    #[cfg_attr(feature = "testing", schemars(range(min = 1)))]
+    pub port: u16,
+}
+
+/// The part of the request body that an authorization server receives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthorizationBody {
+    /// The size, such as `8KiB`. Requests with a larger body are answered 413.
+    #[cfg_attr(feature = "testing", schemars(regex(pattern = r"^[0-9]+(B|k|kB|Ki|KiB|M|MB|Mi|MiB|G|GB|Gi|GiB)?$")))]
+    pub max_bytes: String,
+    /// Sends the beginning of a larger body, instead of 413.
+    #[serde(default)]
+    pub allow_partial: bool,
+    /// Sends the body as bytes instead of text. Only with gRPC.
+    #[serde(default)]
+    pub pack_as_bytes: bool,
+}
+
+/// Settings for authorization servers with the protocol `http`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct AuthorizationHttpSpec {
+    /// A prefix for the path of requests to the server.
+    #[cfg_attr(feature = "testing", schemars(length(max = 253), regex(pattern = "^/[^?# ]*$")))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_prefix: Option<String>,
+    /// Headers of the request that the server receives in addition to `Host`, `Authorization`, and `Content-Length`.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
+    pub allowed_request_headers: Vec<String>,
+    /// Headers of the server's answer that replace headers of the request to the backend.
+    #[cfg_attr(feature = "testing", schemars(length(max = 32), inner(length(min = 1, max = 253))))]
+    pub allowed_upstream_headers: Vec<String>,
+}
+
+/// A limit of the request rate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LocalRateLimitSpec {
+    /// The number of requests in each unit of time.
+    #[cfg_attr(feature = "testing", schemars(range(min = 1, max = 1_000_000_000)))]
+    pub requests: u32,
+    /// The unit of time.
+    pub unit: RateUnit,
+    /// The number of additional requests that may arrive at once.
+    #[cfg_attr(feature = "testing", schemars(range(max = 1_000_000_000)))]
+    #[serde(default)]
+    pub burst: u32,
+    /// Counts the requests of each client address by themselves.
+    #[serde(default)]
+    pub per_client_address: bool,
+}
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are those of the API")]
+pub enum RateUnit {
+    #[default]
+    Second,
+    Minute,
+    Hour,
+}
+
+/// The compression of responses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CompressionSpec {
+    /// The algorithms, for clients that accept them. An empty list disables compression.
+    #[cfg_attr(feature = "testing", schemars(length(max = 3)))]
+    pub algorithms: Vec<Algorithm>,
+}
+
+/// A compression algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names are those of the API")]
+pub enum Algorithm {
+    Gzip,
+    Brotli,
+    Zstd,
+}
+
+/// A feature, or the reason why it cannot be decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Lenient<T> {
+    /// The feature.
+    Valid(T),
+    /// The reason why it cannot be decoded.
+    Invalid(String),
+}
+
+impl<T> From<T> for Lenient<T> {
+    fn from(feature: T) -> Self {
+        Self::Valid(feature)
+    }
+}
+
+impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        Ok(serde_json::from_value(value).map_or_else(|fault| Self::Invalid(fault.to_string()), Self::Valid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_feature_that_cannot_be_decoded_stays() {
+        let spec = |value: Value| serde_json::from_value::<HttpPolicySpec>(value).unwrap();
+        let good = spec(json!({ "localRateLimit": { "requests": 1, "unit": "second" } }));
+        assert!(matches!(good.local_rate_limit, Some(Lenient::Valid(LocalRateLimitSpec { requests: 1, .. }))));
+        for limit in [
+            json!({ "requests": -1, "unit": "second" }),
+            json!({ "requests": 1, "unit": "year" }),
+            json!({ "unit": "second" }),
+            json!({ "requests": 1, "unit": "second", "more": 1 }),
+            json!("ten"),
+        ] {
+            let spec = spec(json!({ "localRateLimit": limit, "maxRequestBody": "1MiB" }));
+            assert!(matches!(spec.local_rate_limit, Some(Lenient::Invalid(_))), "{limit}");
+            assert_eq!(spec.max_request_body, Some(Lenient::Valid("1MiB".to_owned())));
+        }
+        assert_eq!(spec(json!({ "basicAuth": {} })).unknown.len(), 1);
+        assert_eq!(spec(json!({ "jwt": null })), HttpPolicySpec::default());
+    }
+}

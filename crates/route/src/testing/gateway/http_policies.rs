@@ -1,0 +1,63 @@
+//! Builders of HTTPPolicies.
+
+use crate::objects::Object;
+use crate::objects::gateway::{
+    ClientAddressesSpec, CompressionSpec, HttpPolicy, HttpPolicySpec, HttpPolicyTarget, LocalRateLimitSpec, RateUnit,
+};
+use crate::testing::objects::{meta, with_meta};
+
+/// An HTTPPolicy.
+#[derive(Clone)]
+pub struct HttpPolicyBuilder(HttpPolicy);
+with_meta!(HttpPolicyBuilder);
+
+/// Starts the HTTPPolicy `shop/name`, or `name` if it has a namespace. It has neither targets nor features.
+pub fn http_policy(name: &str) -> HttpPolicyBuilder {
+    let spec = HttpPolicySpec::default();
+    HttpPolicyBuilder(HttpPolicy { meta: meta(name), spec, status: Default::default(), version: "".into() })
+}
+
+impl HttpPolicyBuilder {
+    /// Adds a target of Gateway API.
+    pub fn target(mut self, kind: &str, name: &str) -> Self {
+        let (group, kind, name) = (super::GROUP.to_owned(), kind.to_owned(), name.to_owned());
+        self.0.spec.target_refs.push(HttpPolicyTarget { group, kind, name, section_name: None });
+        self
+    }
+
+    /// Restricts the last target to a listener or a rule.
+    pub fn section(mut self, name: &str) -> Self {
+        if let Some(target) = self.0.spec.target_refs.last_mut() {
+            target.section_name = Some(name.into());
+        }
+        self
+    }
+
+    /// Allows a number of requests per second.
+    pub fn rate(self, requests: u32) -> Self {
+        let limit = LocalRateLimitSpec { requests, unit: RateUnit::Second, burst: 0, per_client_address: false };
+        self.spec(|spec| spec.local_rate_limit = Some(limit.into()))
+    }
+
+    /// Allows the clients of these ranges.
+    pub fn allow(self, ranges: &[&str]) -> Self {
+        let allow = ranges.iter().map(|range| (*range).to_owned()).collect();
+        self.spec(|spec| spec.client_addresses = Some(ClientAddressesSpec { allow, deny: Vec::new() }.into()))
+    }
+
+    /// Disables compression.
+    pub fn uncompressed(self) -> Self {
+        self.spec(|spec| spec.compression = Some(CompressionSpec { algorithms: Vec::new() }.into()))
+    }
+
+    /// Limits the size of request bodies.
+    pub fn body(self, size: &str) -> Self {
+        self.spec(|spec| spec.max_request_body = Some(size.to_owned().into()))
+    }
+
+    /// Applies any other change to the spec.
+    pub fn spec(mut self, change: impl FnOnce(&mut HttpPolicySpec)) -> Self {
+        change(&mut self.0.spec);
+        self
+    }
+}

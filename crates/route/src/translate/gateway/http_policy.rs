@@ -1,0 +1,415 @@
+//! HTTPPolicies: parses a single one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_xds::provenance::ObjectRef;
+
+use super::backend::called;
+use crate::duration;
+use crate::model::{
+    Action, AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
+    CompressionAlgorithm, HeaderName, Jwt, JwtProvider, LocalRateLimit, RequestBody, Route, RoutePolicy,
+    UpstreamProtocol,
+};
+use crate::objects::gateway::{
+    Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,
+    ExternalAuthorizationSpec, GROUP, Gateway, GrpcRoute, HttpPolicy, HttpPolicyTarget, HttpRoute, JwksSpec,
+    JwtProviderSpec, JwtSpec, Lenient, LocalRateLimitSpec, RateUnit,
+};
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Precedence, Revision};
+use crate::size;
+use crate::translate::dialect::Reading;
+use crate::translate::grants::Reference;
+use crate::translate::graph::Input;
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::source::Reads;
+
+/// An HTTPPolicy, parsed.
+#[derive(Debug, PartialEq)]
+pub struct Policy {
+    /// A reference to it.
+    pub origin: ObjectRef,
+    /// The hash of its content.
+    pub revision: Revision,
+    /// Its rank among policies with the same target.
+    pub precedence: Precedence,
+    /// The targets in the order of the spec.
+    pub targets: Box<[Result<Target, Fault>]>,
+    /// The features.
+    pub features: Features,
+    /// The faults of the features. Their routes are closed.
+    pub problems: Box<[Arc<Problem>]>,
+    /// The inputs that it was made from.
+    pub reads: Reads,
+}
+
+/// The reason of the condition `Accepted`, and the message.
+pub type Fault = (&'static str, String);
+
+/// A target of a policy: a Gateway or a route, or a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// The object.
+    pub object: ObjectId,
+    /// The name of the listener or the rule. `None`: all of the object.
+    pub section: Option<Arc<str>>,
+}
+
+/// A feature that a policy sets. `None`: it is not set. An error: it cannot be enforced, so no request may pass.
+pub type Feature<T> = Option<Result<T, Unenforceable>>;
+
+/// The mark of a feature that cannot be enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unenforceable;
+
+/// The features of a policy, or of several policies of which the more specific ones take precedence.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Features {
+    client_addresses: Feature<Arc<ClientAddresses>>,
+    jwt: Feature<Arc<Jwt>>,
+    authorization: Feature<Arc<Authorization>>,
+    local_rate_limit: Feature<Arc<LocalRateLimit>>,
+    max_request_body_bytes: Feature<u32>,
+    compression: Feature<Arc<[CompressionAlgorithm]>>,
+    /// Features of other versions, which nobody can enforce.
+    unknown: Feature<()>,
+    /// The policies.
+    origins: Vec<ObjectRef>,
+}
+
+impl Features {
+    /// Returns the features, with those of `general` where none is set.
+    #[must_use]
+    pub fn or(&self, general: &Self) -> Self {
+        // Without `..`, so that a new feature does not compile until it is inherited.
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression,
+            unknown,
+            origins,
+        } = self;
+        Self {
+            client_addresses: client_addresses.clone().or_else(|| general.client_addresses.clone()),
+            jwt: jwt.clone().or_else(|| general.jwt.clone()),
+            authorization: authorization.clone().or_else(|| general.authorization.clone()),
+            local_rate_limit: local_rate_limit.clone().or_else(|| general.local_rate_limit.clone()),
+            max_request_body_bytes: max_request_body_bytes.or(general.max_request_body_bytes),
+            compression: compression.clone().or_else(|| general.compression.clone()),
+            unknown: unknown.or(general.unknown),
+            origins: origins.iter().chain(&general.origins).cloned().collect(),
+        }
+    }
+
+    /// Returns the policy of a route. Errors: a feature cannot be enforced.
+    pub fn resolve(&self) -> Result<RoutePolicy, Unenforceable> {
+        let Self {
+            client_addresses,
+            jwt,
+            authorization,
+            local_rate_limit,
+            max_request_body_bytes,
+            compression,
+            unknown,
+            origins,
+        } = self;
+        unknown.transpose()?;
+        Ok(RoutePolicy {
+            client_addresses: client_addresses.clone().transpose()?,
+            jwt: jwt.clone().transpose()?,
+            authorization: authorization.clone().transpose()?,
+            local_rate_limit: local_rate_limit.clone().transpose()?,
+            max_request_body_bytes: max_request_body_bytes.transpose()?,
+            compression: compression.clone().transpose()?,
+            origins: origins.clone(),
+        })
+    }
+
+    /// Returns `route` with these features. If one of them cannot be enforced, all its requests are answered 403.
+    pub fn apply(&self, route: &Route) -> Route {
+        match self.resolve() {
+            Ok(policy) => route.with_policy(Arc::new(policy)),
+            Err(Unenforceable) => {
+                let action = Action::Respond { status: 403, body: Some(CLOSED.into()) };
+                // The route keeps the policies as origins.
+                let policy = RoutePolicy { origins: self.origins.clone(), ..RoutePolicy::default() };
+                Route { action, ..route.with_policy(Arc::new(policy)) }
+            }
+        }
+    }
+}
+
+/// The body of a 403 of a route whose policy cannot be enforced.
+const CLOSED: &str = "a policy of this route cannot be enforced\n";
+
+/// The consequence of a feature that cannot be enforced.
+const CONSEQUENCE: &str = "requests to its targets are answered 403";
+
+/// The most address ranges, providers, and bytes of keys. Source: CustomResourceDefinition. Manifests have not passed it.
+const MOST: (usize, usize, usize) = (256, 4, 16_384);
+
+/// The longest time that a request waits for authorization.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Parses a policy.
+pub fn parse(policy: &HttpPolicy, mut reading: Reading) -> Policy {
+    let HttpPolicy { meta, spec, status: _, version: _ } = policy;
+    let origin = meta.object_ref(Kind::HTTP_POLICY);
+    let mut parser = Parser { origin: &origin, problems: Vec::new() };
+    let features = Features {
+        client_addresses: parser.feature("clientAddresses", &spec.client_addresses, client_addresses),
+        jwt: parser.feature("jwt", &spec.jwt, jwt),
+        authorization: parser.feature("externalAuthorization", &spec.external_authorization, |spec| {
+            authorization(spec, &meta.key.namespace, &mut reading)
+        }),
+        local_rate_limit: parser.feature("localRateLimit", &spec.local_rate_limit, local_rate_limit),
+        max_request_body_bytes: parser.feature("maxRequestBody", &spec.max_request_body, |text: &String| body(text)),
+        compression: parser.feature("compression", &spec.compression, |spec| Ok(compression(spec))),
+        unknown: spec.unknown.keys().next().map(|name| {
+            parser.problem(format!("spec.{name}"), "this feature is not known".to_owned());
+            Err(Unenforceable)
+        }),
+        origins: vec![origin.clone()],
+    };
+    let problems = parser.problems.into_iter().map(Arc::new).collect();
+    let targets = spec.target_refs.iter().map(|target| self::target(target, &meta.key.namespace, &mut reading));
+    let targets = targets.collect();
+    Policy {
+        revision: Revision::new(meta, spec),
+        precedence: reading.context.objects.precedence(Kind::HTTP_POLICY, meta),
+        targets,
+        features,
+        problems,
+        reads: reading.into_reads(),
+        origin,
+    }
+}
+
+/// The state of parsing one policy.
+struct Parser<'p> {
+    origin: &'p ObjectRef,
+    problems: Vec<Problem>,
+}
+
+impl Parser<'_> {
+    /// Parses a feature. On an error, `parse` returns the field below the feature, and a message.
+    fn feature<S, T>(
+        &mut self,
+        field: &str,
+        spec: &Option<Lenient<S>>,
+        parse: impl FnOnce(&S) -> Result<T, (String, String)>,
+    ) -> Feature<T> {
+        let parsed = match spec.as_ref()? {
+            Lenient::Valid(spec) => parse(spec),
+            Lenient::Invalid(fault) => Err((String::new(), fault.clone())),
+        };
+        Some(parsed.map_err(|(below, message)| {
+            self.problem(format!("spec.{field}{below}"), message);
+            Unenforceable
+        }))
+    }
+
+    fn problem(&mut self, field: String, message: String) {
+        let (object, consequence) = (self.origin.clone(), CONSEQUENCE.to_owned());
+        self.problems.push(Problem { object, field, reason: Reason::PolicyNotValid, message, consequence });
+    }
+}
+
+/// Returns the target of a reference if it exists.
+fn target(target: &HttpPolicyTarget, namespace: &Arc<str>, reading: &mut Reading) -> Result<Target, Fault> {
+    let HttpPolicyTarget { group, kind, name, section_name } = target;
+    let kinds = [Kind::GATEWAY, Kind::HTTP_ROUTE, Kind::GRPC_ROUTE];
+    let Some(of) = kinds.into_iter().find(|one| group == GROUP && one.as_str() == kind) else {
+        return Err(("Invalid", format!("targets of kind {kind:?} of group {group:?} are not supported")));
+    };
+    let key = ObjectKey { namespace: namespace.clone(), name: name.as_str().into() };
+    reading.record(Input::new(of, key.clone()));
+    let section = section_name.clone().filter(|name| !name.is_empty());
+    let object = of.id(key);
+    let has = has_section(&object, section.as_deref(), reading.context.objects);
+    match (has, &section) {
+        (Some(true), _) => Ok(Target { object, section }),
+        (Some(false), Some(name)) if of == Kind::GATEWAY => {
+            Err(("TargetNotFound", format!("Gateway \"{}\" has no listener {name:?}", object.key)))
+        }
+        (Some(false), name) => {
+            let name = name.as_deref().unwrap_or_default();
+            Err(("TargetNotFound", format!("{kind} \"{}\" has no rule {name:?}", object.key)))
+        }
+        (None, _) => Err(("TargetNotFound", format!("{kind} \"{}\" does not exist", object.key))),
+    }
+}
+
+/// Returns whether an object has a listener or a rule of this name. Returns `None` if it does not exist.
+fn has_section(object: &ObjectId, name: Option<&str>, objects: &Objects) -> Option<bool> {
+    let is = |other: &Option<String>| other.as_deref() == name;
+    let key = &object.key;
+    let has = if object.kind == Kind::GATEWAY {
+        objects.get::<Gateway>(key)?.spec.listeners.iter().any(|one| Some(&*one.name) == name)
+    } else if object.kind == Kind::HTTP_ROUTE {
+        objects.get::<HttpRoute>(key)?.spec.rules.iter().flatten().any(|rule| is(&rule.name))
+    } else {
+        objects.get::<GrpcRoute>(key)?.spec.rules.iter().any(|rule| is(&rule.name))
+    };
+    Some(name.is_none() || has)
+}
+
+fn client_addresses(spec: &ClientAddressesSpec) -> Result<Arc<ClientAddresses>, (String, String)> {
+    let ranges = |field: &str, texts: &[String]| {
+        if texts.len() > MOST.0 {
+            return Err((format!(".{field}"), format!("more than {} ranges", MOST.0)));
+        }
+        let range = |(i, text): (usize, &String)| {
+            let fault =
+                || (format!(".{field}[{i}]"), format!("{text:?} is not an IP address or a range such as 192.0.2.0/24"));
+            AddressRange::parse(text).ok_or_else(fault)
+        };
+        texts.iter().enumerate().map(range).collect::<Result<Vec<_>, _>>()
+    };
+    let ClientAddressesSpec { allow, deny } = spec;
+    Ok(Arc::new(ClientAddresses { allow: ranges("allow", allow)?, deny: ranges("deny", deny)? }))
+}
+
+fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
+    let JwtSpec { providers } = spec;
+    if providers.is_empty() || providers.len() > MOST.1 {
+        return Err((".providers".to_owned(), format!("not between 1 and {} providers", MOST.1)));
+    }
+    let provider = |(i, provider): (usize, &JwtProviderSpec)| {
+        let JwtProviderSpec { issuer, audiences, jwks: JwksSpec { inline } } = provider;
+        let fault = |field: &str, message: String| Err((format!(".providers[{i}].{field}"), message));
+        if issuer.is_empty() {
+            return fault("issuer", "missing".to_owned());
+        }
+        if let Some(message) = fault_of_keys(inline) {
+            return fault("jwks.inline", message);
+        }
+        let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
+        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks: inline.as_str().into() })
+    };
+    let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Jwt { providers }))
+}
+
+/// Returns the fault of a JSON Web Key Set without a usable public key. Source: RFC 7517.
+fn fault_of_keys(text: &str) -> Option<String> {
+    if text.len() > MOST.2 {
+        return Some(format!("longer than {} bytes", MOST.2));
+    }
+    let set: serde_json::Value = match serde_json::from_str(text) {
+        Ok(set) => set,
+        Err(fault) => return Some(format!("not JSON: {fault}")),
+    };
+    let Some(keys) = set.get("keys").and_then(|keys| keys.as_array()).filter(|keys| !keys.is_empty()) else {
+        return Some("has no list \"keys\" with a key".to_owned());
+    };
+    let fault = |(i, key): (usize, &serde_json::Value)| {
+        let text = |name: &str| key.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
+        let required: &[&str] = match text("kty") {
+            Some("RSA") => &["n", "e"],
+            Some("EC") => &["crv", "x", "y"],
+            Some("OKP") => &["crv", "x"],
+            Some("oct") => return Some(format!("key {i} is a shared secret, not a public key")),
+            other => return Some(format!("key {i} has the unknown type {:?}", other.unwrap_or_default())),
+        };
+        let missing = required.iter().find(|name| text(name).is_none())?;
+        Some(format!("key {i} lacks {missing:?}"))
+    };
+    keys.iter().enumerate().find_map(fault)
+}
+
+fn authorization(
+    spec: &ExternalAuthorizationSpec,
+    namespace: &Arc<str>,
+    reading: &mut Reading,
+) -> Result<Arc<Authorization>, (String, String)> {
+    let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
+    let fault = |field: &str, message: String| (field.to_owned(), message);
+    let protocol = match protocol.as_deref() {
+        None | Some("grpc") => AuthorizationProtocol::Grpc,
+        Some("http") => AuthorizationProtocol::Http,
+        Some(other) => return Err(fault(".protocol", format!("{other:?} is neither \"grpc\" nor \"http\""))),
+    };
+    let default = AuthorizationCheck::default();
+    let timeout = match timeout {
+        None => default.timeout,
+        Some(text) => {
+            let limit = duration::parse(text).filter(|limit| (Duration::from_millis(1)..=LONGEST).contains(limit));
+            limit.ok_or_else(|| fault(".timeout", format!("{text:?} is not a time from 1ms to 1m, such as 500ms")))?
+        }
+    };
+    let request_body = match request_body {
+        None => RequestBody::default(),
+        Some(AuthorizationBody { max_bytes, allow_partial, pack_as_bytes }) => RequestBody {
+            max_bytes: Some(body(max_bytes).map_err(|(_, message)| fault(".requestBody.maxBytes", message))?),
+            allow_partial: *allow_partial,
+            pack_as_bytes: *pack_as_bytes,
+        },
+    };
+    let http = http.as_ref().map(authorization_http).transpose()?.unwrap_or_default();
+    let AuthorizationBackend { name, namespace: of, port } = backend_ref;
+    let key = ObjectKey::new(of.as_deref().unwrap_or(namespace), name);
+    let grant = Reference { from: Kind::HTTP_POLICY, namespace, group: "", kind: Kind::SERVICE.as_str(), to: &key };
+    if !reading.permits(&grant) {
+        let message = format!("no ReferenceGrant permits the reference to Service \"{key}\"");
+        return Err(fault(".backendRef.namespace", message));
+    }
+    let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
+    let cluster = called(key, *port, over, reading).map_err(|message| fault(".backendRef", message))?;
+    let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
+    Ok(Arc::new(Authorization { cluster, check }))
+}
+
+fn authorization_http(spec: &AuthorizationHttpSpec) -> Result<AuthorizationHttp, (String, String)> {
+    let AuthorizationHttpSpec { path_prefix, allowed_request_headers, allowed_upstream_headers } = spec;
+    let is_prefix = |text: &String| {
+        text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte))
+    };
+    if let Some(text) = path_prefix.as_ref().filter(|text| !is_prefix(text)) {
+        return Err((".http.pathPrefix".to_owned(), format!("{text:?} is not the beginning of a path")));
+    }
+    let names = |field: &str, texts: &[String]| {
+        let name = |(i, text): (usize, &String)| {
+            let name = HeaderName::parse(text).map(|name| name.to_string().to_ascii_lowercase());
+            name.ok_or_else(|| (format!(".http.{field}[{i}]"), format!("{text:?} is not a header")))
+        };
+        texts.iter().enumerate().map(name).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(AuthorizationHttp {
+        path_prefix: path_prefix.clone(),
+        allowed_request_headers: names("allowedRequestHeaders", allowed_request_headers)?,
+        allowed_upstream_headers: names("allowedUpstreamHeaders", allowed_upstream_headers)?,
+    })
+}
+
+fn local_rate_limit(spec: &LocalRateLimitSpec) -> Result<Arc<LocalRateLimit>, (String, String)> {
+    let LocalRateLimitSpec { requests, unit, burst, per_client_address } = *spec;
+    if requests == 0 {
+        return Err((".requests".to_owned(), "0 is not between 1 and 1000000000".to_owned()));
+    }
+    let seconds = match unit {
+        RateUnit::Second => 1,
+        RateUnit::Minute => 60,
+        RateUnit::Hour => 3600,
+    };
+    Ok(Arc::new(LocalRateLimit { requests, period: Duration::from_secs(seconds), burst, per_client_address }))
+}
+
+fn body(text: &str) -> Result<u32, (String, String)> {
+    let bytes = size::parse(text).and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| (1..=1 << 30).contains(bytes));
+    bytes.ok_or_else(|| (String::new(), format!("{text:?} is not a size from 1B to 1GiB, such as 10MiB")))
+}
+
+fn compression(spec: &CompressionSpec) -> Arc<[CompressionAlgorithm]> {
+    let algorithm = |one: &Algorithm| match one {
+        Algorithm::Gzip => CompressionAlgorithm::Gzip,
+        Algorithm::Brotli => CompressionAlgorithm::Brotli,
+        Algorithm::Zstd => CompressionAlgorithm::Zstd,
+    };
+    spec.algorithms.iter().map(algorithm).collect()
+}

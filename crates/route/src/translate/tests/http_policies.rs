@@ -1,0 +1,119 @@
+//! HTTPPolicies: what they change, and what they never change.
+
+use super::gateway::{conditions, translated, world_of};
+use crate::model::{Action, Host, Route};
+use crate::objects::gateway::{AuthorizationBackend, ExternalAuthorizationSpec};
+use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::settings::Settings;
+use crate::testing::gateway::*;
+use crate::testing::objects::service;
+use crate::translate::{ChangedInputs, Input, Translator};
+
+/// The Gateway `public`, and the routes `one` and `two` of the host `x.test`, for `/one` and `/two`.
+fn shop(more: impl IntoIterator<Item = Object>) -> Objects {
+    let public: Object = gateway("public").listener("http", 80, "HTTP").into();
+    let route = |name: &str| -> Object {
+        let route = http_route(name).parent("public").host("x.test");
+        route.rule(&format!("/{name}"), "a:80").rule_name("all").into()
+    };
+    let base = [public, gateway_service("public", &[(80, 10_000)]), route("one"), route("two")];
+    world_of(base.into_iter().chain(more))
+}
+
+/// Returns the route of the host for a name.
+fn route<'a>(translator: &'a Translator, name: &str) -> &'a Route {
+    let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
+    let host = &plain.hosts[&Host::Exact("x.test".into())];
+    host.routes.iter().find(|route| &*route.origin.name == name).expect("a route")
+}
+
+fn rate(translator: &Translator, name: &str) -> Option<u32> {
+    Some(route(translator, name).policy()?.local_rate_limit.as_ref()?.requests)
+}
+
+fn is_closed(translator: &Translator, name: &str) -> bool {
+    matches!(route(translator, name).action, Action::Respond { status: 403, .. })
+}
+
+#[test]
+fn a_policy_of_another_namespace_has_no_effect() {
+    let stranger = http_policy("other/limits").target("HTTPRoute", "one").target("Gateway", "public").allow(&["?"]);
+    let translator = translated(&shop([stranger.into()]));
+    for name in ["one", "two"] {
+        assert!(route(&translator, name).policy().is_none() && !is_closed(&translator, name));
+    }
+}
+
+#[test]
+fn a_policy_that_cannot_be_enforced_closes_its_routes_alone() {
+    let policy = http_policy("limits").target("HTTPRoute", "one").allow(&["192.0.2.1/24"]);
+    let translator = translated(&shop([policy.into()]));
+    assert!(is_closed(&translator, "one") && !is_closed(&translator, "two"));
+    assert_eq!(conditions(&translator, Kind::HTTP_POLICY, "limits"), ["0: Accepted=False Invalid"]);
+    let problem = translator.problems().iter().next().expect("a problem").to_string();
+    assert!(problem.contains("spec.clientAddresses.allow[0]: \"192.0.2.1/24\" is not an IP address"), "{problem}");
+    assert!(problem.ends_with("requests to its targets are answered 403"), "{problem}");
+}
+
+#[test]
+fn of_two_policies_the_older_is_in_effect() {
+    let older = http_policy("older").created(1).target("HTTPRoute", "one").rate(1);
+    let younger = http_policy("younger").created(2).target("HTTPRoute", "one").rate(2).body("1MiB");
+    let translator = translated(&shop([older.into(), younger.into()]));
+    assert_eq!(rate(&translator, "one"), Some(1));
+    assert_eq!(route(&translator, "one").policy().and_then(|policy| policy.max_request_body_bytes), None);
+    assert_eq!(conditions(&translator, Kind::HTTP_POLICY, "younger"), ["0: Accepted=False Conflicted"]);
+}
+
+#[test]
+fn the_more_specific_policy_wins_for_each_feature() {
+    let policies: [Object; 4] = [
+        http_policy("gateway").target("Gateway", "public").rate(1).body("1MiB").allow(&["192.0.2.1"]).into(),
+        http_policy("listener").target("Gateway", "public").section("http").rate(2).body("2MiB").into(),
+        http_policy("route").target("HTTPRoute", "one").rate(3).uncompressed().into(),
+        http_policy("rule").target("HTTPRoute", "one").section("all").rate(4).into(),
+    ];
+    let translator = translated(&shop(policies));
+    assert_eq!((rate(&translator, "one"), rate(&translator, "two")), (Some(4), Some(2)));
+    let policy = route(&translator, "one").policy().expect("a policy");
+    assert_eq!(policy.max_request_body_bytes, Some(2 << 20));
+    assert!(policy.client_addresses.is_some() && policy.compression.is_some());
+    let origins: Vec<&str> = policy.origins.iter().map(|origin| &*origin.name).collect();
+    assert_eq!(origins, ["rule", "route", "listener", "gateway"], "a rejection names all of them");
+}
+
+#[test]
+fn a_server_of_another_namespace_needs_a_grant() {
+    let backend_ref = AuthorizationBackend { name: "auth".into(), namespace: Some("other".into()), port: 80 };
+    let authorization = ExternalAuthorizationSpec { backend_ref, ..ExternalAuthorizationSpec::default() };
+    let policy = http_policy("limits").target("HTTPRoute", "one");
+    let policy: Object = policy.spec(|spec| spec.external_authorization = Some(authorization.into())).into();
+    let server: Object = service("other/auth").port("http", 80).into();
+    let mut objects = shop([policy, server]);
+    let translator = translated(&objects);
+    assert!(is_closed(&translator, "one") && !is_closed(&translator, "two"));
+    objects.apply(reference_grant("other/grant").from("HTTPPolicy", "shop").to("Service", "").into());
+    assert!(is_closed(&translated(&objects), "one"), "the group of the grant is that of Gateway API");
+    let grant = reference_grant("other/grant").from("HTTPPolicy", "shop").from_group("lockgate.dev");
+    objects.apply(grant.to("Service", "").into());
+    let translator = translated(&objects);
+    assert!(!is_closed(&translator, "one"));
+    let clusters: Vec<String> = translator.model().clusters.keys().map(ToString::to_string).collect();
+    assert!(clusters.iter().any(|name| name.starts_with("other/auth/")), "{clusters:?}");
+}
+
+#[test]
+fn a_changed_policy_rebuilds_the_hosts_of_its_targets_alone() {
+    let other: Object = http_route("third").parent("public").host("y.test").rule("/", "a:80").into();
+    let mut objects = shop([other, http_policy("limits").target("HTTPRoute", "one").rate(1).into()]);
+    let (mut translator, settings) = (Translator::default(), Settings::default());
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let mut changed = ChangedInputs::default();
+    objects.apply(http_policy("limits").target("HTTPRoute", "one").rate(2).into());
+    changed.insert(Input::new(Kind::HTTP_POLICY, ObjectKey::new("shop", "limits")));
+    let update = translator.update(&objects, &settings, &changed);
+    assert_eq!(rate(&translator, "one"), Some(2));
+    assert_eq!(update.touched.hosts_of("gateway/shop/public/80").len(), 1);
+    assert!(update.touched.listeners.is_empty());
+    assert_eq!(update.sources.len(), 1, "no route is parsed again: {:?}", update.sources);
+}

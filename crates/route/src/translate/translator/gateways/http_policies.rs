@@ -1,0 +1,183 @@
+//! HTTPPolicies, incrementally. A changed policy leads to the hosts of its targets: those of a route, or all hosts of a
+//! Gateway. No route is parsed again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::routes::places;
+use super::{Translator, Update};
+use crate::model::{Host, ListenerId};
+use crate::objects::gateway::HttpPolicy;
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
+use crate::settings::Settings;
+use crate::translate::gateway::http_policy::{self, Fault, Policy, Target};
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::verdict::{self, Status, Verdict};
+
+/// The changes of policies in one update.
+#[derive(Debug, Default)]
+pub struct ChangedPolicies {
+    /// The policies whose conditions may have changed.
+    policies: BTreeSet<ObjectKey>,
+    /// The objects whose policies may have changed.
+    targets: BTreeSet<ObjectId>,
+}
+
+impl Translator {
+    /// Parses policies.
+    pub(super) fn update_http_policies(
+        &mut self,
+        due: Vec<ObjectId>,
+        objects: &Objects,
+        settings: &Settings,
+    ) -> ChangedPolicies {
+        let mut changed = ChangedPolicies::default();
+        for id in due {
+            let policy = objects.get::<HttpPolicy>(&id.key);
+            let (now, made) = policy
+                .map(|policy| self.read(objects, settings, |reading| http_policy::parse(policy, reading)))
+                .map_or_else(Default::default, |(now, made)| (Some(now), made));
+            self.clusters.keep(made, &mut self.ledger);
+            self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
+            let now = now.map(Arc::new);
+            let before = self.gateways.http_policies.get(&id.key).cloned();
+            if before == now {
+                continue;
+            }
+            let clusters = |policy: &Option<Arc<Policy>>| {
+                policy.as_ref().map(|policy| policy.reads.clusters.clone()).unwrap_or_default()
+            };
+            self.clusters.read(&clusters(&before), &clusters(&now));
+            changed.targets.extend(self.gateways.http_policies.replace(&id.key, now));
+            changed.policies.insert(id.key);
+        }
+        changed
+    }
+
+    /// Adds the hosts that changed policies affect to `hosts`. Call it after Gateways and routes are up to date.
+    pub(super) fn add_hosts_of_policies(&self, changed: &ChangedPolicies, hosts: &mut BTreeSet<(ListenerId, Host)>) {
+        for object in &changed.targets {
+            if object.kind != Kind::GATEWAY {
+                hosts.extend(self.gateways.routes.get(object).into_iter().flat_map(|route| places(route)));
+                continue;
+            }
+            let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);
+            for (id, _) in listeners {
+                let first = (id.clone(), Host::Exact("".into()));
+                let of_listener = self.gateways.hosts.range(first..).take_while(|((other, _), _)| other == id);
+                hosts.extend(of_listener.map(|(place, _)| place.clone()));
+            }
+        }
+    }
+
+    /// Updates the conditions of changed policies, of the policies that compete with them, and of the policies of `objects`.
+    pub(super) fn judge_http_policies(
+        &mut self,
+        changed: ChangedPolicies,
+        objects: impl Iterator<Item = ObjectId>,
+        update: &mut Update,
+    ) {
+        let ChangedPolicies { mut policies, targets } = changed;
+        for object in targets.into_iter().chain(objects) {
+            policies.extend(self.gateways.http_policies.targeting(&object).cloned());
+        }
+        policies.iter().for_each(|key| self.judge_http_policy(key, update));
+    }
+
+    /// Updates the conditions and the problems of a policy. It is ours if a target is ours, or does not exist.
+    fn judge_http_policy(&mut self, key: &ObjectKey, update: &mut Update) {
+        let id = Kind::HTTP_POLICY.id(key.clone());
+        let policy = self.gateways.http_policies.get(key).cloned();
+        let judged: Vec<(u16, Option<Fault>)> =
+            policy.iter().flat_map(|policy| self.judged_targets(policy).collect::<Vec<_>>()).collect();
+        let problems = match &policy {
+            Some(policy) if !judged.is_empty() => problems(policy, &judged),
+            _ => Vec::new(),
+        };
+        let before = self.gateways.http_policy_problems.remove(key).unwrap_or_default();
+        self.ledger.replace(&before, &problems);
+        if !problems.is_empty() {
+            self.gateways.http_policy_problems.insert(key.clone(), problems);
+        }
+        let verdicts: Vec<Verdict> =
+            policy.iter().flat_map(|policy| judged.iter().map(|(i, fault)| verdict(policy, *i, fault))).collect();
+        match verdicts.is_empty() {
+            true => drop(self.verdicts.remove(&id)),
+            false => drop(self.verdicts.insert(id.clone(), verdict::bounded(&verdicts))),
+        }
+        match policy.filter(|_| !judged.is_empty()) {
+            Some(policy) => drop(self.gateways.http_policies_of_ours.insert(key.clone(), policy.revision)),
+            None => drop(self.gateways.http_policies_of_ours.remove(key)),
+        }
+        update.sources.insert(id);
+    }
+
+    /// Returns the targets of a policy that are ours or do not exist, each with the fault of the condition `Accepted`.
+    fn judged_targets(&self, policy: &Policy) -> impl Iterator<Item = (u16, Option<Fault>)> {
+        let judged = move |(i, target): (usize, &Result<Target, Fault>)| {
+            let index = u16::try_from(i).unwrap_or(u16::MAX);
+            match target {
+                Err(fault) => Some((index, Some(fault.clone()))),
+                Ok(target) if self.is_ours(&target.object) => {
+                    let winner = self.gateways.http_policies.at(target).filter(|winner| !std::ptr::eq(*winner, policy));
+                    let winner = winner.filter(|winner| winner.precedence != policy.precedence);
+                    let conflict = winner.map(|winner| conflict(target, winner));
+                    let invalid = || policy.problems.first().map(|problem| ("Invalid", described(problem)));
+                    Some((index, conflict.or_else(invalid)))
+                }
+                Ok(_) => None,
+            }
+        };
+        policy.targets.iter().enumerate().filter_map(judged)
+    }
+
+    /// Returns whether an object is a Gateway or a route of ours.
+    fn is_ours(&self, object: &ObjectId) -> bool {
+        if object.kind == Kind::GATEWAY {
+            return self.gateways.gateways.contains_key(&object.key);
+        }
+        self.gateways.routes.contains_key(object)
+    }
+}
+
+/// Returns the fault of a policy that loses a target to `winner`.
+fn conflict(target: &Target, winner: &Policy) -> Fault {
+    let section = target.section.as_ref().map(|name| format!(" section {name:?} of")).unwrap_or_default();
+    let Target { object: ObjectId { kind, key }, .. } = target;
+    let winner = &winner.precedence.key;
+    ("Conflicted", format!("policy \"{winner}\" takes precedence for{section} {} \"{key}\"", kind.as_str()))
+}
+
+fn described(problem: &Problem) -> String {
+    let Problem { field, message, consequence, .. } = problem;
+    format!("{field}: {message}; {consequence}")
+}
+
+fn verdict(policy: &Policy, target: u16, fault: &Option<Fault>) -> Verdict {
+    let verdict = match fault {
+        None => Verdict::new(policy.origin.clone(), "Accepted", Status::True, "Accepted"),
+        Some((reason, message)) => Verdict {
+            message: message.clone(),
+            ..Verdict::new(policy.origin.clone(), "Accepted", Status::False, reason)
+        },
+    };
+    Verdict { parent: Some(target), ..verdict }
+}
+
+/// Returns the problems of a policy: those of its features, and those of its targets.
+fn problems(policy: &Policy, judged: &[(u16, Option<Fault>)]) -> Vec<Arc<Problem>> {
+    let of_target = |(i, fault): &(u16, Option<Fault>)| {
+        let (reason, message) = fault.as_ref()?;
+        let (reason, consequence) = match *reason {
+            "Conflicted" => (Reason::Conflicted, "not in effect there"),
+            "TargetNotFound" => (Reason::PolicyNotValid, "no effect there"),
+            // The features of the policy have problems of their own.
+            _ if policy.targets.get(usize::from(*i)).is_some_and(Result::is_ok) => return None,
+            _ => (Reason::PolicyNotValid, "no effect there"),
+        };
+        let (object, field) = (policy.origin.clone(), format!("spec.targetRefs[{i}]"));
+        let (message, consequence) = (message.clone(), consequence.to_owned());
+        Some(Arc::new(Problem { object, field, reason, message, consequence }))
+    };
+    policy.problems.iter().cloned().chain(judged.iter().filter_map(of_target)).collect()
+}

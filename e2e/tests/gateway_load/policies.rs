@@ -1,0 +1,202 @@
+//! HTTPPolicies: each feature through a real Envoy, and changes of policies under load.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use e2e::authorizer::{Authorizer, DENIED, HttpAuthorizer};
+use e2e::manifests::{documents, service};
+use e2e::{Backend, Mode, Target};
+use hyper::Method;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+
+use super::site::{HOST, Site, answers, load, route, serves, undisturbed, unharmed};
+
+/// Returns an HTTPPolicy in `default` for an HTTPRoute.
+fn policy(name: &str, spec: &str) -> String {
+    policy_of("HTTPRoute", name, spec)
+}
+
+fn policy_of(kind: &str, name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: lockgate.dev/v1alpha1\nkind: HTTPPolicy\nmetadata: {{ name: {name}, namespace: default }}\nspec:\n  \
+         targetRefs: [{{ group: gateway.networking.k8s.io, kind: {kind}, name: {name} }}]\n  {spec}\n"
+    )
+}
+
+/// Returns the host of a route of this test.
+fn host(name: &str) -> String {
+    format!("{name}.test")
+}
+
+/// An issuer of tokens.
+struct Issuer(EcdsaKeyPair);
+
+impl Issuer {
+    fn new() -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).expect("a key");
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
+        Self(key.expect("a key"))
+    }
+
+    /// Returns the public key as a JSON Web Key Set.
+    fn keys(&self) -> String {
+        // An uncompressed point: a byte, and two coordinates.
+        let point = self.0.public_key().as_ref();
+        let [x, y] = [&point[1..33], &point[33..]].map(|coordinate| URL_SAFE_NO_PAD.encode(coordinate));
+        format!(r#"{{"keys": [{{"kty": "EC", "crv": "P-256", "alg": "ES256", "x": "{x}", "y": "{y}"}}]}}"#)
+    }
+
+    /// Returns the header of a token for an audience that expires in some seconds.
+    fn bearer(&self, audience: &str, seconds: i64) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs() as i64;
+        let claims = format!(r#"{{"iss": "https://issuer.test", "aud": "{audience}", "exp": {}}}"#, now + seconds);
+        let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg": "ES256"}"#), URL_SAFE_NO_PAD.encode(claims));
+        let signature = self.0.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
+        format!("Bearer {text}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+async fn status(target: &Target, path: &str) -> u16 {
+    target.get(path).await.expect("an answer").status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_feature_is_enforced_on_its_route_alone() {
+    let site = Site::open(Mode::Delta).await;
+    let (over_http, over_grpc) = (HttpAuthorizer::start().await, Authorizer::start().await);
+    let long = Backend::start(&"a".repeat(3000)).await;
+    let (issuer, stranger) = (Issuer::new(), Issuer::new());
+    let names = ["rated", "denied", "allowed", "closed", "tokens", "asked", "called", "small", "zipped"];
+    let routes =
+        names.map(|name| route(name, &["one"], &host(name), &[(if name == "zipped" { "long" } else { "a" }, 1)]));
+    let services = [
+        service("long", "", &[long.address]),
+        service("http-authorizer", "", &[over_http.address]),
+        service("grpc-authorizer", "", &[over_grpc.address]),
+    ];
+    site.manifests.write("routes.yaml", &documents(&[&routes[..], &services[..]].concat()));
+    let target = |name: &str| site.target(0, &host(name));
+    for name in names {
+        serves(&target(name)).await;
+    }
+    let jwt = format!(
+        "jwt: {{ providers: [{{ issuer: 'https://issuer.test', audiences: [shop], jwks: {{ inline: '{}' }} }}] }}",
+        issuer.keys()
+    );
+    let policies = [
+        policy("rated", "localRateLimit: { requests: 3, unit: hour, perClientAddress: true }"),
+        policy("denied", "clientAddresses: { deny: [127.0.0.0/8] }"),
+        policy("allowed", "clientAddresses: { allow: [127.0.0.1] }"),
+        policy("closed", "clientAddresses: { allow: [127.0.0.1/8] }"),
+        policy("tokens", &jwt),
+        policy("asked", "externalAuthorization: { backendRef: { name: http-authorizer, port: 80 }, protocol: http }"),
+        policy("called", "externalAuthorization: { backendRef: { name: grpc-authorizer, port: 80 } }"),
+        policy("small", "maxRequestBody: 1KiB"),
+        policy("zipped", "compression: { algorithms: [gzip] }"),
+    ];
+    site.manifests.write("policies.yaml", &documents(&policies));
+
+    answers(&target("denied"), 403).await;
+    answers(&target("closed"), 403).await;
+    let closed = target("closed").get("/").await.expect("an answer");
+    assert!(closed.text().contains("cannot be enforced"), "{}", closed.text());
+    serves(&target("allowed")).await;
+    answers(&target("rated"), 429).await;
+    for _ in 0..10 {
+        assert_eq!(status(&target("rated"), "/").await, 429);
+    }
+
+    answers(&target("tokens"), 401).await;
+    for (who, audience, seconds, expected) in [
+        (&issuer, "shop", 600, 200),
+        (&stranger, "shop", 600, 401),
+        (&issuer, "shop", -600, 401),
+        (&issuer, "blog", 600, 403),
+    ] {
+        let with_token = target("tokens").field("authorization", &who.bearer(audience, seconds));
+        assert_eq!(status(&with_token, "/").await, expected, "{audience} {seconds}");
+    }
+
+    for (name, what) in [("asked", "HTTP"), ("called", "gRPC")] {
+        let deadline = format!("authorization by {what}");
+        let denied = target(name);
+        e2e::wait_everywhere(&deadline, async || denied.get("/?deny").await.is_ok_and(|one| one.status == DENIED.0))
+            .await;
+        assert_eq!(status(&denied, "/").await, 200, "{what}");
+    }
+    // A server that does not respond denies all requests.
+    drop(over_http);
+    answers(&target("asked"), 403).await;
+
+    let post =
+        async |size: usize| target("small").send(Method::POST, "/", vec![b'a'; size]).await.expect("an answer").status;
+    assert_eq!((post(1024).await, post(1025).await), (200, 413));
+    let zipped = |name: &str| target(name).field("accept-encoding", "gzip");
+    let encoding =
+        async |name: &str| zipped(name).get("/").await.expect("an answer").header("content-encoding").to_owned();
+    assert_eq!((&*encoding("zipped").await, &*encoding("allowed").await), ("gzip", ""));
+
+    for other in [site.target(0, HOST), site.target(1, HOST), site.ingress()] {
+        assert_eq!(status(&other, "/").await, 200);
+    }
+    site.manifests.remove("policies.yaml");
+    for name in names {
+        serves(&target(name)).await;
+    }
+}
+
+const CHANGES: usize = 10;
+
+async fn changes(mode: Mode) {
+    let site = Site::open(mode).await;
+    site.manifests.write("probe.yaml", &route("probe", &["one"], "probe.test", &[("b", 1)]));
+    let probe = site.target(0, "probe.test");
+    serves(&probe).await;
+    let others = [load(site.target(1, HOST)).await, load(site.ingress()).await];
+    let first = load(site.target(0, HOST)).await;
+    let closed = policy("probe", "clientAddresses: { deny: [127.0.0.0/8] }");
+    site.manifests.write("policy.yaml", &closed);
+    answers(&probe, 403).await;
+    // Drained connections are closed, and their clients open others.
+    tokio::time::timeout(Duration::from_secs(60), first.answers(1000)).await.expect("answers");
+    unharmed(&format!("the first policy, {mode:?}: the Gateway"), first).await;
+    let before = site.listener_changes().await;
+    let clients = load(site.target(0, HOST)).await;
+    let stays = policy("stays", "localRateLimit: { requests: 1000000, unit: second }\n  maxRequestBody: 1MiB");
+    site.manifests.write("stays.yaml", &stays);
+    for i in 0..CHANGES {
+        let mut all = vec![policy_of(
+            "Gateway",
+            "one",
+            &format!("localRateLimit: {{ requests: {}, unit: second }}", 500_000 + i),
+        )];
+        all.push(policy("probe", "clientAddresses: { allow: [127.0.0.0/8] }"));
+        site.manifests.write("policy.yaml", &documents(&all));
+        serves(&probe).await;
+        site.manifests.write("policy.yaml", &closed);
+        answers(&probe, 403).await;
+    }
+    assert_eq!(site.listener_changes().await, before, "further policies change no listener");
+    undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: the Gateway"), clients).await;
+    let clients = load(site.target(0, HOST)).await;
+    site.manifests.remove("policy.yaml");
+    site.manifests.remove("stays.yaml");
+    serves(&probe).await;
+    unharmed(&format!("the last policy, {mode:?}: the Gateway"), clients).await;
+    for (which, others) in ["the other Gateway", "the Ingress"].into_iter().zip(others) {
+        undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: {which}"), others).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_change_delta() {
+    changes(Mode::Delta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policies_change_sotw() {
+    changes(Mode::Sotw).await;
+}

@@ -1,0 +1,177 @@
+//! The CustomResourceDefinitions of Lockgate, made from the Rust types. `make crds` writes the files.
+//!
+//! They are test code, so that the program does not contain the generator of schemas.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+use lockgate_route::objects::Kind;
+use lockgate_route::objects::gateway::HttpPolicySpec;
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+
+/// The first line of a file.
+const HEAD: &str =
+    "# Written by `make crds` from crates/route/src/objects/gateway/http_policy.rs: edit that file instead.\n";
+
+/// The directories with the definitions. Helm installs those of the chart.
+const DIRECTORIES: [&str; 2] = ["crds", "charts/lockgate/crds"];
+
+/// Returns the definition of HTTPPolicy.
+fn http_policy() -> Value {
+    let info = Kind::HTTP_POLICY.info();
+    let mut spec = schema::<HttpPolicySpec>();
+    let features =
+        ["clientAddresses", "jwt", "externalAuthorization", "localRateLimit", "maxRequestBody", "compression"];
+    let any = features.map(|name| format!("has(self.{name})")).join(" || ");
+    spec["x-kubernetes-validations"] = json!([{ "rule": any, "message": "at least one feature must be set" }]);
+    // The program itself reads targets with missing fields, and reports them.
+    spec["required"] = json!(["targetRefs"]);
+    let targets = &mut spec["properties"]["targetRefs"];
+    targets["items"]["required"] = json!(["group", "kind", "name"]);
+    targets["x-kubernetes-list-type"] = json!("atomic");
+    let schema = json!({
+        "type": "object",
+        "description": "HTTPPolicy sets limits, access restrictions, and compression for Gateways, listeners, HTTPRoutes, \
+            GRPCRoutes, and single rules. A feature that cannot be enforced closes the routes of the policy: their requests \
+            are answered 403.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec,
+            "status": status(),
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": Kind::HTTP_POLICY.resource(),
+            "labels": { "gateway.networking.k8s.io/policy": "Inherited" },
+        },
+        "spec": {
+            "group": info.group,
+            "names": {
+                "kind": info.name,
+                "listKind": format!("{}List", info.name),
+                "plural": info.plural,
+                "singular": info.name.to_lowercase(),
+                "categories": ["gateway-api"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": info.version,
+                "served": true,
+                "storage": true,
+                "subresources": { "status": {} },
+                "additionalPrinterColumns": [
+                    { "name": "Target", "type": "string", "jsonPath": ".spec.targetRefs[*].name" },
+                    { "name": "Accepted", "type": "string",
+                      "jsonPath": ".status.ancestors[*].conditions[?(@.type==\"Accepted\")].status" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+/// Returns the structural schema of a type. Source: Kubernetes, "Specifying a structural schema".
+fn schema<T: schemars::JsonSchema>() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    simplify(&mut schema);
+    schema
+}
+
+/// Removes the keywords that a structural schema must not have or does not need: the API server prunes unknown fields itself,
+/// and the program applies defaults.
+fn simplify(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    for name in ["title", "default", "nullable", "additionalProperties", "format"] {
+        fields.remove(name);
+    }
+    // The comments in the code are wrapped.
+    if let Some(Value::String(text)) = fields.get_mut("description") {
+        *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(simplify);
+    }
+    if let Some(items) = fields.get_mut("items") {
+        simplify(items);
+    }
+}
+
+/// Returns the schema of the status. Source: Gateway API v1, `PolicyStatus`.
+fn status() -> Value {
+    let text = |most: u32| json!({ "type": "string", "maxLength": most });
+    let condition = json!({
+        "type": "object",
+        "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+        "properties": {
+            "type": text(316),
+            "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+            "reason": text(1024),
+            "message": text(32_768),
+            "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+            "lastTransitionTime": { "type": "string", "format": "date-time" },
+        },
+    });
+    let reference = json!({
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "group": text(253),
+            "kind": text(63),
+            "namespace": text(63),
+            "name": text(253),
+            "sectionName": text(253),
+            "port": { "type": "integer", "format": "int32", "minimum": 1, "maximum": 65_535 },
+        },
+    });
+    let ancestor = json!({
+        "type": "object",
+        "required": ["ancestorRef", "controllerName"],
+        "properties": {
+            "ancestorRef": reference,
+            "controllerName": text(253),
+            "conditions": {
+                "type": "array",
+                "maxItems": 8,
+                "items": condition,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            },
+        },
+    });
+    json!({
+        "type": "object",
+        "description": "The status of the policy at each of its targets, by all controllers.",
+        "properties": {
+            "ancestors": { "type": "array", "maxItems": 16, "items": ancestor, "x-kubernetes-list-type": "atomic" },
+        },
+    })
+}
+
+#[test]
+fn crds_are_those_of_the_types() {
+    let yaml = format!("{HEAD}{}", serde_saphyr::to_string(&http_policy()).unwrap());
+    let name = format!("{}_{}.yaml", Kind::HTTP_POLICY.info().group, Kind::HTTP_POLICY.info().plural);
+    for directory in DIRECTORIES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory).join(&name);
+        if std::env::var_os("BLESS").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &yaml).unwrap();
+        }
+        let is = fs::read_to_string(&path).unwrap_or_default();
+        assert!(is == yaml, "{} differs from the types: run `make crds`", path.display());
+    }
+}
