@@ -165,11 +165,9 @@ fn value_match(value: &ValueMatch) -> String {
 pub fn filters(route: &Route) -> Vec<String> {
     let mut all = Vec::new();
     for filter in route.filters.iter() {
-        #[expect(clippy::single_match, reason = "further filters are described when there are any")]
         match filter {
             RouteFilter::ResponseHeaders(changes) => all.extend(headers("response", changes)),
-            #[allow(unreachable_patterns)]
-            _ => {}
+            RouteFilter::Policy(policy) => all.extend(policy.origins.iter().map(|origin| format!("policy {origin}"))),
         }
     }
     let Action::Forward(forward) = &route.action else { return all };
