@@ -3,6 +3,7 @@
 use super::client_certificates::ClientCertificate;
 use super::filters::cluster_filters;
 use super::parser::Parser;
+use super::policies::Policies;
 use crate::model::{ClusterId, Filters, Share, TrafficPolicy, UpstreamProtocol, WeightedCluster};
 use crate::objects::gateway::{BackendRef, HttpBackendRef};
 use crate::objects::{Kind, ObjectKey, Service, Transport};
@@ -164,10 +165,12 @@ pub fn called(
     service: ObjectKey,
     port: u16,
     protocol: Option<UpstreamProtocol>,
+    policies: &Policies,
     reading: &mut Reading,
 ) -> Result<ClusterId, String> {
     let wanted = WantedPort::Number(port.into());
-    let cluster = match (tls(&service, wanted, protocol, &None, reading).map_err(|fault| fault.message)?, protocol) {
+    let policy = tls(&service, wanted, protocol, &None, policies, reading).map_err(|fault| fault.message)?;
+    let cluster = match (policy, protocol) {
         (None, Some(protocol)) => reading.cluster_over(service, wanted, protocol),
         (policy, _) => reading.cluster(service, wanted, policy),
     };
@@ -181,7 +184,7 @@ pub fn called(
 /// Returns the traffic policy of a backend of a route if a BackendTLSPolicy is in effect for it.
 fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
-    tls(service, port, protocol, &parser.certificate, &mut parser.reading)
+    tls(service, port, protocol, &parser.certificate, parser.policies, &mut parser.reading)
 }
 
 /// Returns the traffic policy of a backend if a BackendTLSPolicy is in effect for it. On an error, no request may be sent
@@ -191,6 +194,7 @@ fn tls(
     port: WantedPort,
     protocol: Option<UpstreamProtocol>,
     certificate: &ClientCertificate,
+    policies: &Policies,
     reading: &mut Reading,
 ) -> Result<Option<TrafficPolicy>, Fault> {
     let context = reading.context;
@@ -207,7 +211,7 @@ fn tls(
         return Err(unusable(Reason::PolicyNotValid, message));
     }
     let Some(name) = port_name(context.objects, service, port) else { return Ok(None) };
-    let Some(policy) = parser.policies.in_effect(service, name) else { return Ok(None) };
+    let Some(policy) = policies.in_effect(service, name) else { return Ok(None) };
     let verification = policy.verification.clone().map_err(|(_, message)| {
         unusable(Reason::PolicyNotValid, format!("BackendTLSPolicy \"{}\" is not valid: {message}", policy.key()))
     })?;

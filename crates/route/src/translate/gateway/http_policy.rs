@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::called;
+use super::policies::Policies;
 use crate::duration;
 use crate::model::{
     Action, AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
@@ -155,8 +156,8 @@ const MOST: (usize, usize, usize) = (256, 4, 16_384);
 /// The longest time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Parses a policy.
-pub fn parse(policy: &HttpPolicy, mut reading: Reading) -> Policy {
+/// Parses a policy. `policies` are the BackendTLSPolicies for authorization servers.
+pub fn parse(policy: &HttpPolicy, policies: &Policies, mut reading: Reading) -> Policy {
     let HttpPolicy { meta, spec, status: _, version: _ } = policy;
     let origin = meta.object_ref(Kind::HTTP_POLICY);
     let mut parser = Parser { origin: &origin, problems: Vec::new() };
@@ -164,7 +165,7 @@ pub fn parse(policy: &HttpPolicy, mut reading: Reading) -> Policy {
         client_addresses: parser.feature("clientAddresses", &spec.client_addresses, client_addresses),
         jwt: parser.feature("jwt", &spec.jwt, jwt),
         authorization: parser.feature("externalAuthorization", &spec.external_authorization, |spec| {
-            authorization(spec, &meta.key.namespace, &mut reading)
+            authorization(spec, &meta.key.namespace, policies, &mut reading)
         }),
         local_rate_limit: parser.feature("localRateLimit", &spec.local_rate_limit, local_rate_limit),
         max_request_body_bytes: parser.feature("maxRequestBody", &spec.max_request_body, |text: &String| body(text)),
@@ -325,6 +326,7 @@ fn fault_of_keys(text: &str) -> Option<String> {
 fn authorization(
     spec: &ExternalAuthorizationSpec,
     namespace: &Arc<str>,
+    policies: &Policies,
     reading: &mut Reading,
 ) -> Result<Arc<Authorization>, (String, String)> {
     let ExternalAuthorizationSpec { backend_ref, protocol, timeout, fail_open, request_body, http } = spec;
@@ -359,7 +361,7 @@ fn authorization(
         return Err(fault(".backendRef.namespace", message));
     }
     let over = (protocol == AuthorizationProtocol::Grpc).then_some(UpstreamProtocol::H2c);
-    let cluster = called(key, *port, over, reading).map_err(|message| fault(".backendRef", message))?;
+    let cluster = called(key, *port, over, policies, reading).map_err(|message| fault(".backendRef", message))?;
     let check = AuthorizationCheck { protocol, timeout, fail_open: *fail_open, request_body, http };
     Ok(Arc::new(Authorization { cluster, check }))
 }

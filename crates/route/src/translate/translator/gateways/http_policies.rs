@@ -35,7 +35,9 @@ impl Translator {
         for id in due {
             let policy = objects.get::<HttpPolicy>(&id.key);
             let (now, made) = policy
-                .map(|policy| self.read(objects, settings, |reading| http_policy::parse(policy, reading)))
+                .map(|policy| {
+                    self.read(objects, settings, |reading| http_policy::parse(policy, &self.gateways.policies, reading))
+                })
                 .map_or_else(Default::default, |(now, made)| (Some(now), made));
             self.clusters.keep(made, &mut self.ledger);
             self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
