@@ -66,18 +66,20 @@ impl World {
 
 #[test]
 fn no_backend_is_served_while_policies_must_not_be_read() {
-    let mut world = World::new(public().into_iter().chain(routes()));
-    let mut permit = |namespace: &str, readable| {
-        assert!(world.objects.set_readable(Kind::BACKEND_TLS_POLICY, &namespace.into(), readable));
-        assert!(!world.objects.set_readable(Kind::BACKEND_TLS_POLICY, &namespace.into(), readable), "no change");
-        world.translator.update(&world.objects, &Settings::default(), &ChangedInputs::everything());
-        world.verified("a")
-    };
-    assert_eq!(permit("pay", false), ["-"], "another namespace");
-    assert_eq!(permit("shop", false), [""; 0], "a policy may require TLS");
-    assert_eq!(permit("", false), [""; 0]);
-    assert_eq!(permit("shop", true), [""; 0]);
-    assert_eq!(permit("", true), ["-"]);
+    for kind in [Kind::BACKEND_TLS_POLICY, Kind::HTTP_POLICY] {
+        let mut world = World::new(public().into_iter().chain(routes()));
+        let mut permit = |namespace: &str, readable| {
+            assert!(world.objects.set_readable(kind, &namespace.into(), readable));
+            assert!(!world.objects.set_readable(kind, &namespace.into(), readable), "no change");
+            world.translator.update(&world.objects, &Settings::default(), &ChangedInputs::everything());
+            world.verified("a")
+        };
+        assert_eq!(permit("pay", false), ["-"], "another namespace");
+        assert_eq!(permit("shop", false), [""; 0], "a policy may require TLS or restrict the route");
+        assert_eq!(permit("", false), [""; 0]);
+        assert_eq!(permit("shop", true), [""; 0]);
+        assert_eq!(permit("", true), ["-"]);
+    }
 }
 
 fn public() -> [Object; 2] {
