@@ -127,9 +127,8 @@ async fn every_feature_is_enforced_on_its_route_alone() {
             .await;
         assert_eq!(status(&denied, "/").await, 200, "{what}");
     }
-    // A server that does not respond denies all requests.
-    drop(over_http);
-    answers(&target("asked"), 403).await;
+    // A server that fails denies the request.
+    assert_eq!(status(&target("asked"), "/?fail").await, 403);
 
     let post =
         async |size: usize| target("small").send(Method::POST, "/", vec![b'a'; size]).await.expect("an answer").status;
@@ -152,7 +151,8 @@ const CHANGES: usize = 10;
 
 async fn changes(mode: Mode) {
     let site = Site::open(mode).await;
-    site.manifests.write("probe.yaml", &route("probe", &["one"], "probe.test", &[("b", 1)]));
+    let routes = ["probe", "other"].map(|name| route(name, &["one"], &host(name), &[("b", 1)]));
+    site.manifests.write("routes.yaml", &documents(&routes));
     let probe = site.target(0, "probe.test");
     serves(&probe).await;
     let others = [load(site.target(1, HOST)).await, load(site.ingress()).await];
@@ -165,8 +165,8 @@ async fn changes(mode: Mode) {
     unharmed(&format!("the first policy, {mode:?}: the Gateway"), first).await;
     let before = site.listener_changes().await;
     let clients = load(site.target(0, HOST)).await;
-    let stays = policy("stays", "localRateLimit: { requests: 1000000, unit: second }\n  maxRequestBody: 1MiB");
-    site.manifests.write("stays.yaml", &stays);
+    let other = policy("other", "localRateLimit: { requests: 1000000, unit: second }\n  maxRequestBody: 1MiB");
+    site.manifests.write("other.yaml", &other);
     for i in 0..CHANGES {
         let mut all = vec![policy_of(
             "Gateway",
@@ -183,7 +183,7 @@ async fn changes(mode: Mode) {
     undisturbed(&format!("{CHANGES} changes of policies, {mode:?}: the Gateway"), clients).await;
     let clients = load(site.target(0, HOST)).await;
     site.manifests.remove("policy.yaml");
-    site.manifests.remove("stays.yaml");
+    site.manifests.remove("other.yaml");
     serves(&probe).await;
     unharmed(&format!("the last policy, {mode:?}: the Gateway"), clients).await;
     for (which, others) in ["the other Gateway", "the Ingress"].into_iter().zip(others) {

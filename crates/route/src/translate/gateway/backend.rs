@@ -185,7 +185,8 @@ pub fn called(
 fn policy(service: &ObjectKey, port: WantedPort, parser: &mut Parser) -> Result<Option<TrafficPolicy>, Fault> {
     // Fails closed: an unknown policy may restrict the route.
     if !parser.reading.context.objects.is_readable(Kind::HTTP_POLICY, parser.namespace()) {
-        let message = "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
+        let message =
+            "the controller is not permitted to list HTTPPolicies, so it is unknown whether one restricts this route";
         return Err(Fault { below: "", condition: None, reason: Reason::PolicyNotValid, message: message.to_owned() });
     }
     let protocol = (parser.kind() == Kind::GRPC_ROUTE).then_some(UpstreamProtocol::H2c);
