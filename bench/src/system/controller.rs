@@ -151,6 +151,8 @@ impl Controller {
                     ]);
                 }
                 let process = Process::start("contour", &path, &args, &directory.path().join("contour.log"));
+                // The listeners of a Gateway on ports 80 and 443 are at these plus 8,000, whatever the flags say.
+                let (http, https) = if choice.gateways { (8_080, 8_443) } else { (http, https) };
                 (Program::Contour { process, ports: Ports { http, https }, path, _directory: directory }, xds)
             }
             Which::EnvoyGateway => {

@@ -118,7 +118,10 @@ async fn until_routed(envoy: &mut Running, port: u16) -> anyhow::Result<()> {
         };
         match tokio::time::timeout(Duration::from_secs(20), answer).await {
             Ok(Ok(200)) => return Ok(()),
-            result => ensure!(Instant::now() < deadline, "the Envoy does not route {}: {result:?}", host(0)),
+            result => {
+                let result = result.map(|answer| answer.map_err(|error| error.to_string()));
+                ensure!(Instant::now() < deadline, "the Envoy does not route {}: {result:?}", host(0));
+            }
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
