@@ -454,6 +454,8 @@ fn gauge_of(count: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+
     use super::*;
 
     #[track_caller]

@@ -74,7 +74,7 @@ impl Writer<'_> {
         let object = self.source.objects.get::<Ingress>(ingress);
         let has = |name: &&str| object.is_some_and(|object| object.meta.annotations.contains_key(*name));
         let is_default = forward.timeout == self.source.settings.timeouts.response;
-        if TIMEOUTS.iter().any(|name| has(&name)) || !is_default {
+        if TIMEOUTS.iter().any(&has) || !is_default {
             rule["timeouts"]["request"] = json!(duration(forward.timeout));
         }
         let Some(retry) = &forward.retry else { return };

@@ -57,7 +57,7 @@ pub fn decide(model: &Model, listener: &str, request: Request, plain: Option<&st
     let names: BTreeMap<Host, ()> = tls.hosts.keys().map(|host| (host.clone(), ())).collect();
     let (found, closed) = (best(&names, request.name), best(&refused, request.name));
     let Some((pattern, ())) = found else { return (Decision::Closed, None) };
-    if closed.is_some_and(|(closed, ())| closed < pattern || closed == pattern) {
+    if closed.is_some_and(|(closed, ())| closed <= pattern) {
         return (Decision::Closed, Some(pattern.to_string()));
     }
     let host = &tls.hosts[pattern];
