@@ -104,9 +104,6 @@ async fn a_release_is_installed_upgraded_rolled_back_and_leaves_nothing() {
     assert!(first < Duration::from_secs(60), "{first:?}");
     assert!(notes.contains("kubectl --namespace edge rollout status deployment/edge-lockgate-envoy"), "{notes}");
 
-    let tested = lab.helm(&["test", RELEASE, "--namespace", NAMESPACE, "--logs", "--timeout=60s"]).await;
-    assert!(tested.contains("edge-lockgate is ready"), "{tested}");
-
     // The status says it too, once Envoy has it.
     assert_eq!(shop.ingress_address("echo").await, address);
     let [ca, server, envoy] = [secret(&lab, "ca").await, secret(&lab, "server").await, secret(&lab, "envoy").await];
