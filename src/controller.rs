@@ -230,7 +230,7 @@ impl Controller {
                 let before = self.objects.clone();
                 let changed = self.objects.replace(kind, objects);
                 pass.status |= kind.info().has_status || kind == Kind::SERVICE;
-                self.note_evicted();
+                self.mark_evicted();
                 let first = self.unlisted.contains(&kind);
                 for object in changed {
                     // A slice may have moved from one Service to another.
@@ -272,7 +272,7 @@ impl Controller {
                     self.changed.insert_encoding(kind.id(key.clone()));
                 }
                 if self.objects.delete(kind, &key) {
-                    self.note_evicted();
+                    self.mark_evicted();
                     let reference = ObjectRef::new(kind.as_str(), &key.namespace, &key.name);
                     self.record(kind, reference, input, pass);
                 }
@@ -331,7 +331,7 @@ impl Controller {
     }
 
     /// Records the evicted Secrets as changed: their last good pairs are gone.
-    fn note_evicted(&mut self) {
+    fn mark_evicted(&mut self) {
         for key in self.objects.take_evicted_secrets() {
             self.changed.insert(Input::new(Kind::SECRET, key));
         }
@@ -348,7 +348,7 @@ impl Controller {
     /// Translates and publishes the changes of a pass.
     fn pass(&mut self, pass: Pass) {
         let mut changed = pass.changed;
-        self.note_readers(&mut changed);
+        self.mark_read(&mut changed);
         if let Some(resources) = pass.resources {
             let start = Instant::now();
             let changes = match resources {
@@ -383,12 +383,12 @@ impl Controller {
         let inputs = std::mem::take(&mut self.changed);
         let update = self.translator.update(&self.objects, &self.settings, &inputs);
         self.metrics.translated(start.elapsed());
-        self.note_readers(&mut changed);
+        self.mark_read(&mut changed);
         report::gateway_api(&self.objects, &mut self.gateway_api);
         report::changed(&changed, self.fleets.quota.get_mut());
         let changes = self.publish(&update.touched, start);
-        self.note_problems();
-        self.note_sources(&update.sources);
+        self.report_problems();
+        self.record_sources(&update.sources);
         self.published(&changes);
         self.inspection.send_replace(Arc::new(Inspection {
             objects: self.objects.clone(),
@@ -403,7 +403,7 @@ impl Controller {
     }
 
     /// Records which objects a served object reads, as of the last translation.
-    fn note_readers(&self, changed: &mut [Changed]) {
+    fn mark_read(&self, changed: &mut [Changed]) {
         for object in changed {
             object.is_read |= object.inputs.iter().any(|input| self.translator.reads(input));
         }
@@ -422,14 +422,14 @@ impl Controller {
     }
 
     /// Reports new and resolved problems in the log and the metrics.
-    fn note_problems(&mut self) {
+    fn report_problems(&mut self) {
         let now = self.translator.problems().clone();
         report::problems(&self.problems, &now, &self.metrics, self.fleets.quota.get_mut());
         self.problems = now;
     }
 
     /// Records the publication of each of these sources that is served by class.
-    fn note_sources(&mut self, sources: &BTreeSet<ObjectId>) {
+    fn record_sources(&mut self, sources: &BTreeSet<ObjectId>) {
         let since = self.fleets.generation();
         for id in sources {
             let ours = self.objects.meta(id.kind, &id.key).zip(self.translator.revision(id));

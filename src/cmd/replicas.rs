@@ -42,7 +42,7 @@ pub async fn ask(args: &ReplicaArgs, path: &str) -> anyhow::Result<Answers> {
             let address = address.clone();
             async move {
                 let socket = async { TcpStream::connect(&address).await.map_err(|error| error.to_string()) };
-                let answer = within(async { exchange(socket.await?, path).await }).await;
+                let answer = within(async { request(socket.await?, path).await }).await;
                 let answer = answer.map_err(|error| format!("{address}: {error}"));
                 (address, answer)
             }
@@ -91,7 +91,7 @@ async fn forwarded(pods: &Api<Pod>, name: &str, port: u16, path: &str) -> Result
     let mut forwarder = pods.portforward(name, &[port]).await.map_err(refused)?;
     let stream = forwarder.take_stream(port).ok_or("cannot forward a port: the API server opened no stream")?;
     let failure = forwarder.take_error(port);
-    let answer = exchange(stream, path).await;
+    let answer = request(stream, path).await;
     // A connection that the pod refuses is reported on a channel of its own.
     let reason = match (&answer, failure) {
         (Err(_), Some(failure)) => tokio::time::timeout(Duration::from_secs(1), failure).await.ok().flatten(),
@@ -107,7 +107,7 @@ async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result
 }
 
 /// Requests a page over a connection.
-async fn exchange(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path: &str) -> Result<Vec<u8>, String> {
+async fn request(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, path: &str) -> Result<Vec<u8>, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(|error| error.to_string())?;
     let request = Request::get(path).header(header::HOST, "localhost").body(Empty::<Bytes>::new());
     let request = request.map_err(|error| error.to_string())?;

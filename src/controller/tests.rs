@@ -180,9 +180,9 @@ fn is_read(controller: &mut Controller, event: Event) -> bool {
     let mut pass = Pass::default();
     controller.take(event, &mut pass);
     let mut changed = std::mem::take(&mut pass.changed);
-    controller.note_readers(&mut changed);
+    controller.mark_read(&mut changed);
     controller.pass(pass);
-    controller.note_readers(&mut changed);
+    controller.mark_read(&mut changed);
     changed.iter().any(|object| object.is_read)
 }
 

@@ -130,7 +130,7 @@ impl Plan {
             self.rising = None;
             return self.next(now);
         }
-        self.note_unused(&newest, now);
+        self.mark_unused(&newest, now);
         let grace = self.timing.removal_grace;
         let over: BTreeSet<&Key> =
             self.unused.iter().filter(|(_, since)| **since + grace <= now).map(|(key, _)| key).collect();
@@ -222,7 +222,7 @@ impl Plan {
     }
 
     /// Records the resources that are neither wanted nor referenced any more.
-    fn note_unused(&mut self, newest: &Items, now: Instant) {
+    fn mark_unused(&mut self, newest: &Items, now: Instant) {
         let rising = self.rising.as_ref().map(|rising| &rising.items);
         let mut named: BTreeSet<Key> = BTreeSet::new();
         for item in self.written.values().chain(rising.into_iter().flat_map(|items| items.values())) {

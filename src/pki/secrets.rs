@@ -63,10 +63,10 @@ impl Secrets {
 
     /// Sends the controller's key pair to `supply` whenever it changes, and maintains all Secrets while this replica
     /// leads. Ends when there is no receiver.
-    pub async fn keep(self, leader: Leader, supply: watch::Sender<Option<Result<Material, String>>>) {
+    pub async fn maintain(self, leader: Leader, supply: watch::Sender<Option<Result<Material, String>>>) {
         tokio::select! {
             () = self.follow(&supply) => {}
-            () = self.lead(leader) => {}
+            () = self.maintain_while_leading(leader) => {}
             () = supply.closed() => {}
         }
     }
@@ -115,7 +115,7 @@ impl Secrets {
     }
 
     /// Maintains the Secrets whenever this replica leads.
-    async fn lead(&self, leader: Leader) {
+    async fn maintain_while_leading(&self, leader: Leader) {
         loop {
             leader.leading().await;
             let all = async { tokio::join!(self.work(), self.wake(Role::Authority), self.wake(Role::Envoy)) };
@@ -183,7 +183,7 @@ impl Secrets {
             }
             match plan(SystemTime::now(), &stored, &self.wanted)? {
                 Step::Wait(until) => {
-                    self.tell(&stored);
+                    self.record_expiry(&stored);
                     return Ok(until);
                 }
                 Step::Write { role, content, reason } => {
@@ -232,7 +232,7 @@ impl Secrets {
     }
 
     /// Records the expiry of each certificate in the metrics.
-    fn tell(&self, stored: &Stored) {
+    fn record_expiry(&self, stored: &Stored) {
         let part = |role, key| stored.get(role).map(|content| content.get(key)).unwrap_or_default();
         if let Ok((envoy, _)) = not_after(part(Role::Envoy, CERTIFICATE)) {
             self.metrics.set_certificate_expiry("envoy", envoy);

@@ -109,7 +109,7 @@ impl Events {
             ledger.all().into_iter().for_each(|notice| outbox.push(notice, now));
             let recent = gap.drain(..).filter(|(at, _): &(Instant, Notice)| *at + GAP > now);
             recent.for_each(|(_, notice)| outbox.push(Notice { is_new: false, ..notice }, now));
-            leader.while_leading(self.lead(&mut ledger, &mut outbox)).await;
+            leader.while_leading(self.write(&mut ledger, &mut outbox)).await;
             outbox.clear();
             self.metrics.set_status_pending("Event", 0);
         }
@@ -138,8 +138,8 @@ impl Events {
         }
     }
 
-    /// One term.
-    async fn lead(&mut self, ledger: &mut Ledger, outbox: &mut Outbox) {
+    /// Writes Events until leadership ends.
+    async fn write(&mut self, ledger: &mut Ledger, outbox: &mut Outbox) {
         let mut bucket = Bucket::new(RATE.0, RATE.1);
         let (mut trouble, mut dropped) = (Trouble::default(), Dropped::default());
         let (mut new, mut look_at) = (true, Instant::now());
@@ -155,7 +155,7 @@ impl Events {
                 && let Some((notice, telling)) = outbox.pop(now)
             {
                 bucket.take(now);
-                self.tell(notice, telling, outbox, &mut trouble).await;
+                self.send(notice, telling, outbox, &mut trouble).await;
                 continue;
             }
             let wake = outbox.next(now).map_or(now + LONG, |at| at.max(may));
@@ -185,7 +185,7 @@ impl Events {
         }
     }
 
-    async fn tell(&self, notice: Notice, telling: Telling, outbox: &mut Outbox, trouble: &mut Trouble) {
+    async fn send(&self, notice: Notice, telling: Telling, outbox: &mut Outbox, trouble: &mut Trouble) {
         // The API server creates nothing in a namespace that is being deleted.
         if matches!(telling, Telling::New) && self.inspected.borrow().objects.is_terminating(notice.namespace()) {
             return;

@@ -110,13 +110,13 @@ impl Infrastructure {
         let leader = self.leader.clone();
         loop {
             leader.leading().await;
-            leader.while_leading(self.lead()).await;
+            leader.while_leading(self.reconcile()).await;
             KINDS.iter().for_each(|kind| self.metrics.set_status_pending(kind.as_str(), 0));
         }
     }
 
     /// Writes during one term. The state is dropped at its end, because others write then.
-    async fn lead(&mut self) {
+    async fn reconcile(&mut self) {
         let mut term = Term::default();
         let mut writes = FuturesUnordered::new();
         let mut bucket = Bucket::new(RATE.0, RATE.1);

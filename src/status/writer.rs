@@ -64,13 +64,13 @@ impl<E: Envoys> StatusWriter<E> {
         let leader = self.leader.clone();
         loop {
             leader.leading().await;
-            leader.while_leading(self.lead::<T>()).await;
+            leader.while_leading(self.write_all::<T>()).await;
             self.metrics.set_status_pending(T::KIND.as_str(), 0);
         }
     }
 
     /// Writes during one term. The state is dropped at its end, because others write then.
-    async fn lead<T: HasStatus>(&mut self) {
+    async fn write_all<T: HasStatus>(&mut self) {
         let mut desk = Desk::<T>::new(self.manager.clone());
         let mut writes = FuturesUnordered::new();
         let mut bucket = Bucket::new(RATE.0, RATE.1);

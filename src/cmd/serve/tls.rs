@@ -83,7 +83,7 @@ impl Certificates {
                 let origin = format!("Secret {}/{}-server: ", wanted.namespace, wanted.prefix);
                 names.envoys.push(Pattern::exact_uri(&Role::Envoy.uri(&wanted)));
                 names.replicas.push(Pattern::exact_uri(&Role::Server.uri(&wanted)));
-                tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).keep(leader, supply)));
+                tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).maintain(leader, supply)));
                 origin
             }
         };

@@ -66,12 +66,12 @@ impl Objects {
         secret.pair = pair.cloned().or(secret.pair);
         secret.authorities = authorities.cloned().or(secret.authorities);
         self.insert(Object::new(secret));
-        self.note_kept(&kept.key);
+        self.update_kept(&kept.key);
         true
     }
 
     /// Records whether the Secret `key` is served by its last good content, after a change.
-    pub(super) fn note_kept(&mut self, key: &ObjectKey) {
+    pub(super) fn update_kept(&mut self, key: &ObjectKey) {
         match self.get::<Secret>(key).and_then(Kept::of) {
             Some(_) => self.kept_secrets.insert(key.clone()),
             None => self.kept_secrets.remove(key),

@@ -52,7 +52,7 @@ impl Objects {
             Cow::Borrowed(_) => None,
         };
         let changed = self.insert(owned.unwrap_or(object));
-        self.note_kept(&key);
+        self.update_kept(&key);
         changed
     }
 
@@ -61,7 +61,7 @@ impl Objects {
         let Some(before) = self.get::<Secret>(key) else { return false };
         if before.pair.is_none() && before.authorities.is_none() {
             self.remove(Kind::SECRET, key);
-            self.note_kept(key);
+            self.update_kept(key);
             return true;
         }
         if self.deleted_secrets.contains(key) {
@@ -76,10 +76,10 @@ impl Objects {
             && let Some(oldest) = self.deleted_secrets.pop_oldest()
         {
             self.remove(Kind::SECRET, &oldest);
-            self.note_kept(&oldest);
+            self.update_kept(&oldest);
             self.evicted_secrets.push(oldest);
         }
-        self.note_kept(key);
+        self.update_kept(key);
         true
     }
 
@@ -109,7 +109,7 @@ impl Objects {
             }
             self.insert(Object::new(secret));
             if is_valid {
-                self.note_kept(&key);
+                self.update_kept(&key);
                 changed.push(key);
             }
         }

@@ -251,7 +251,7 @@ impl Translator {
     /// `changed`.
     pub fn update(&mut self, objects: &Objects, settings: &Settings, changed: &ChangedInputs) -> Update {
         if changed.is_everything() {
-            return self.begin_anew(objects, settings);
+            return self.translate_all(objects, settings);
         }
         let mut due = Due::default();
         let classes = changed.of_kind(Kind::INGRESS_CLASS).next().is_some();
@@ -301,7 +301,7 @@ impl Translator {
     }
 
     /// Translates everything from scratch.
-    fn begin_anew(&mut self, objects: &Objects, settings: &Settings) -> Update {
+    fn translate_all(&mut self, objects: &Objects, settings: &Settings) -> Update {
         let general = General::new(objects, settings);
         let before = std::mem::replace(self, Self::new(self.dialects));
         self.classes = Classes::new(objects, settings);
@@ -345,13 +345,13 @@ impl Translator {
             for (id, source) in some.iter().zip(source) {
                 let before = self.sources.get(id).cloned();
                 let (now, made) = source.map_or_else(Default::default, |(source, made)| (Some(Arc::new(source)), made));
-                self.clusters.keep(made, &mut self.ledger);
+                self.clusters.add(made, &mut self.ledger);
                 if before.is_some() || now.is_some() {
                     update.sources.insert(id.clone());
                 }
                 // The readers of each input are updated in any case, because a cluster that was dropped has been built
                 // again.
-                self.exchange(id, before.as_deref(), now.clone());
+                self.replace_source(id, before.as_deref(), now.clone());
                 if before != now {
                     let both = || before.iter().chain(&now);
                     hosts.extend(both().flat_map(|source| source.hosts().cloned()));
@@ -375,7 +375,7 @@ impl Translator {
         for some in others.chunks(AT_A_TIME) {
             let made = parallel::map(some, |host| self.make(host, objects, settings));
             for (host, made) in some.iter().zip(made) {
-                self.exchange_host(host, made, &mut update.touched);
+                self.replace_host_parts(host, made, &mut update.touched);
             }
         }
         // The entry for unknown hosts uses the default or fallback certificate, whether or not a source names these
@@ -389,7 +389,7 @@ impl Translator {
         if !changed.is_everything() {
             update.sources.extend(served.into_iter().filter(|source| self.serves(source)));
         }
-        self.outcomes.tell(&mut self.ledger);
+        self.outcomes.report(&mut self.ledger);
         self.update_clusters(objects, changed, &services, &mut update.touched);
         self.update_stats(&mut update.touched);
         self.update_secrets(objects, changed, &mut update.touched);
@@ -433,7 +433,7 @@ impl Translator {
     }
 
     /// Replaces `before`, the last version of a source, with `now` in all collections.
-    fn exchange(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
+    fn replace_source(&mut self, id: &ObjectId, before: Option<&Source>, now: Option<Arc<Source>>) {
         let none = Reads::default();
         let (old, new) =
             (before.map_or(&none, |source| &source.reads), now.as_deref().map_or(&none, |source| &source.reads));

@@ -42,8 +42,8 @@ impl Clusters {
         made.cluster.as_ref().map(|_| made.denied.clone()).map_err(|fault| Fault::clone(fault))
     }
 
-    /// Stores new clusters, except those that another Ingress has added already.
-    pub fn keep(&mut self, new: NewClusters, ledger: &mut Ledger) {
+    /// Stores new clusters, except those that exist already.
+    pub fn add(&mut self, new: NewClusters, ledger: &mut Ledger) {
         for (id, made) in new {
             if let Entry::Vacant(place) = self.made.entry(id) {
                 ledger.add(&made.problems);
@@ -101,7 +101,7 @@ impl Clusters {
     }
 
     /// Replaces the routes `before` by `now`.
-    pub fn lead(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
+    pub fn replace_routes(&mut self, before: &[Arc<Route>], now: &[Arc<Route>]) {
         self.replace_uses(led_to(before), led_to(now));
     }
 

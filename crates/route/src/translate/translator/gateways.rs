@@ -226,7 +226,7 @@ impl Translator {
         let mut gateways: BTreeSet<ObjectId> = of_kind(&due, Kind::GATEWAY).into_iter().collect();
         while let Some(id) = gateways.pop_first() {
             let (mut now, made) = self.parse_gateway(&id.key, objects, settings);
-            self.clusters.keep(made, &mut self.ledger);
+            self.clusters.add(made, &mut self.ledger);
             gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
             if let Some(parents) = self.replace_gateway(&id, now, settings, &mut hosts, update) {
                 replaced.insert(id.clone());
@@ -241,7 +241,7 @@ impl Translator {
             for some in of_kind(&due, kind).chunks(AT_A_TIME) {
                 let parsed = parallel::map(some, |id| self.parse_route(id, objects, settings));
                 for (id, (now, made)) in some.iter().zip(parsed) {
-                    self.clusters.keep(made, &mut self.ledger);
+                    self.clusters.add(made, &mut self.ledger);
                     self.replace_route(id, now, &mut hosts, &mut reported, &mut services);
                     replaced.insert(id.clone());
                     update.sources.insert(id.clone());

@@ -40,11 +40,11 @@ impl Translator {
     /// Rebuilds a host: its virtual hosts for plain text and TLS, and its TLS properties.
     pub(super) fn remake(&mut self, host: &Host, objects: &Objects, settings: &Settings, touched: &mut Touched) {
         let made = self.make(host, objects, settings);
-        self.exchange_host(host, made, touched);
+        self.replace_host_parts(host, made, touched);
     }
 
     /// Replaces all parts of a host with `made`.
-    pub(super) fn exchange_host(&mut self, host: &Host, made: Made, touched: &mut Touched) {
+    pub(super) fn replace_host_parts(&mut self, host: &Host, made: Made, touched: &mut Touched) {
         let Made { http, https, chain, problems, missed, in_rules, refused, claim } = made;
         if let Some(site) = self.sites.forget_unnamed(host) {
             self.replace_conflicts(None, &site.problems, &[]);
@@ -56,18 +56,18 @@ impl Translator {
             self.replace_conflicts(None, &before, &problems);
             self.sites.set_in_rules(host, in_rules);
         }
-        self.exchange_plain(host, http, touched);
-        self.exchange_tls(host, https, refused, touched);
+        self.replace_plain_host(host, http, touched);
+        self.replace_tls_host(host, https, refused, touched);
     }
 
     /// Replaces the plain-text virtual host of `host`.
-    fn exchange_plain(&mut self, host: &Host, now: Option<VirtualHost>, touched: &mut Touched) {
+    fn replace_plain_host(&mut self, host: &Host, now: Option<VirtualHost>, touched: &mut Touched) {
         let before = self.model.plain(ListenerId::HTTP).and_then(|plain| plain.hosts.get(host));
         if before == now.as_ref() {
             return;
         }
         let (old, new) = VirtualHost::differing(before, now.as_ref());
-        self.clusters.lead(old, new);
+        self.clusters.replace_routes(old, new);
         self.served.replace(old, new);
         if let Some(plain) = self.model.plain_mut(ListenerId::HTTP) {
             set(&mut plain.hosts, host, now);
@@ -76,7 +76,7 @@ impl Translator {
     }
 
     /// Replaces the TLS part of `host`. `refused` states whether its connections are closed.
-    fn exchange_tls(&mut self, host: &Host, now: Option<TlsHost>, refused: bool, touched: &mut Touched) {
+    fn replace_tls_host(&mut self, host: &Host, now: Option<TlsHost>, refused: bool, touched: &mut Touched) {
         let Some(tls) = self.model.tls_mut(ListenerId::HTTPS) else { return };
         let changed = match refused {
             true => tls.refused.insert(host.clone()),
@@ -100,7 +100,7 @@ impl Translator {
         for name in names {
             let routes = served.map(|served| served.and_then(|served| served.get(name)));
             let (old, new) = VirtualHost::differing(routes[0], routes[1]);
-            self.clusters.lead(old, new);
+            self.clusters.replace_routes(old, new);
             self.served.replace(old, new);
         }
         let secrets = |tls: Option<&TlsHost>| tls.map(|tls| tls.secrets.clone()).unwrap_or_default();

@@ -54,7 +54,7 @@ impl Outcomes {
     }
 
     /// Updates the problems in `ledger`.
-    pub fn tell(&mut self, ledger: &mut Ledger) {
+    pub fn report(&mut self, ledger: &mut Ledger) {
         for key in std::mem::take(&mut self.changed) {
             let Some(outcome) = self.open.get_mut(&key) else { continue };
             outcome.hosts.retain(|_, hosts| !hosts.is_empty());

@@ -50,11 +50,11 @@ impl World {
         };
         let ids: Vec<ClusterId> = policies.iter().map(&mut locate).collect();
         let before = std::mem::replace(used, ids.iter().cloned().collect());
-        translator.clusters.keep(new, &mut translator.ledger);
+        translator.clusters.add(new, &mut translator.ledger);
         let sorted = |ids: &BTreeSet<ClusterId>| ids.iter().cloned().collect::<Vec<_>>();
         translator.clusters.read(&sorted(&before), &sorted(used));
         translator.clusters.forget_unread(&mut translator.ledger);
-        translator.clusters.lead(&leading_to(&before), &leading_to(used));
+        translator.clusters.replace_routes(&leading_to(&before), &leading_to(used));
         (ids, self.update(&ChangedInputs::default()))
     }
 

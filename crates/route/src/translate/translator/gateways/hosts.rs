@@ -140,7 +140,7 @@ impl Translator {
             return;
         }
         let (old, new) = VirtualHost::differing(before, now.as_ref());
-        self.clusters.lead(old, new);
+        self.clusters.replace_routes(old, new);
         self.served.replace(old, new);
         if let Some(plain) = self.model.plain_mut(listener.as_str()) {
             set(&mut plain.hosts, host, now);

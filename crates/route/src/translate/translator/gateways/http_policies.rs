@@ -39,7 +39,7 @@ impl Translator {
                     self.read(objects, settings, |reading| http_policy::parse(policy, &self.gateways.policies, reading))
                 })
                 .map_or_else(Default::default, |(now, made)| (Some(now), made));
-            self.clusters.keep(made, &mut self.ledger);
+            self.clusters.add(made, &mut self.ledger);
             self.replace_inputs(&id, now.as_ref().map_or(&[], |policy| &policy.reads.inputs));
             let now = now.map(Arc::new);
             let before = self.gateways.http_policies.get(&id.key).cloned();

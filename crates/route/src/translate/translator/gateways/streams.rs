@@ -53,7 +53,7 @@ impl Translator {
         for host in hosts {
             self.replace_connections(id, &host, None, update);
         }
-        self.exchange_destinations(to.as_ref(), None);
+        self.replace_destinations(to.as_ref(), None);
     }
 
     /// Replaces the destination of an Envoy listener for TCP or UDP.
@@ -65,7 +65,7 @@ impl Translator {
         }
         let before = std::mem::replace(to, now.clone());
         update.touched.listeners.insert(id.clone());
-        self.exchange_destinations(Some(&before), Some(&now));
+        self.replace_destinations(Some(&before), Some(&now));
     }
 
     /// Replaces the connections for a server name of an Envoy listener for TLS.
@@ -78,7 +78,7 @@ impl Translator {
         }
         set(hosts, host, now.clone());
         update.touched.listeners.insert(id.clone());
-        self.exchange_destinations(before.as_ref().map(|one| &one.to), now.as_ref().map(|one| &one.to));
+        self.replace_destinations(before.as_ref().map(|one| &one.to), now.as_ref().map(|one| &one.to));
         let secrets = |connections: Option<TlsConnections>| -> Vec<SecretId> {
             connections.and_then(|one| one.terminated).map(|tls| tls.secrets).unwrap_or_default()
         };
@@ -89,7 +89,7 @@ impl Translator {
         }
     }
 
-    fn exchange_destinations(&mut self, before: Option<&Destination>, now: Option<&Destination>) {
+    fn replace_destinations(&mut self, before: Option<&Destination>, now: Option<&Destination>) {
         self.clusters.connect(before, now);
         let origin = |to: Option<&'_ Destination>| to.map(|to| to.origin.clone());
         self.served.replace_origins(origin(before).iter(), origin(now).iter());
