@@ -11,7 +11,8 @@ book=.lockgate/book
 
 if [[ ${1:-} != --check ]]; then
   need cargo "" "https://rustup.rs"
-  BLESS=1 cargo test --quiet --workspace --lib -- tidy::cases tidy::generated reference translate::foreign check::tests::the_documentation explain::tests::the_documentation
+  BLESS=1 cargo test --quiet --workspace --lib -- tidy::annotations tidy::cases tidy::generated reference translate::foreign \
+    check::tests::the_documentation explain::tests::the_documentation
   need dot graphviz
   for source in docs/diagrams/*.dot; do
     # The source is part of the picture, so that a test can tell whether the picture is up to date.

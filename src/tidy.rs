@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod annotations;
 mod attacks;
 mod cases;
 mod documents;
