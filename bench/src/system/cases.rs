@@ -123,16 +123,15 @@ impl Case {
     pub fn about(self) -> &'static str {
         match self {
             Case::Cold => {
-                "From the start of the process until a client that tries to connect all the time has the endpoints and \
-                 routes of all Ingresses."
+                "From the start of the process until a client, which retries its connection continuously, has the \
+                 endpoints and routes of all Ingresses."
             }
             Case::Ingress => changes::ABOUT_INGRESS,
             Case::Endpoint => changes::ABOUT_ENDPOINT,
             Case::Burst => churn::ABOUT_BURST,
             Case::Churn => churn::ABOUT,
             Case::Memory => {
-                "Resident memory of the controller with one client, after the cases above: what it is, and the most that it \
-                 ever was."
+                "Resident memory of the controller with one client, after the cases above: current and peak."
             }
             Case::FanOut => fanout::ABOUT,
             Case::Edit => changes::ABOUT_EDIT,

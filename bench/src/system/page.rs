@@ -142,14 +142,14 @@ impl Page {
         let _ = write!(page, "\n## The machine\n\n{}", self.facts);
         let _ = write!(
             page,
-            "\n## Targets\n\nAt {} Ingresses, where nothing else is said.\n\n{}\n{}",
+            "\n## Targets\n\nAt {} Ingresses, unless stated otherwise.\n\n{}\n{}",
             short(self.main),
             self.targets(),
             include_str!("page/limits.md")
         );
         let failures = self.failures();
         if !failures.is_empty() {
-            let _ = write!(page, "\n## What could not be measured\n\n{failures}");
+            let _ = write!(page, "\n## Not measured\n\n{failures}");
         }
         if !plots.is_empty() {
             page.push_str("\n## Cost against the size of the cluster\n\n");

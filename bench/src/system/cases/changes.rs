@@ -11,19 +11,20 @@ use crate::system::cluster::Written;
 use crate::system::controller::Which;
 use crate::system::yardstick::Yardstick;
 
-pub const ABOUT_INGRESS: &str = "An Ingress with a new host, for a Service to which nothing has led yet. Latency counts \
-    from before the request to the API server is sent until the host is at the client among its routes; \"from the answer\" \
-    counts from when the API server has answered. CPU is the controller's, less what it takes when idle, and \"CPU p50\" what \
-    half of the changes took at most, with what the idle controller took meanwhile; bytes are those that the client has \
-    received. The yardstick is the CPU time of a piece of work that is always the same, a walk through 256 KiB of memory, \
-    done by the benchmark after each change: where it is greater, memory was slower. Contour waits 100 ms for more when its \
-    last change was less than 500 ms ago; changes are far enough apart that it does not.";
+pub const ABOUT_INGRESS: &str = "\
+    One new Ingress with a new host, for a Service that no route references yet. Latency counts from before the request to \
+    the API server until the client has the route. \"from the answer\" counts from the API server's answer. CPU is the \
+    controller's CPU time minus its idle consumption; \"CPU p50\" is the median of the single changes, including idle \
+    consumption. Bytes are those that the client received. The yardstick is the CPU time of a fixed walk through 256 KiB \
+    of memory, which the benchmark runs after each change: a higher value means slower memory. Contour waits 100 ms for \
+    more changes if its last one was less than 500 ms ago; here, changes are far enough apart.";
 
-pub const ABOUT_ENDPOINT: &str =
-    "One EndpointSlice gets another address. As above; until the address is at the client.";
+pub const ABOUT_ENDPOINT: &str = "\
+    One EndpointSlice gets another address. Measured as above, until the client has the address.";
 
-pub const ABOUT_EDIT: &str = "All Ingresses have TLS, by ten Secrets, and the path of one of them is edited. As above; until \
-    the new path is at the client. A listener whose filter chains name their routes need not change.";
+pub const ABOUT_EDIT: &str = "\
+    All Ingresses have TLS, with ten Secrets in total. The path of one Ingress is edited. Measured as above, until the \
+    client has the new path. The listener need not change if its filter chains refer to routes by name.";
 
 /// The most and the fewest changes of a series.
 const MOST: usize = 100;

@@ -15,11 +15,13 @@ use crate::stats::{ms, percentile};
 use crate::system::clients::Sight;
 use crate::system::cluster::Api;
 
-pub const ABOUT_BURST: &str = "200 Ingresses with new hosts are written over eight connections, as fast as the API server \
-    takes them. Until the last of them is at the client, from before the first request.";
+pub const ABOUT_BURST: &str = "\
+    200 Ingresses with new hosts are written over eight connections, as fast as the API server accepts them. Time from \
+    before the first request until the client has the last route.";
 
-pub const ABOUT: &str = "100 changes a second: of ten, eight are of endpoints, one is a new Ingress, and one the end of such \
-    a one. Latency counts from before each request; \"lost\" are changes that had not come 30 s after the end.";
+pub const ABOUT: &str = "\
+    100 changes per second: eight of ten change endpoints, one adds an Ingress, and one deletes such an Ingress. Latency \
+    counts from before each request. \"lost\" changes did not arrive within 30 s after the end.";
 
 const BURST: usize = 200;
 const WRITERS: usize = 8;

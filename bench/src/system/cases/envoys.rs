@@ -19,12 +19,13 @@ use crate::system::names::{FIRST_SPARE, host};
 use crate::system::objects;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "Real Envoys instead of the client, started from what `lockgate bootstrap` and `contour bootstrap` \
-    write; one new Ingress, and requests for its host until the first 200 at the last Envoy, over a connection that stays; \
-    with TLS each has a connection of its own, for the server name chooses. Between them are pauses of a twentieth of the \
-    time since the first, and at least a millisecond: more would take the CPU that is measured. \"ready\" is from the start \
-    of an Envoy to its first 200; memory is resident, at the end, of the largest Envoy and of the controller. Contour's \
-    Envoys ask for the endpoints of each cluster over a stream of its own, 10,000 of them at 10k.";
+pub const ABOUT: &str = "\
+    Real Envoys replace the client. Their bootstrap is written by `lockgate bootstrap` and `contour bootstrap`. One \
+    Ingress is added, and its host is requested until the last Envoy answers 200: over one persistent connection without \
+    TLS, and over a new connection per attempt with TLS, because the server name selects the filter chain. The pause \
+    between attempts is a twentieth of the elapsed time, at least 1 ms; shorter pauses would take the CPU time that is \
+    measured. \"ready\" is the time from the start of an Envoy to its first 200. Memory is resident memory at the end, of \
+    the largest Envoy and of the controller. Contour's Envoys open one stream per cluster for endpoints: 10,000 at 10k.";
 
 /// How many new hosts are tried.
 const MOST: usize = 20;

@@ -7,9 +7,11 @@ use super::{Bench, Case, Figure, MIB, Party, short};
 use crate::report::Unit;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "Many clients that all have everything, each on a connection of its own; one EndpointSlice gets \
-    another address. Latency until the last client has it; CPU of the controller for each change; resident memory with all \
-    clients connected; and how long the first sync of all of them took, from the start of the process, 20 of them at a time.";
+pub const ABOUT: &str = "\
+    Many clients, each with the whole configuration and a connection of its own. One EndpointSlice gets another address. \
+    Latency until the last client has the address, CPU of the controller per change, and resident memory with all clients \
+    connected. \"first sync\" is the time from the start of the process until all clients have the whole configuration, \
+    with 20 clients at a time.";
 
 impl Bench {
     /// Endpoint changes with so many clients.

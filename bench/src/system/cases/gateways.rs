@@ -15,12 +15,13 @@ use crate::system::names::{gateway, host};
 use crate::system::objects::Kind;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "100 Gateways with a listener on port 80 each, and 1,000 HTTPRoutes, ten for each Gateway. \"Deployments\" is the \
-    number that the controller wrote. Envoy Gateway needs an Envoy for each of them. A Contour serves one Gateway, so its \
-    provisioner runs a Contour and an Envoy for each Gateway; here, Contour serves the first one. In Lockgate all Gateways share \
-    one fleet of Envoys. One Envoy runs with one worker, with the configuration of all Gateways for Lockgate, and of the first \
-    for the others. \"RSS of all\" is the RSS of one times the number that is needed, computed, not measured. A second copy for \
-    availability doubles each of them.";
+pub const ABOUT: &str = "\
+    100 Gateways with one listener on port 80 each, and 1,000 HTTPRoutes, ten per Gateway. \"Deployments\" is the number \
+    that the controller wrote. Envoy Gateway needs an Envoy for each. A Contour serves one Gateway, so its provisioner \
+    runs a Contour and an Envoy per Gateway; here, Contour serves the first Gateway. In Lockgate, all Gateways share one \
+    fleet of Envoys. One Envoy with one worker runs: with the configuration of all Gateways for Lockgate, and of the first \
+    for the others. \"RSS of all\" is the RSS of one instance times the number of instances (computed, not measured). A \
+    second replica for availability doubles each.";
 
 /// How many HTTPRoutes a Gateway has.
 const EACH: usize = 10;

@@ -22,12 +22,13 @@ use crate::system::nginx::Nginx;
 use crate::system::objects;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "CPU time of a proxy with one worker, user and system, divided by the requests that it has answered: GET \
-    without a body over HTTP/1.1, for 20 hosts, each over a connection that stays, 4 at a time. All proxies run at the same time, \
-    and take turns of 2,000 requests each, in an order that rotates. The bare Envoy has these 20 hosts in its bootstrap and nothing \
-    else, and no access log. \"÷ bare\" is the median, over up to 15 rounds, of the ratio to the bare Envoy in the same round, so that it \
-    depends little on what else the machine does. Envoys of Lockgate and Contour and nginx have all hosts, and write the access log that is \
-    their default. nginx has a `server` for each host and keeps connections to the backend.";
+pub const ABOUT: &str = "\
+    CPU time of a proxy with one worker (user and system) per answered request: GET without a body over HTTP/1.1, for 20 \
+    hosts, over one persistent connection per host, 4 at a time. All proxies run at the same time and take turns of 2,000 \
+    requests, in rotating order. The bare Envoy has only these 20 hosts, in its bootstrap, and no access log. \"÷ bare\" \
+    is the median, over up to 15 rounds, of the ratio to the bare Envoy in the same round; it depends little on other \
+    load. The other proxies have all hosts and write the access log that is their default. nginx has a `server` per host \
+    and keeps connections to the backend open.";
 
 /// How many hosts are asked for, each over a connection of its own.
 const HOSTS: usize = 20;

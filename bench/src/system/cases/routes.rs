@@ -13,14 +13,14 @@ use crate::system::names::{NAMESPACE, name};
 use crate::system::objects::Kind;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "N times HTTPRoute, Service, and EndpointSlice, each route with a host of its own, on one Gateway; there \
-    are no Ingresses. Each controller starts with routes that nobody has accepted yet, so a cold start contains the allocation \
-    of ports by Lockgate. \"Status writes\" are the requests to the API server that write a status of Gateway API, by the \
-    metrics of the API server: per route until two seconds passed without one, and per change. The limits of requests to the \
-    API server are 1,000 a second for Contour and Envoy Gateway; their defaults would delay the statuses. The client of Envoy \
-    Gateway has the mutual TLS that its xDS server demands; the others are asked in plain text, the default on loopback. \
-    Envoy Gateway writes a Deployment for the Gateway, and nothing runs it here. \"Idle CPU\" is CPU time per second without \
-    a change.";
+pub const ABOUT: &str = "\
+    N times HTTPRoute, Service, and EndpointSlice, each route with a host of its own, on one Gateway, without Ingresses. \
+    Each controller starts with routes that no controller has accepted yet, so Lockgate's cold start includes its \
+    allocation of ports. \"Status writes\" are requests that write a status of Gateway API, counted by the API server's \
+    metrics: per route until two seconds pass without one, and per change. Contour and Envoy Gateway may send 1,000 \
+    requests per second to the API server; their defaults would delay the statuses. Envoy Gateway's xDS server requires \
+    mutual TLS; the others use plain text, the default on loopback. Envoy Gateway writes a Deployment for the Gateway, \
+    which does not run here. \"Idle CPU\" is CPU time per second without a change.";
 
 /// How long a first sync, and the statuses of all routes, may take.
 const PATIENCE: Duration = Duration::from_secs(400);

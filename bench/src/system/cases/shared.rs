@@ -9,9 +9,10 @@ use super::{Bench, Case, Figure, LOCKGATE};
 use crate::report::Unit;
 use crate::system::page::Page;
 
-pub const ABOUT: &str = "A path is added to one of 1,000 Ingresses that share a host: translation and new resources, relative to encoding \
-    the virtual host once from its model. The lowest of 200 rounds each, in one process without a cluster \
-    (`cargo bench -p lockgate-route --features testing`).";
+pub const ABOUT: &str = "\
+    One path is added to one of 1,000 Ingresses that share a host. The figure is the time of translation and encoding, \
+    relative to the time to encode the virtual host once. Minimum of 200 rounds, in one process without a cluster (`cargo \
+    bench -p lockgate-route --features testing`).";
 
 impl Bench {
     /// An added path of a shared host.
