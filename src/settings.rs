@@ -1,7 +1,7 @@
-//! What the user chose: validated settings, resolved once, read everywhere.
+//! The validated settings.
 //!
-//! [`Settings`] is what the settings file says, or a flag in its stead; [`Source`] says where objects come from, which only
-//! flags do. How flags are spelt only `cmd` knows.
+//! [`Settings`] come from the settings file and from flags, which take precedence. [`Source`], the source of the
+//! objects, comes from flags alone. Only `cmd` knows the names of flags.
 
 mod access_log;
 mod check;
@@ -26,16 +26,16 @@ pub use reference::{reference, schema};
 pub use values::times::duration;
 pub use yaml::{Node, Place};
 
-/// Where objects come from.
+/// The source of the objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A Kubernetes API server.
     Cluster {
-        /// Whose address and credentials; `None` is the pod's service account.
+        /// The file with address and credentials; `None` is the pod's service account.
         kubeconfig: Option<PathBuf>,
         /// The context of the kubeconfig; `None` is its current one.
         context: Option<String>,
-        /// What is watched.
+        /// The watched objects.
         watch: Watch,
     },
     /// A directory of Kubernetes YAML.
@@ -44,23 +44,23 @@ pub enum Source {
     Resources(PathBuf),
 }
 
-/// What a controller that serves Envoys goes by, beside what Envoy is told.
+/// The settings of a running controller that do not affect Envoy's resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// The settings of the process. Its `xds.tls` is what comes of it here: `None` is plain text, from loopback peers only.
+    /// The settings of the process. `xds.tls` is resolved: `None` is plain text, from loopback peers only.
     pub process: Process,
     /// Sent as `control_plane.identifier`.
     pub identifier: String,
-    /// Who writes to the API server.
+    /// The replica that writes to the API server.
     pub writes: Writes,
 }
 
-/// Whether this replica writes to the API server: status, Events.
+/// Whether this replica writes statuses and Events to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// Never: it only looks.
+    /// Never.
     Never,
-    /// Always: it is the only one.
+    /// Always: it is the only replica.
     Alone,
     /// While it holds a Lease.
     Elected,
@@ -71,15 +71,15 @@ pub enum Writes {
 pub struct Settings {
     /// Settings of the translation and of the Envoy resources.
     pub route: lockgate_route::settings::Settings,
-    /// What is written into the status of objects.
+    /// The values written to the status of objects.
     pub status: Status,
-    /// What Envoy does before it is overloaded; read when an Envoy's bootstrap is written.
+    /// Envoy's overload limits, which are part of its bootstrap.
     pub overload: Overload,
     /// The process itself.
     pub process: Process,
 }
 
-/// What is written into the status of objects.
+/// The values written to the status of objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Status {
     /// Addresses of the load balancer: IP addresses and host names.
@@ -88,13 +88,13 @@ pub struct Status {
     pub envoy_service: Option<(String, String)>,
 }
 
-/// What Envoy does before it is overloaded.
+/// Envoy's overload limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overload {
-    /// Heap in bytes: Envoy gives memory back at 95 %, refuses requests at 98 %; `None` is 80 % of what its container
-    /// has, 0 no limit.
+    /// Heap in bytes. Envoy releases memory at 95 % of it and refuses requests at 98 %. `None` is 80 % of the
+    /// container's memory; 0 is no limit.
     pub max_heap_bytes: Option<u64>,
-    /// Connections that clients may hold open at once; 0 is no limit.
+    /// The maximum number of client connections; 0 is no limit.
     pub max_connections: u32,
 }
 
@@ -104,16 +104,16 @@ impl Default for Overload {
     }
 }
 
-/// The one of `known` that `name` is most like, if it is much like it.
+/// Returns the entry of `known` that is most similar to `name`, if any is similar.
 fn nearest(name: &str, known: impl IntoIterator<Item = &'static str>) -> Option<&'static str> {
-    // A long name is like none, and the comparison is quadratic.
+    // The comparison is quadratic, so long names are skipped.
     let folded: String = foreign::folded(name).chars().take(100).collect();
     let distance = |known: &str| strsim::osa_distance(&folded, &foreign::folded(known));
     let (distance, known) = known.into_iter().map(|known| (distance(known), known)).min()?;
     (distance <= known.len() / 4 + 1 && distance < name.len()).then_some(known)
 }
 
-/// Whether the file could have `value` under `path`. Errors: what is wrong first.
+/// Checks whether `value` is valid for the key `path`. The error is the first fault.
 pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
     let mut wrong = Vec::new();
     if let Some(key) = keys::key(path) {
@@ -122,12 +122,12 @@ pub fn check_value(path: &str, value: &Node) -> Result<(), String> {
     wrong.into_iter().next().map_or(Ok(()), |wrong| Err(wrong.message))
 }
 
-/// The value of the key `path` as the file would have it.
+/// Returns the value of the key `path` in the format of the file.
 pub fn written(settings: &Settings, path: &str) -> String {
     keys::key(path).map(|key| print::written(&(key.show)(settings))).unwrap_or_default()
 }
 
-/// The keys in which two settings differ, and what needs a restart before the change holds.
+/// Returns the keys in which two settings differ, and the restart that each change needs.
 pub fn changes(old: &Settings, new: &Settings) -> impl Iterator<Item = (&'static str, Option<Restart>)> {
     keys::KEYS.iter().filter(|key| (key.show)(old) != (key.show)(new)).map(|key| (key.path, key.restart))
 }

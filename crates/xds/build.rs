@@ -1,8 +1,7 @@
-//! The descriptors of every Envoy message, from the `.proto` files that the envoy-types crate ships.
+//! Compiles the descriptors of all Envoy messages from the `.proto` files in the envoy-types crate.
 //!
-//! What comes out is one `FileDescriptorSet`, with the extension options (validation rules, which fields are
-//! sensitive), at `$OUT_DIR/descriptors.bin`. Each file stands in it after those that it imports. The table of all message
-//! types is written beside it, to `$OUT_DIR/types.rs`.
+//! It writes one `FileDescriptorSet` with the extension options (validation rules, sensitive fields) to
+//! `$OUT_DIR/descriptors.bin`, in import order, and the table of all message types to `$OUT_DIR/types.rs`.
 
 #[path = "build/types.rs"]
 mod types;
@@ -30,10 +29,10 @@ const INCLUDES: &[&str] = &[
     "ratelimit",
 ];
 
-/// The directory of the `.proto` files that envoy-types does not have.
+/// The directory of `.proto` files that envoy-types lacks.
 const OWN: &str = "../../proto";
 
-/// Protobuf's own files, which the compiler brings along.
+/// Protobuf's own files, which the compiler contains.
 const WELL_KNOWN: &[&str] =
     &["any", "descriptor", "duration", "empty", "field_mask", "struct", "timestamp", "wrappers"];
 
@@ -54,8 +53,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The directory of envoy-types' sources: as `cargo metadata` prints it for the project that is built; if that fails, the
-/// directory where Cargo unpacks crates.
+/// Returns the directory of envoy-types' sources, from `cargo metadata` of the built project, or else from Cargo's
+/// registry directory.
 fn envoy_types() -> Result<PathBuf> {
     let project = project()?;
     println!("cargo:rerun-if-changed={}", project.join("Cargo.lock").display());
@@ -74,18 +73,18 @@ fn envoy_types() -> Result<PathBuf> {
     })
 }
 
-/// The directory with the Cargo.lock of the project that is built, which may be another one than this crate's.
+/// Returns the directory with the Cargo.lock of the built project, which need not be this crate's workspace.
 ///
-/// Cargo does not tell a build script. By default its output directory is below that project; if not, this crate's own
-/// workspace decides.
+/// Cargo does not pass it to build scripts. By default, the output directory is below that project. Otherwise, this
+/// crate's workspace is used.
 fn project() -> Result<PathBuf> {
     let directories = ["OUT_DIR", "CARGO_MANIFEST_DIR"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let mut above = directories.flat_map(|directory| directory.ancestors().map(Path::to_owned).collect::<Vec<_>>());
     above.find(|directory| directory.join("Cargo.lock").is_file()).context("there is no Cargo.lock")
 }
 
-/// The directory of envoy-types in the output of `cargo metadata`. Only the package itself has name and version side
-/// by side, and the path of its manifest follows.
+/// Finds the directory of envoy-types in the output of `cargo metadata`. Only the package itself has name and version
+/// next to each other, followed by the path of its manifest.
 fn directory_in(metadata: &str) -> Option<PathBuf> {
     let (_, package) = metadata.split_once(r#"{"name":"envoy-types","version":"#)?;
     let (_, path) = package.split_once(r#""manifest_path":""#)?;
@@ -93,7 +92,7 @@ fn directory_in(metadata: &str) -> Option<PathBuf> {
     Some(Path::new(&path.replace(r"\\", r"\")).parent()?.to_owned())
 }
 
-/// The directory of envoy-types, of the version in the Cargo.lock of `project`, among the crates that Cargo has unpacked.
+/// Finds the directory of envoy-types in Cargo's registry, in the version that the Cargo.lock of `project` names.
 fn unpacked(project: &Path) -> Result<Option<PathBuf>> {
     let lock = fs::read_to_string(project.join("Cargo.lock")).context("cannot read Cargo.lock")?;
     let version = lock
@@ -112,7 +111,7 @@ fn unpacked(project: &Path) -> Result<Option<PathBuf>> {
     Ok(found.into_iter().find(|directory| directory.join("proto").is_dir()))
 }
 
-/// All `.proto` files in `includes`, as one encoded `FileDescriptorSet`.
+/// Compiles all `.proto` files in `includes` to one encoded `FileDescriptorSet`.
 fn compile(includes: &[PathBuf]) -> Result<Vec<u8>> {
     let mut files = Files::default();
     for name in WELL_KNOWN {
@@ -128,7 +127,7 @@ fn compile(includes: &[PathBuf]) -> Result<Vec<u8>> {
     Ok(pool.encode_to_vec())
 }
 
-/// Parsed files by the name under which they are imported.
+/// Parsed files by import name.
 #[derive(Default)]
 struct Files {
     parsed: BTreeMap<String, Parsed>,
@@ -186,7 +185,7 @@ impl Files {
         pool.add_file_descriptor_proto(file).with_context(|| format!("cannot compile {name}"))
     }
 
-    /// The types that a file gets by importing `name`.
+    /// Returns the types that an import of `name` provides.
     fn exported<'a>(&'a self, name: &str, visible: &mut Vec<&'a BTreeSet<String>>) -> Result<()> {
         let parsed = self.get(name)?;
         visible.push(&parsed.types);
@@ -209,10 +208,10 @@ fn collect(scope: &str, messages: &[DescriptorProto], enums: &[EnumDescriptorPro
     }
 }
 
-/// What names in a file may refer to, to make them absolute before the file meets all others.
+/// The scope of a file, which makes its type names absolute before all files are merged.
 ///
-/// By the rules of the language only what a file imports counts: `common.v3.A` in the package `x.y` is never hidden by
-/// a package `x.common` of a file that it does not import. In one pool for all files it would be.
+/// In the protobuf language, only imported files count: `common.v3.A` in the package `x.y` is never hidden by a package
+/// `x.common` of a file that is not imported. In one pool of all files, it would be.
 struct Scope<'a> {
     visible: Vec<&'a BTreeSet<String>>,
 }
@@ -240,7 +239,7 @@ impl Scope<'_> {
         self.resolve(scope, &mut field.extendee);
     }
 
-    /// Makes `name` absolute: the innermost scope wins. One that is not found stays, for the pool to complain of.
+    /// Makes `name` absolute; the innermost scope takes precedence. An unknown name stays, and the pool reports it.
     fn resolve(&self, scope: &str, name: &mut Option<String>) {
         let Some(relative) = name.as_deref().filter(|name| !name.starts_with('.')) else { return };
         let scopes = std::iter::successors(Some(scope), |scope| scope.rsplit_once('.').map(|(outer, _)| outer));

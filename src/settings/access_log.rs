@@ -2,8 +2,8 @@
 
 use super::{JSON_FIELDS, JsonField, format_string, nearest};
 
-/// The field that `text` stands for: a known name, an operator such as `DURATION`, or `name=%OPERATOR%`.
-/// Errors: what is allowed.
+/// Parses a field: a known name, an operator such as `DURATION`, or `name=%OPERATOR%`. The error lists the allowed
+/// values.
 pub(super) fn field_of(text: &str) -> Result<JsonField, String> {
     let field = |name: &str, format: &str| JsonField { name: name.to_owned(), format: format.to_owned() };
     if let Some((name, format)) = text.split_once('=') {
@@ -29,7 +29,7 @@ pub(super) fn field_of(text: &str) -> Result<JsonField, String> {
     Err(format!("expected a known field, an operator such as DURATION, or name=%OPERATOR%{hint}"))
 }
 
-/// The fields that have a name of their own, for the reference.
+/// Returns the fields with a predefined name, for the reference.
 pub(super) fn known_fields() -> impl Iterator<Item = (&'static str, &'static str)> {
     JSON_FIELDS.iter().map(|(name, format, _)| (*name, *format))
 }

@@ -1,4 +1,4 @@
-//! Settings that contradict each other: each is right by itself, and Envoy would take none of them.
+//! Checks for settings that contradict each other: each is valid alone, but Envoy would reject the combination.
 
 mod process;
 
@@ -9,7 +9,7 @@ use super::file::{Fault, Origin, Resolved};
 use super::values::quoted;
 use super::{AccessLogFormat, AuthorizationProtocol, HeaderPolicy, StatsTls, TlsParameters};
 
-/// All that is wrong with settings whose values are right.
+/// Returns all contradictions between valid values.
 pub fn all(resolved: &Resolved) -> Vec<Fault> {
     let Settings { listeners, http, compression, headers, tls, access_log, upstream, .. } = &resolved.settings.route;
     let mut checks = Checks { resolved, faults: Vec::new() };
@@ -73,7 +73,7 @@ struct Checks<'a> {
 }
 
 impl Checks<'_> {
-    /// A fault between `keys`: told at the first of them that somebody has set.
+    /// Adds a fault between `keys`, located at the first key that was set.
     fn fault(&mut self, keys: &[&'static str], message: impl Into<String>) {
         let origin_of = |key: &&'static str| self.resolved.origins.get(key).map(|origin| (*key, *origin));
         let (key, origin) = keys
@@ -84,7 +84,7 @@ impl Checks<'_> {
         self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
     }
 
-    /// No two listeners have one port, unless each has an address of its own.
+    /// Checks that listeners with the same port have different addresses.
     fn ports(&mut self) {
         let listeners = &self.resolved.settings.route.listeners;
         let all: [(&str, &str, &Bind); 6] = [
@@ -102,7 +102,7 @@ impl Checks<'_> {
                 if listener.port != before.port || listener.port == 0 || apart {
                     continue;
                 }
-                // Whoever has set one of them is told of the other.
+                // The fault is located at the key that was set.
                 let (told, of) = match self.resolved.origins.contains_key(key) {
                     true => (*key, *other),
                     false => (*other_key, *name),
@@ -115,7 +115,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Addresses and marks are those of families that listeners have.
+    /// Checks that addresses and DSCP marks match the address families of the listeners.
     fn families(&mut self) {
         let listeners = &self.resolved.settings.route.listeners;
         let options = listeners.socket_options;
@@ -132,7 +132,7 @@ impl Checks<'_> {
                 self.fault(&[key], "an IPv6 address, and listeners.ipv6 is false");
             }
         }
-        // The marks are for clients: the listeners for probes have none.
+        // Marks apply to client connections, so listeners for probes have none.
         let served = &all[..2];
         let has_v4 = |listener: &Bind| listener.address.is_none_or(|address| address.is_ipv4());
         let has_v6 = |listener: &Bind| listener.address.map_or(listeners.ipv6, |address| address.is_ipv6());
@@ -145,7 +145,7 @@ impl Checks<'_> {
         }
     }
 
-    /// A port that shall be served by TLS has a key pair, and a key pair has a port.
+    /// Checks that a TLS port has a key pair, and a key pair has a port.
     fn stats_by_tls(&mut self) {
         const PORT: &str = "listeners.stats.tls.port";
         const SECRET: &str = "listeners.stats.tls.secret";
@@ -153,7 +153,7 @@ impl Checks<'_> {
         if at.port != 0 && secret.is_none() {
             self.fault(&[PORT], format!("nothing could be served: {SECRET} says with which key pair, and is not set"));
         }
-        // Whoever writes a port of 0 has switched it off and knows it.
+        // A port of 0 disables the listener on purpose.
         if at.port == 0 && !self.resolved.origins.contains_key(PORT) {
             let used = [(SECRET, secret.is_some()), ("listeners.stats.tls.clientCa", client_ca.is_some())];
             if let Some((key, _)) = used.iter().find(|(_, used)| *used) {
@@ -162,7 +162,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Versions are in order, and cipher suites are for a version that there is.
+    /// Checks that the TLS versions are in order, and that cipher suites apply to an enabled version.
     fn tls(&mut self, group: &str, parameters: &TlsParameters, defaults: &TlsParameters) {
         let key = |name: &str| super::keys::key(&format!("{group}.{name}")).map_or("", |key| key.path);
         let [minimum, maximum, ciphers] = ["minimumVersion", "maximumVersion", "cipherSuites"].map(key);
@@ -176,7 +176,7 @@ impl Checks<'_> {
         }
     }
 
-    /// What browsers are told makes sense to them. Source: hstspreload.org, "Submission Requirements".
+    /// Checks the HSTS settings. Source: hstspreload.org, "Submission Requirements".
     fn hsts(&mut self) {
         const YEAR: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
         const MAX_AGE: &str = "tls.hsts.maxAge";
@@ -197,7 +197,7 @@ impl Checks<'_> {
         }
     }
 
-    /// How requests are tried again is said only if they are.
+    /// Checks that retry settings are set only if retries are enabled.
     fn retries(&mut self) {
         let retries = &self.resolved.settings.route.retries;
         let unused = super::Retries { conditions: Vec::new(), ..super::Retries::default() };
@@ -207,7 +207,7 @@ impl Checks<'_> {
         }
     }
 
-    /// What is said of one protocol is said only where that is the protocol.
+    /// Checks that settings of one protocol are set only if that protocol is selected.
     fn external_authorization(&mut self) {
         const PROTOCOL: &str = "externalAuthorization.protocol";
         let settings = &self.resolved.settings.route.external_authorization;
@@ -237,7 +237,7 @@ impl Checks<'_> {
         }
     }
 
-    /// A service that is asked, and what it is asked, belong together.
+    /// Checks that a service and the settings of its requests are set together.
     fn rate_limit(&mut self) {
         const ENDPOINT: &str = "rateLimit.endpoint";
         const DESCRIPTORS: &str = "rateLimit.descriptors";
@@ -258,7 +258,7 @@ impl Checks<'_> {
         }
     }
 
-    /// No header is both set and removed.
+    /// Checks that no header is both set and removed.
     fn headers(&mut self, group: &str, policy: &HeaderPolicy) {
         let key = |name: &str| super::keys::key(&format!("{group}.{name}")).map_or("", |key| key.path);
         let [set, remove] = ["set", "remove"].map(key);

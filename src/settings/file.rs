@@ -1,5 +1,5 @@
-//! From a settings file and flags to [`Settings`]: every value checked, every fault told, and of each value where it
-//! comes from.
+//! Parses a settings file and flags into [`Settings`]. It checks every value, reports every fault, and records the
+//! origin of each value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,20 +10,20 @@ use super::values::{found, quoted};
 use super::yaml::{self, Content, Node, Place, Wrong};
 use super::{Settings, check, foreign, nearest};
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody has set it.
+    /// The default.
     #[default]
     Default,
     /// The file.
     File(Place),
-    /// This flag.
+    /// A flag.
     Flag(&'static str),
 }
 
 impl Origin {
-    /// The place: `lockgate.yaml:12:14` in that file, `--connect-timeout`; empty if nobody has set it.
+    /// The location, `lockgate.yaml:12:14` or `--connect-timeout`; empty for a default.
     pub fn within(self, file: &str) -> String {
         match self {
             Self::File(Place { line, column }) => format!("{file}:{line}:{column}"),
@@ -33,49 +33,49 @@ impl Origin {
     }
 }
 
-/// A value that a flag gives instead of the file.
+/// A value from a flag.
 #[derive(Debug, Clone)]
 pub struct Override {
-    /// The key that it is of.
+    /// The key.
     pub key: &'static str,
     /// The flag: `--connect-timeout`.
     pub flag: &'static str,
-    /// The value, as the file would have it.
+    /// The value in the format of the file.
     pub value: Node,
 }
 
-/// Settings, and of each key that is not the default where it comes from.
+/// Settings, and the origin of each value that is not the default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Resolved {
     /// The settings.
     pub settings: Settings,
-    /// By key.
+    /// The origins by key.
     pub origins: BTreeMap<&'static str, Origin>,
-    /// By key: what the file says, where a flag says something else.
+    /// By key: values of the file that a flag overrides.
     pub hidden: BTreeMap<&'static str, Other>,
-    /// By key: what will be after a restart of the controller, where that is something else than what holds.
+    /// By key: values that take effect after a restart of the controller.
     pub waiting: BTreeMap<&'static str, Other>,
 }
 
-/// A value that does not hold.
+/// A value that is not in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Other {
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
-    /// The value as it may be written in a file.
+    /// The value in the format of the file.
     pub value: serde_json::Value,
 }
 
 impl Other {
-    /// The value as the file would have it.
+    /// The value in the format of the file.
     pub fn written(&self) -> String {
         written(&self.value)
     }
 }
 
 impl Resolved {
-    /// What holds of these settings in a process that runs with `running`: what needs a restart of the controller stays as it
-    /// is there, and waits.
+    /// Returns the settings in effect in a process that runs with `running`. Values that need a restart of the
+    /// controller stay as they are there, and wait.
     pub fn in_place_of(mut self, running: &Self) -> Self {
         for key in KEYS.iter().filter(|key| key.restart == Some(Restart::Controller)) {
             let value = (key.show)(&self.settings);
@@ -93,29 +93,29 @@ impl Resolved {
     }
 }
 
-/// What is wrong with a value.
+/// A fault of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where.
+    /// The location.
     pub origin: Origin,
-    /// The path of the key; empty if none is known.
+    /// The path of the key; empty if unknown.
     pub key: String,
-    /// What: lower case, no full stop.
+    /// The message: lower case, no full stop.
     pub message: String,
 }
 
-/// All that is wrong with a file and flags, in the order of the file.
+/// All faults of a file and of flags, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {
-    /// The file, as it was named.
+    /// The name of the file as given by the user.
     pub file: String,
-    /// At least one.
+    /// The faults, at least one.
     pub faults: Vec<Fault>,
 }
 
 impl std::error::Error for Faults {}
 
-/// `lockgate.yaml:12:14: timeouts.connect: "2" is no duration: expected …`, a line for each fault.
+/// Formats one line per fault: `lockgate.yaml:12:14: timeouts.connect: "2" is no duration: expected …`.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, fault) in self.faults.iter().enumerate() {
@@ -129,7 +129,7 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// One fault with the file before it.
+    /// Formats one fault after the name of the file.
     pub fn line(&self, fault: &Fault) -> String {
         let Fault { origin, key, message } = fault;
         let place = origin.within(&self.file);
@@ -138,8 +138,7 @@ impl Faults {
     }
 }
 
-/// The settings of the file `name` with the content `text`, and of the flags, which win.
-/// Errors: all that is wrong.
+/// Parses the file `name` with the content `text`, and the flags, which take precedence. The error has all faults.
 pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolved, Faults> {
     let mut reading = Reading::default();
     match yaml::read(text) {
@@ -152,7 +151,7 @@ pub fn resolve(name: &str, text: &str, overrides: &[Override]) -> Result<Resolve
         }
     }
     let Reading { resolved, mut faults } = reading;
-    // What has faults is not what the user meant; faults that come of that would only confuse.
+    // Contradictions are checked only between valid values: others would be consequences of the first fault.
     if faults.is_empty() {
         faults = check::all(&resolved);
     }
@@ -179,7 +178,7 @@ impl Reading {
         self.faults.push(Fault { origin, key: key.to_owned(), message: message.into() });
     }
 
-    /// Reads the keys below `path`, which is empty for the whole file.
+    /// Parses the keys below `path`, which is empty for the whole file.
     fn group(&mut self, path: &str, node: &Node) {
         let fields = match &node.content {
             Content::Nothing => return,
@@ -204,7 +203,7 @@ impl Reading {
         }
     }
 
-    /// Tells of keys below one that is not known what they are here.
+    /// Reports the keys below an unknown key, with their equivalents.
     fn hints(&mut self, path: &str, node: &Node) {
         let Content::Object(fields) = &node.content else { return };
         for field in fields {
@@ -216,7 +215,7 @@ impl Reading {
         }
     }
 
-    /// Reads the value of `key` that `flag` gives. It wins over that of the file, which is not forgotten.
+    /// Parses the value of `key` from `flag`. It overrides the value of the file, which is recorded.
     fn flag(&mut self, key: &'static Key, flag: &'static str, node: &Node) {
         let origin = self.resolved.origins.get(key.path).copied();
         let value = (key.show)(&self.resolved.settings);
@@ -228,7 +227,7 @@ impl Reading {
         }
     }
 
-    /// Reads the value of `key`. An empty one is as good as none.
+    /// Parses the value of `key`. An empty value counts as absent.
     fn leaf(&mut self, key: &'static Key, node: &Node, origin: Origin) {
         if node.content == Content::Nothing {
             return;
@@ -247,12 +246,12 @@ impl Reading {
     }
 }
 
-/// Whether there are keys below `path`.
+/// Returns whether any key is below `path`.
 fn is_group(path: &str) -> bool {
     KEYS.iter().any(|key| key.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// The names right below `path`, in the order of the table.
+/// Returns the names directly below `path`, in the order of the table.
 fn children(path: &str) -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
     for key in KEYS {
@@ -270,7 +269,7 @@ fn children(path: &str) -> Vec<&'static str> {
     names
 }
 
-/// What to tell of the key `name` below `path`, which is not in the table.
+/// Returns the message for the unknown key `name` below `path`.
 fn unknown(path: &str, name: &str, whole: &str) -> String {
     if let Some(hint) = foreign::hint(whole) {
         return hint;
@@ -278,7 +277,7 @@ fn unknown(path: &str, name: &str, whole: &str) -> String {
     if let Some(near) = nearest(name, children(path)) {
         return format!("unknown key {}; did you mean {near}?", quoted(name));
     }
-    // The right name in the wrong place.
+    // The name exists below another path.
     let folded = foreign::folded(name);
     let elsewhere = KEYS.iter().map(|key| key.path).find(|path| {
         let own = path.rsplit('.').next().unwrap_or(path);

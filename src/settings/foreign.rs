@@ -1,6 +1,6 @@
-//! Keys that other controllers have, or that will come: what to tell whoever writes one.
+//! Messages for keys of other controllers, and for keys that are planned.
 
-/// Keys of Contour, and what they are here. Compared by their last part, or parts, without case, `-` and `_`.
+/// Keys of Contour and their equivalents. The last parts are compared, ignoring case, `-`, and `_`.
 const OF_CONTOUR: &[(&str, &str)] = &[
     ("adminport", "listeners.admin.port"),
     ("accesslog", "accessLog.httpFile or accessLog.httpsFile"),
@@ -78,10 +78,10 @@ const OF_CONTOUR: &[(&str, &str)] = &[
     ("xffnumtrustedhops", "http.trustedHops"),
 ];
 
-/// Keys, by their first part, of what needs objects that are not read yet.
+/// Keys, by first part, that need kinds of objects that are not supported yet.
 const NOT_YET: &[(&str, &str)] = &[("httpproxy", "the resource HTTPProxy")];
 
-/// What only flags say: where everything else comes from, and what is another thing for each replica.
+/// Values that only flags set: the sources, and values that differ between replicas.
 const FLAGS: &[(&str, &str)] = &[
     ("config", "--config"),
     ("context", "--context"),
@@ -91,7 +91,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("resources", "--resources"),
 ];
 
-/// What to tell of the key `path`, if it is known elsewhere.
+/// Returns the message for the key `path` if another program has it.
 pub fn hint(path: &str) -> Option<String> {
     let first = folded(path.split('.').next().unwrap_or(path));
     let find =
@@ -105,7 +105,7 @@ pub fn hint(path: &str) -> Option<String> {
     of_contour(path)
 }
 
-/// What to tell of the key `path`, which ends as Contour has it.
+/// Returns the message for the key `path`, which ends like a key of Contour.
 pub fn of_contour(path: &str) -> Option<String> {
     let path = folded(path);
     let ends = |known: &&str| path.strip_suffix(*known).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
@@ -113,7 +113,7 @@ pub fn of_contour(path: &str) -> Option<String> {
     Some(format!("unknown key; here it is {ours}"))
 }
 
-/// `name` as it is compared: `connection-idle-timeout` is `connectionidletimeout`.
+/// Normalizes `name` for comparison: `connection-idle-timeout` becomes `connectionidletimeout`.
 pub fn folded(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).collect::<String>().to_ascii_lowercase()
 }

@@ -1,22 +1,22 @@
-//! Envoy's format strings, checked: one with a mistake makes Envoy reject the whole listener.
+//! Validates Envoy's format strings. Envoy rejects the whole listener for one invalid string.
 //!
-//! Taken is what every build of Envoy 1.40 takes; what only some have (`CEL`, extensions) is refused. A test asks a real
-//! Envoy about each operator. Source: Envoy, "Substitution formatting".
+//! It accepts the operators of every build of Envoy 1.40, but not `CEL` and extensions, which only some builds have. A
+//! test checks each operator with a real Envoy. Source: Envoy, "Substitution formatting".
 
 use super::values::policy::is_token;
 
-/// What stands in the brackets of an operator.
+/// The parameters of an operator, in parentheses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parameter {
-    /// There are no brackets.
+    /// No parentheses.
     None,
-    /// A header, or a header and its stand-in: `A?B`.
+    /// A header, or a header and an alternative: `A?B`.
     Header,
-    /// A format of time, or no brackets.
+    /// A time format, or no parentheses.
     Time,
     /// Any text.
     Text,
-    /// Any text, and no length after it.
+    /// Any text, without a length limit after it.
     TextWithoutLength,
     /// `KIND:NAMESPACE:KEY`
     Metadata,
@@ -24,7 +24,7 @@ pub(super) enum Parameter {
     FilterState,
     /// `START:END:PRECISION`
     Duration,
-    /// `CAMEL_STRING`, `SNAKE_STRING`, `NUMBER`, or no brackets.
+    /// `CAMEL_STRING`, `SNAKE_STRING`, `NUMBER`, or no parentheses.
     GrpcStatus,
 }
 
@@ -99,19 +99,20 @@ pub(super) const PLAIN_OPERATORS: &[&str] = &[
     "UPSTREAM_WIRE_BYTES_RECEIVED", "UPSTREAM_WIRE_BYTES_SENT", "VIRTUAL_CLUSTER_NAME",
 ];
 
-/// What metadata may be of.
+/// The kinds of metadata.
 const METADATA: [&str; 7] =
     ["CLUSTER", "DYNAMIC", "LISTENER", "LISTENER_FILTER_CHAIN", "ROUTE", "UPSTREAM_HOST", "VIRTUAL_HOST"];
 
-/// Operators of formatters that an access log names and a header cannot.
+/// Operators of formatters that only an access log can have.
 const OPERATORS_OF_LOGS: &[(&str, Parameter)] = &[("REQ_WITHOUT_QUERY", Parameter::Header)];
 
-/// Whether Envoy takes `format` for a header's value. Errors: which part it does not take, and what is allowed.
+/// Checks whether Envoy accepts `format` as the value of a header. The error names the invalid part and the allowed
+/// values.
 pub fn check(format: &str) -> Result<(), String> {
     check_with(format, &[])
 }
 
-/// Whether Envoy takes `format` for the access log. Errors: as above.
+/// Checks whether Envoy accepts `format` for the access log. The error is like that of [`header`].
 pub fn check_of_log(format: &str) -> Result<(), String> {
     check_with(format, OPERATORS_OF_LOGS)
 }
@@ -128,8 +129,8 @@ fn check_with(format: &str, more: &[(&str, Parameter)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the operator at the beginning of `text`, without its first `%`. Returns what comes after it. There are `more`
-/// operators than the usual ones.
+/// Checks the operator at the start of `text`, without its first `%`, and returns the rest. `more` are additional
+/// operators.
 fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, String> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let (name, rest) = text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()));
@@ -171,18 +172,18 @@ fn operator<'a>(text: &'a str, more: &[(&str, Parameter)]) -> Result<&'a str, St
 }
 
 impl Parameter {
-    /// Whether a length may follow.
+    /// Returns whether a length limit may follow.
     fn has_length(self) -> bool {
         matches!(self, Self::Header | Self::Text | Self::FilterState | Self::Metadata)
     }
 
-    /// Whether `given` may stand in the brackets. Errors: what is expected.
+    /// Checks the parameters `given`. The error lists the allowed values.
     fn check(self, given: Option<&str>) -> Result<(), &'static str> {
         let (allowed, expected) = match (self, given) {
             (Self::None, given) => (given.is_none(), "no brackets"),
             (Self::Time | Self::GrpcStatus, None) => (true, ""),
             (Self::Time, Some(format)) => {
-                // A conversion to a line feed, whatever flags and width it has.
+                // A conversion to a line feed, with any flags and width.
                 let feeds = format.split('%').skip(1).any(|conversion| {
                     let kind = conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-_^#EO".contains(c));
                     kind.starts_with('n')

@@ -7,12 +7,12 @@ use serde_json::{Value as Json, json};
 use super::file::{Origin, Resolved};
 use super::keys::{KEYS, Key};
 
-/// Column at which comments begin, unless a value is longer.
+/// The column of comments, unless a value is longer.
 const COMMENTS: usize = 48;
 
-/// All settings as YAML. Read again, it gives the same settings.
+/// Prints all settings as YAML, which parses to the same settings.
 ///
-/// `file` is the name that stands for the settings file in the comments.
+/// `file` is the name of the settings file in the comments.
 pub fn print(resolved: &Resolved, file: &str) -> String {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();
@@ -45,7 +45,7 @@ pub fn print(resolved: &Resolved, file: &str) -> String {
     text
 }
 
-/// All settings as a JSON list, each with its key, its value, and where the value comes from.
+/// Prints all settings as a JSON list with key, value, and origin.
 pub fn print_json(resolved: &Resolved, file: &str) -> Json {
     let entry = |key: &Key| {
         let origin = match resolved.origins.get(key.path).copied().unwrap_or_default() {
@@ -57,7 +57,7 @@ pub fn print_json(resolved: &Resolved, file: &str) -> Json {
     KEYS.iter().map(entry).collect()
 }
 
-/// Where a value comes from, as a person looks for it.
+/// Formats the origin of a value for people.
 fn place(origin: Origin, file: &str) -> String {
     match origin {
         Origin::File(place) => format!("{file}:{}", place.line),
@@ -65,7 +65,7 @@ fn place(origin: Origin, file: &str) -> String {
     }
 }
 
-/// A value in one line: YAML that means the same to every reader of YAML, whatever its version.
+/// Formats a value in one line, as YAML that all versions of YAML parse alike.
 pub fn written(value: &Json) -> String {
     match value {
         Json::String(text) if is_plain(text) => text.clone(),
@@ -79,7 +79,7 @@ pub fn written(value: &Json) -> String {
     }
 }
 
-/// Whether no reader of YAML takes `text` for anything but itself, in brackets or not.
+/// Returns whether every YAML parser reads the plain `text` as this string, inside a flow collection or not.
 fn is_plain(text: &str) -> bool {
     let word = ["true", "false", "yes", "no", "on", "y", "n", "null", "nan", "inf"];
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);

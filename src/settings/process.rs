@@ -1,4 +1,4 @@
-//! Settings of the controller's process itself: nothing that Envoy is told depends on them.
+//! Settings of the controller process. Envoy's resources do not depend on them.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,48 +9,48 @@ use lockgate_xds::identity::Pattern;
 use super::Endpoint;
 use crate::telemetry;
 
-/// Settings of the process itself, in the file or by flags. Most of them hold only after a restart.
+/// Settings of the process, from the file or from flags. Most changes need a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     /// The server for Envoys.
     pub xds: Xds,
-    /// Health, metrics, debug pages.
+    /// The server for health, metrics, and debug pages.
     pub admin: Admin,
-    /// Metrics at an address of their own.
+    /// The separate server for metrics.
     pub metrics: Metrics,
     /// The log of this process.
     pub log: Log,
-    /// Which of several replicas writes to the API server.
+    /// The election of the replica that writes to the API server.
     pub leader_election: LeaderElection,
-    /// What is watched of a Kubernetes cluster.
+    /// The watched part of a Kubernetes cluster.
     pub watch: Watch,
 }
 
 /// The server for Envoys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Xds {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
-    /// Who may open a stream; `None` is nothing chosen: [`XdsTls::Auto`] in a pod, else plain text, from loopback peers
-    /// only, so that no secret leaves the machine.
+    /// The clients that may open a stream. `None` (not set) is [`XdsTls::Auto`] in a pod, and otherwise plain text from
+    /// loopback peers only, so that no secret leaves the machine.
     pub tls: Option<XdsTls>,
-    /// With [`XdsTls::Auto`]: the beginning of the names of the Secrets.
+    /// With [`XdsTls::Auto`]: the prefix of the names of the Secrets.
     pub secrets: String,
-    /// With [`XdsTls::Auto`]: the Service by which Envoy finds the controller.
+    /// With [`XdsTls::Auto`]: the Service through which Envoy reaches the controller.
     pub service: String,
-    /// With [`XdsTls::Auto`]: how long a key pair is good.
+    /// With [`XdsTls::Auto`]: the validity of a key pair.
     pub certificate_lifetime: Duration,
-    /// With [`XdsTls::Auto`]: how long an authority is good.
+    /// With [`XdsTls::Auto`]: the validity of an authority.
     pub authority_lifetime: Duration,
-    /// With [`XdsTls::Auto`]: how long a change of a Secret may take to reach all mounts.
+    /// With [`XdsTls::Auto`]: the maximum time until all mounts have a changed Secret.
     pub rotation_pause: Duration,
-    /// How long routes are held back for the ACK of the clusters behind them.
+    /// The maximum time that routes wait for the ACK of their clusters.
     pub gate_timeout: Duration,
-    /// How long a cluster that no route names any more is kept, for requests under way.
+    /// The time that an unreferenced cluster is kept for active requests.
     pub removal_grace: Duration,
-    /// How old a connection gets; `None` is as old as its client likes.
+    /// The maximum age of a connection; `None` is unlimited.
     pub connection_age: Option<Duration>,
-    /// Connections at a time.
+    /// The maximum number of connections.
     pub connections: u32,
     /// Names in certificates of Envoys. Empty: the name that the controller issues, or `envoy` with a directory.
     pub envoy_names: Vec<Pattern>,
@@ -58,65 +58,66 @@ pub struct Xds {
     pub grpc_names: Vec<Pattern>,
     /// Names in certificates of replicas. Empty: those in the controller's own certificate.
     pub replica_names: Vec<Pattern>,
-    /// A name whose addresses are the xDS ports of all replicas; `None`: this is the only one.
+    /// A DNS name that resolves to all replicas; `None` if this is the only replica.
     pub peers: Option<Endpoint>,
 }
 
-/// Who may open an xDS stream, and how.
+/// The transport security of xDS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum XdsTls {
-    /// TLS, to clients with a certificate of an authority that is made for this installation, and kept in Secrets.
+    /// Mutual TLS with an authority of this installation, which Lockgate creates and keeps in Secrets.
     Auto,
-    /// Plain text, from everybody.
+    /// Plain text, without authentication.
     Off,
-    /// TLS, to clients with a certificate: a directory with `tls.crt`, `tls.key`, and the `ca.crt` of the clients.
+    /// Mutual TLS with the files `tls.crt`, `tls.key`, and the clients' `ca.crt` in this directory.
     Directory(PathBuf),
 }
 
-/// The server for health, metrics and the debug pages.
+/// The server for health, metrics, and debug pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
 }
 
-/// The server for metrics, if they are not for everybody who reaches [`Admin::address`].
+/// The separate server for metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Where it listens; `None`: there is none, and metrics are where the rest is.
+    /// The address to listen on; `None` serves metrics at [`Admin::address`].
     pub address: Option<SocketAddr>,
-    /// A directory with `tls.crt` and `tls.key`, and `ca.crt` if clients have to show a certificate; `None` is clear text.
+    /// A directory with `tls.crt` and `tls.key`, and with `ca.crt` if clients must present a certificate; `None` is
+    /// plain text.
     pub tls: Option<PathBuf>,
 }
 
 /// The log of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// How lines are written.
+    /// The format.
     pub format: telemetry::Format,
-    /// What it tells; a filter that is one.
+    /// The filter, which is valid.
     pub level: String,
 }
 
-/// Which of several replicas writes to the API server.
+/// The election of the replica that writes to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaderElection {
-    /// Whether there is an election; `None` is nothing chosen: one in a pod, elsewhere nothing is written.
+    /// Whether there is an election. `None` (not set) is an election in a pod, and no writes elsewhere.
     pub enabled: Option<bool>,
-    /// The Lease's name, in the own namespace; without an election it still tells installations apart.
+    /// The name of the Lease in Lockgate's namespace. It distinguishes installations even without an election.
     pub lease: String,
-    /// How long others wait, after the last change of the Lease, before they take it. In whole seconds.
+    /// The time after the last renewal until another replica may take the Lease, in whole seconds.
     pub lease_duration: Duration,
-    /// How long the holder leads after its last renewal; less than `lease_duration`.
+    /// The time that the holder leads after its last renewal; less than `lease_duration`.
     pub renew_deadline: Duration,
-    /// How often the holder renews, and the others look; less than `renew_deadline`.
+    /// The interval of renewals and of attempts to take the Lease; less than `renew_deadline`.
     pub retry_period: Duration,
 }
 
-/// What is watched of a Kubernetes cluster.
+/// The watched part of a Kubernetes cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watch {
-    /// The namespaces; empty is all.
+    /// The watched namespaces; empty is all.
     pub namespaces: Vec<String>,
     /// Whether the kinds of Gateway API are watched.
     pub gateway_api: bool,

@@ -1,7 +1,7 @@
-//! How values are written in the settings file: what is taken, how it is shown, how a schema describes it.
+//! The formats of values in the settings file: how each is parsed, printed, and described by a schema.
 //!
-//! A format is a type without values, named in the table of keys. What a user may write is up to the format, what the
-//! program gets is its [`Format::Value`].
+//! A format is a type without values, named in the table of keys. It defines the syntax and the parsed
+//! [`Format::Value`].
 
 pub mod lists;
 pub mod names;
@@ -18,31 +18,31 @@ use serde_json::{Value as Json, json};
 
 use super::yaml::{Content, Node, Wrong};
 
-/// How a value is written.
+/// The format of a value.
 pub trait Format {
-    /// What the program gets.
+    /// The parsed value.
     type Value;
-    /// In words, for the reference: `duration`, `list of header names`.
+    /// The name for the reference: `duration`, `list of header names`.
     fn describe() -> String;
-    /// Reads a value; what is wrong goes to `wrong`, and then there is none.
+    /// Parses a value. Adds faults to `wrong` and returns `None` if there are any.
     fn read(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Self::Value>;
-    /// The value as it may be written in a file, in JSON.
+    /// Returns the value in the format of the file, as JSON.
     fn show(value: &Self::Value) -> Json;
-    /// A JSON schema.
+    /// Returns the JSON schema.
     fn schema() -> Json;
 }
 
-/// A format whose values are one scalar.
+/// A format of scalars.
 pub trait Scalar {
-    /// What the program gets.
+    /// The parsed value.
     type Value;
-    /// In words.
+    /// The name for the reference.
     const NAME: &'static str;
-    /// Reads a value. Errors: what is allowed.
+    /// Parses a value. The error lists the allowed values.
     fn parse(text: &str) -> Result<Self::Value, String>;
-    /// The value as it may be written in a file.
+    /// Returns the value in the format of the file.
     fn show(value: &Self::Value) -> Json;
-    /// A JSON schema.
+    /// Returns the JSON schema.
     fn schema() -> Json;
 }
 
@@ -72,7 +72,7 @@ impl<S: Scalar> Format for S {
     }
 }
 
-/// A value, or none.
+/// An optional value.
 pub struct Maybe<F>(F);
 
 impl<F: Format> Format for Maybe<F> {
@@ -119,12 +119,12 @@ impl Scalar for Bool {
     }
 }
 
-/// The name of a format in a message: without its choices and its marks.
+/// Returns the name of a format for messages, without choices and markup.
 fn short(name: &str) -> String {
     name.split(" (").next().unwrap_or(name).replace('`', "")
 }
 
-/// What stands there instead of what was expected.
+/// Describes an unexpected value.
 pub fn found(content: &Content) -> String {
     match content {
         Content::Nothing => "nothing".to_owned(),
@@ -134,7 +134,7 @@ pub fn found(content: &Content) -> String {
     }
 }
 
-/// `text` in quotes, cut if it is long.
+/// Quotes `text` and shortens it if it is long.
 pub fn quoted(text: &str) -> String {
     const MOST: usize = 60;
     match text.char_indices().nth(MOST) {

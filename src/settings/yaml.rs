@@ -1,14 +1,13 @@
-//! The settings file as a tree in which everything knows its line and column.
+//! The settings file as a tree with line and column of every node.
 //!
-//! Scalars stay text: what one means is up to the setting that it is for, so `1.2` is a version, `off` no boolean, and
-//! `30s` a duration, whatever YAML takes them for. Aliases are refused.
+//! Scalars stay text, and the key defines their meaning: `1.2` can be a version, and `off` a word. Aliases are refused.
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, ScanError, Span, StrInput};
 
-/// How deep a file may nest; the deepest setting needs five levels.
+/// The maximum nesting depth; the deepest setting needs five levels.
 const MAX_DEPTH: usize = 32;
 
-/// A place in the file, both numbers from 1.
+/// A location in the file; both numbers start at 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line.
@@ -17,21 +16,21 @@ pub struct Place {
     pub column: usize,
 }
 
-/// A value and where it stands.
+/// A value and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Where it begins.
+    /// The start.
     pub place: Place,
-    /// What it is.
+    /// The value.
     pub content: Content,
 }
 
-/// What a value is.
+/// The kinds of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing: an empty value, `null` or `~`.
+    /// An empty value, `null`, or `~`.
     Nothing,
-    /// Text, as it was written but for quotes.
+    /// Text as written, without quotes.
     Scalar(String),
     /// A list.
     List(Vec<Node>),
@@ -42,7 +41,7 @@ pub enum Content {
 /// A field of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Where its key stands.
+    /// The location of the key.
     pub place: Place,
     /// The key.
     pub key: String,
@@ -50,12 +49,12 @@ pub struct Field {
     pub value: Node,
 }
 
-/// What is wrong at a place: lower case, no full stop.
+/// An error at a location: lower case, no full stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// Where.
+    /// The location.
     pub place: Place,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
@@ -64,25 +63,26 @@ impl Place {
         Self { line: span.start.line(), column: span.start.col() + 1 }
     }
 
-    /// What is wrong here.
+    /// Returns an error at this location.
     pub fn wrong(self, message: impl Into<String>) -> Wrong {
         Wrong { place: self, message: message.into() }
     }
 }
 
 impl Node {
-    /// A text that comes from nowhere in a file.
+    /// Creates a text that is not from a file.
     pub fn text(text: impl Into<String>) -> Self {
         Self { place: Place::default(), content: Content::Scalar(text.into()) }
     }
 
-    /// A list of texts that come from nowhere in a file.
+    /// Creates a list of texts that are not from a file.
     pub fn texts<'a>(texts: impl IntoIterator<Item = &'a String>) -> Self {
         Self { place: Place::default(), content: Content::List(texts.into_iter().map(Self::text).collect()) }
     }
 }
 
-/// The one document of `text`; nothing if there is none. Errors: the first thing that is no YAML, or not of ours.
+/// Parses the single document in `text`, or returns an empty value. The error is the first invalid or unsupported
+/// construct.
 pub fn read(text: &str) -> Result<Node, Wrong> {
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -110,7 +110,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The next event; the end of the stream if there is none.
+    /// Returns the next event, or the end of the stream.
     fn next(&mut self) -> Result<(Event<'a>, Place), Wrong> {
         match self.parser.next_event() {
             None => Ok((Event::StreamEnd, Place::default())),
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value that begins with `event`.
+    /// Parses the value that starts with `event`.
     fn node(&mut self, event: Event<'a>, place: Place, depth: usize) -> Result<Node, Wrong> {
         if depth > MAX_DEPTH {
             return Err(place.wrong(format!("nested deeper than {MAX_DEPTH} levels")));

@@ -1,6 +1,6 @@
 //! A set of small numbers.
 
-/// One bit a number.
+/// A bit set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bits {
     words: Vec<u64>,
@@ -8,7 +8,7 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// Adds a number; whether it is new.
+    /// Adds a number. Returns whether it is new.
     pub fn insert(&mut self, number: usize) -> bool {
         let (word, bit) = (number / 64, 1 << (number % 64));
         if self.words.len() <= word {
@@ -20,7 +20,7 @@ impl Bits {
         new
     }
 
-    /// Takes a number out; whether it was in.
+    /// Removes a number. Returns whether it was present.
     pub fn remove(&mut self, number: usize) -> bool {
         let bit = 1 << (number % 64);
         let Some(word) = self.words.get_mut(number / 64).filter(|word| **word & bit != 0) else { return false };
@@ -29,22 +29,22 @@ impl Bits {
         true
     }
 
-    /// Whether a number is in.
+    /// Returns whether a number is present.
     pub fn contains(&self, number: usize) -> bool {
         self.words.get(number / 64).is_some_and(|word| word & 1 << (number % 64) != 0)
     }
 
-    /// How many numbers are in.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none is.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The numbers, ascending.
+    /// Iterates over the numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
         words.flat_map(|(at, word)| (0..64).filter(move |bit| word & 1 << bit != 0).map(move |bit| at * 64 + bit))

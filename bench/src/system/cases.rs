@@ -1,7 +1,7 @@
-//! What is measured of the whole system.
+//! The cases of the benchmark of the whole system.
 //!
-//! Cases that need a running controller with a client that has everything share one for each party and size (a
-//! [`session`]); the others start their own. A case that fails is a row that says so, and the next one goes on.
+//! Cases that need a running controller with a complete client share one per party and size (a [`session`]); the others
+//! start their own. A failed case becomes a row with the reason, and the run continues.
 
 mod changes;
 mod churn;
@@ -27,15 +27,15 @@ use super::page::{Page, Row};
 use crate::report::{Unit, Value};
 use crate::wire::Variant;
 
-/// How many Services there are to which nothing leads, for new Ingresses.
+/// The number of unreferenced Services for new Ingresses.
 pub const SPARES: usize = 600;
-/// What is waited for at most.
+/// The time limit of a wait.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
-    /// From the start of the process to a client that has everything.
+    /// From the start of the process to a complete client.
     Cold,
     /// One new Ingress.
     Ingress,
@@ -45,7 +45,7 @@ pub enum Case {
     Burst,
     /// 100 changes a second.
     Churn,
-    /// Memory after all that.
+    /// Memory after these cases.
     Memory,
     /// One change of endpoints for many clients.
     FanOut,
@@ -64,7 +64,7 @@ pub enum Case {
 }
 
 impl Case {
-    /// All, in the order of the page.
+    /// All cases in the order of the page.
     pub const ALL: [Self; 13] = [
         Self::Cold,
         Self::Ingress,
@@ -81,7 +81,7 @@ impl Case {
         Self::Shared,
     ];
 
-    /// As it is called on the command line.
+    /// Returns the name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Case::Cold => "cold",
@@ -100,7 +100,7 @@ impl Case {
         }
     }
 
-    /// Its heading.
+    /// Returns the heading.
     pub fn title(self) -> &'static str {
         match self {
             Case::Cold => "Cold start",
@@ -119,7 +119,7 @@ impl Case {
         }
     }
 
-    /// What its figures mean.
+    /// Returns the description of the figures.
     pub fn about(self) -> &'static str {
         match self {
             Case::Cold => {
@@ -143,27 +143,27 @@ impl Case {
         }
     }
 
-    /// Whether it shares a running controller with others.
+    /// Returns whether the case shares a running controller with others.
     fn in_session(self) -> bool {
         matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Burst | Case::Churn | Case::Memory)
     }
 
-    /// Whether it is measured at every size, and not only at the main one.
+    /// Returns whether the case is measured at every size.
     fn at_every_size(self) -> bool {
         matches!(self, Case::Cold | Case::Ingress | Case::Endpoint | Case::Memory | Case::Routes)
     }
 }
 
-/// A controller and how it is asked.
+/// A controller and the protocol variant of its client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Party {
-    /// As in tables.
+    /// The name in tables.
     pub name: &'static str,
     /// Which controller.
     pub which: Which,
     /// The variant of the protocol.
     pub variant: Variant,
-    /// How the controller of ours sends routes.
+    /// The value of `routes.discovery` for Lockgate.
     pub routes: Option<&'static str>,
     /// Whether it is the other build of a comparison.
     pub against: bool,
@@ -173,34 +173,34 @@ const fn party(name: &'static str, which: Which, variant: Variant, routes: Optio
     Party { name, which, variant, routes, against: false }
 }
 
-/// Ours, as Envoys that it has given their bootstrap ask it.
+/// Lockgate with the variant of its bootstrap.
 pub const LOCKGATE: Party = party("Lockgate", Which::Lockgate, Variant::Delta, None);
-/// Contour, as its Envoys ask it.
+/// Contour with the variant of its bootstrap.
 pub const CONTOUR: Party = party("Contour", Which::Contour, Variant::Sotw, None);
-/// Envoy Gateway, as its Envoys ask it. It serves no Ingresses.
+/// Envoy Gateway with the variant of its bootstrap. It serves no Ingresses.
 pub const ENVOY_GATEWAY: Party = party("Envoy Gateway", Which::EnvoyGateway, Variant::Delta, None);
-/// Another build of ours.
+/// Another build of Lockgate.
 pub const AGAINST: Party =
     Party { name: "other build", which: Which::Lockgate, variant: Variant::Delta, routes: None, against: true };
-/// Other ways to ask, for comparison.
+/// The other variants, for comparison.
 pub const OTHERS: [Party; 2] = [
     party("Lockgate, SotW", Which::Lockgate, Variant::Sotw, None),
     party("Contour, Delta", Which::Contour, Variant::Delta, None),
 ];
 
-/// How routes may be sent to real Envoys, in the order of the page.
+/// The modes of route discovery for real Envoys, in the order of the page.
 pub const MODES: [Party; 3] = [
     party("Lockgate", Which::Lockgate, Variant::Delta, None),
     party("Lockgate, rds", Which::Lockgate, Variant::Delta, Some("rds")),
     party("Lockgate, buckets", Which::Lockgate, Variant::Delta, Some("buckets")),
 ];
 
-/// What is measured, and how much.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How many Ingresses there are.
     pub sizes: Vec<usize>,
-    /// The size at which everything is measured; the others are for the plots.
+    /// The size of the cases that are measured at one size only.
     pub main: usize,
     /// The cases.
     pub cases: Vec<Case>,
@@ -210,29 +210,30 @@ pub struct Options {
     pub clients: Vec<usize>,
     /// Numbers of real Envoys.
     pub envoys: Vec<usize>,
-    /// How long the churn lasts, in seconds.
+    /// The duration of the churn, in seconds.
     pub churn_seconds: u64,
-    /// How long a series of single changes may take.
+    /// The time limit of a series of single changes.
     pub budget: Duration,
-    /// How often each party takes its turn.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How many Gateways there are in [`Case::Gateways`].
+    /// The number of Gateways in [`Case::Gateways`].
     pub gateways: usize,
-    /// The programs that are there.
+    /// The programs.
     pub programs: Programs,
     /// The manifest of Contour's resource types.
     pub contour_types: Option<PathBuf>,
-    /// Directories of the resource types of Gateway API and of Envoy Gateway; without them there are no Gateways.
+    /// Directories of the resource types of Gateway API and Envoy Gateway. Without them, cases with Gateways do not
+    /// run.
     pub gateway_types: Vec<PathBuf>,
 }
 
-/// Something measured: a metric, its unit, its value.
+/// A metric, its unit, and its value.
 pub type Figure = (&'static str, Unit, f64);
 
-/// All of it; `written` is called whenever the page has grown.
+/// Runs all cases, and calls `written` whenever the page has grown.
 ///
 /// # Errors
-/// There is no API server, or it does not take the objects.
+/// The API server does not start or refuses objects.
 pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Page)) -> anyhow::Result<()> {
     let mut bench = Bench::start(options.clone()).await?;
     let mut filled = 0;
@@ -267,13 +268,13 @@ pub async fn run(options: &Options, page: &mut Page, mut written: impl FnMut(&Pa
     Ok(())
 }
 
-/// The cluster, and what was said of it so far.
+/// The cluster and the page so far.
 struct Bench {
     options: Options,
     cluster: Cluster,
     guard: Guard,
     started: Instant,
-    /// The number of the next change of endpoints: never the same twice, for they stay in the cluster.
+    /// The number of the next change of endpoints. Numbers are unique, because changes stay in the cluster.
     change: usize,
 }
 
@@ -291,8 +292,8 @@ impl Bench {
         eprintln!("== [{:.0} s] {what}", self.started.elapsed().as_secs_f64());
     }
 
-    /// The parties of Ingresses in their turns. Every other round is the other way round, so that a machine that becomes
-    /// slower favors nobody.
+    /// Returns the parties of cases with Ingresses in order. Every other round is reversed, so that a machine that
+    /// slows down favors no party.
     fn turns(&self) -> Vec<Party> {
         let mut turns = Vec::new();
         let parties = || self.options.parties.iter().filter(|party| party.which != Which::EnvoyGateway).cloned();
@@ -302,7 +303,7 @@ impl Bench {
         turns
     }
 
-    /// Those whose Envoys are asked: ours in each mode, and Contour.
+    /// Returns the parties with real Envoys: Lockgate in each mode, and Contour.
     fn with_envoys(&self) -> Vec<Party> {
         let has = |which| self.options.parties.iter().any(|party| party.which == which);
         let mut parties: Vec<Party> = if has(Which::Lockgate) { MODES.to_vec() } else { Vec::new() };
@@ -310,7 +311,7 @@ impl Bench {
         parties
     }
 
-    /// Real Envoys at the main size: plain text, then TLS, for which all Ingresses are changed and changed back.
+    /// Measures real Envoys at the main size without and with TLS. For TLS, all Ingresses are changed and changed back.
     async fn through_envoys(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
         let (hosts, requests) = (self.wants(Case::Envoy, size), self.wants(Case::Request, size));
         if !hosts && !requests {
@@ -342,7 +343,7 @@ impl Bench {
         }
     }
 
-    /// Edits while all Ingresses have TLS, for which they are changed and changed back.
+    /// Measures edits while all Ingresses have TLS; they are changed and changed back.
     async fn edits_with_tls(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
         if !self.wants(Case::Edit, size) {
             return;
@@ -373,7 +374,7 @@ impl Bench {
         }
     }
 
-    /// Notes and tells what came of a case.
+    /// Records and prints the result of a case.
     fn note(
         &self,
         page: &mut Page,
@@ -397,7 +398,7 @@ impl Bench {
     }
 }
 
-/// 1000 as 1k.
+/// Formats 1000 as `1k`.
 pub fn short(number: usize) -> String {
     if number >= 1000 && number.is_multiple_of(1000) { format!("{}k", number / 1000) } else { number.to_string() }
 }

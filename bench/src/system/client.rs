@@ -1,5 +1,5 @@
-//! One client: an aggregated stream that asks as Envoy does. Clusters first; the endpoints of those that it is told of, by
-//! name; then listeners, the routes that they name, virtual hosts and scopes where these are asked for, and secrets.
+//! One client: an aggregated stream with the subscriptions of Envoy. It subscribes to clusters first, then to their
+//! endpoints by name, to listeners, to the routes that they name, and to virtual hosts, scopes, and secrets as needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,32 +16,32 @@ use super::sight::{self, Sighting, Type, Wanted};
 use crate::http2::{Connection, Received, Tls};
 use crate::wire::{self, Part, Request, Responses, Variant};
 
-/// What the server may send ahead; Envoy's own default is larger.
+/// The HTTP/2 window; Envoy's default is larger.
 const WINDOW: u32 = 16 << 20;
-/// How long after a refused connection the next one is tried.
+/// The pause after a refused connection.
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// What a client is.
+/// The options of a client.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The controller.
     pub address: SocketAddr,
-    /// The variant.
+    /// The protocol variant.
     pub variant: Variant,
-    /// The TLS of the connection.
+    /// The TLS configuration of the connection.
     pub tls: Option<Tls>,
     /// `node.id`.
     pub node: String,
     /// `node.cluster`.
     pub cluster: String,
-    /// Until when it tries to connect.
+    /// The deadline of connection attempts.
     pub until: Instant,
 }
 
 /// Runs until the stream ends or the task is aborted.
 ///
 /// # Errors
-/// There is no connection, or the stream has ended by itself.
+/// The connection fails, or the server ends the stream.
 pub async fn run(plan: Plan, shared: Rc<Shared>) -> anyhow::Result<()> {
     let permit = shared.syncing.clone().acquire_owned().await?;
     let mut connection = loop {
@@ -70,7 +70,7 @@ pub async fn run(plan: Plan, shared: Rc<Shared>) -> anyhow::Result<()> {
     }
 }
 
-/// What a stream has said and got of one type.
+/// The state of one type on a stream.
 #[derive(Debug, Default)]
 struct Asked {
     asked: bool,
@@ -86,7 +86,7 @@ struct Client {
     outgoing: Vec<[Bytes; 3]>,
     asked: BTreeMap<Type, Asked>,
     removed: Vec<Vec<u8>>,
-    /// The load assignments that are asked for, and those that the clusters of this response have (state of the world).
+    /// The subscribed load assignments, and those of the clusters in this response (state of the world).
     endpoints: Bits,
     told: Bits,
     added: Vec<usize>,
@@ -100,7 +100,7 @@ struct Client {
     has_endpoints: Bits,
     has_changes: Bits,
     complete: bool,
-    /// To be in the first sync; given back when it is complete.
+    /// The permit of the first sync, released when it is complete.
     permit: Option<tokio::sync::OwnedSemaphorePermit>,
 }
 
@@ -131,7 +131,7 @@ impl Client {
         }
     }
 
-    /// A request that answers nothing, or whose names are new.
+    /// Returns a request that is not an ACK, or that has new names.
     fn ask(&mut self, kind: Type, names: Bytes, gone: Bytes) {
         let node = self.node.take();
         let asked = self.asked.entry(kind).or_default();
@@ -209,7 +209,7 @@ impl Client {
         }
     }
 
-    /// The end of a response: it is accepted, and what follows from it is asked for.
+    /// Accepts a response, and subscribes to the resources that it names.
     fn end(&mut self, nonce: &str, version: &str, type_url: &str) {
         let Some(kind) = Type::of(type_url.as_bytes()) else { return };
         self.shared.messages.set(self.shared.messages.get() + 1);
@@ -250,7 +250,7 @@ impl Client {
         self.asked.get(&kind).is_some_and(|asked| asked.asked)
     }
 
-    /// All names that are asked for, encoded: state of the world says them in every request.
+    /// Encodes all subscribed names, which each request of state of the world contains.
     fn names(&self, kind: Type) -> Bytes {
         match kind {
             Type::Endpoint => self.shared.names.borrow_mut().encoded(&self.endpoints),
@@ -294,7 +294,7 @@ impl Client {
         }
     }
 
-    /// Asks for what the listeners and scopes name now.
+    /// Subscribes to the resources that listeners and scopes name.
     fn follow(&mut self) {
         let of_listeners = self.listeners.values().flat_map(|wanted| wanted.routes.iter());
         let routes: BTreeSet<String> = of_listeners.chain(self.scopes.values()).cloned().collect();
@@ -325,7 +325,7 @@ impl Client {
     }
 }
 
-/// What a server says in vain: a stream that ends is an error of the run.
+/// The error for a stream that ends, which fails the run.
 pub(super) async fn guarded(plan: Plan, shared: Rc<Shared>) {
     let node = plan.node.clone();
     if let Err(error) = run(plan, shared.clone()).await.with_context(|| format!("client {node}")) {

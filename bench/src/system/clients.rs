@@ -1,4 +1,4 @@
-//! N clients, what they have got together, and waiting for it. All on one thread, so that nothing is locked.
+//! N clients on one thread, without locks, and their progress.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -19,31 +19,31 @@ use crate::http2::Tls;
 use crate::news::News;
 use crate::wire::{self, Variant};
 
-/// How many clients are in their first sync at once.
+/// The number of clients in their first sync at a time.
 const SYNCING: usize = 20;
 
-/// Something new that a client can be seen to have.
+/// A change that a client can observe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sight {
-    /// A host that was not there at the start.
+    /// A host that was absent at the start.
     Host(usize),
     /// A change of endpoints, or of a path.
     Change(usize),
 }
 
-/// Names of load assignments, each once for all clients.
+/// Names of load assignments, interned for all clients.
 #[derive(Debug, Default)]
 pub struct Names {
     numbers: HashMap<Vec<u8>, usize>,
     names: Vec<String>,
-    /// Of each cluster.
+    /// The load assignment of each cluster.
     clusters: HashMap<Vec<u8>, usize>,
-    /// What was encoded last: mostly, all clients ask for the same.
+    /// The last encoded list of names, which most clients share.
     encoded: Option<(Bits, Bytes)>,
 }
 
 impl Names {
-    /// The number of a load assignment.
+    /// Returns the number of a load assignment.
     pub fn number(&mut self, name: &[u8]) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -53,7 +53,7 @@ impl Names {
         self.names.len() - 1
     }
 
-    /// The number of a cluster's load assignment.
+    /// Returns the number of a cluster's load assignment.
     pub fn cluster(&mut self, cluster: &[u8], endpoints: &[u8]) -> usize {
         let number = self.number(endpoints);
         if self.clusters.get(cluster) != Some(&number) {
@@ -62,17 +62,17 @@ impl Names {
         number
     }
 
-    /// The same of a cluster that was told before.
+    /// Returns the load assignment of a known cluster.
     pub fn endpoints_of(&self, cluster: &[u8]) -> Option<usize> {
         self.clusters.get(cluster).copied()
     }
 
-    /// The name of a number.
+    /// Returns the name of a number.
     pub fn name(&self, number: usize) -> &str {
         self.names.get(number).map_or("", String::as_str)
     }
 
-    /// Names as a request has them.
+    /// Encodes names as in a request.
     pub fn encoded(&mut self, numbers: &Bits) -> Bytes {
         if let Some((last, bytes)) = &self.encoded
             && last == numbers
@@ -85,15 +85,15 @@ impl Names {
     }
 }
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Debug)]
 pub struct Shared {
     /// Names of load assignments.
     pub names: RefCell<Names>,
-    /// How many hosts and load assignments a client needs to be complete.
+    /// The numbers of hosts and load assignments of a complete client.
     pub hosts: Cell<usize>,
-    /// How many clients may be in their first sync at once: one thread that reads hundreds of them together would leave each
-    /// waiting for so long that a server takes it for dead.
+    /// The number of clients in their first sync at a time. One thread that reads hundreds of streams at once would let
+    /// servers close them as dead.
     pub syncing: Arc<Semaphore>,
     /// Bytes of data frames.
     pub bytes: Cell<u64>,
@@ -123,12 +123,12 @@ impl Shared {
         }
     }
 
-    /// Something happened.
+    /// Wakes the waiting task.
     pub fn stirred(&self) {
         self.news.stirred();
     }
 
-    /// A client has got a resource.
+    /// Records a resource of a client.
     pub fn counted(&self, kind: Type, bytes: usize) {
         let mut resources = self.resources.borrow_mut();
         let (count, sum) = resources.entry(kind).or_default();
@@ -136,7 +136,7 @@ impl Shared {
         *sum += bytes as u64;
     }
 
-    /// A client has got something new.
+    /// Records a change at a client.
     pub fn saw(&self, sight: Sight) {
         let now = Instant::now();
         let mut sightings = self.sightings.borrow_mut();
@@ -145,13 +145,13 @@ impl Shared {
         *last = now;
     }
 
-    /// A client has everything.
+    /// Records a complete client.
     pub fn completed(&self) {
         self.complete.set(self.complete.get() + 1);
         self.completed_at.set(Instant::now());
     }
 
-    /// A client has failed.
+    /// Records a failed client.
     pub fn failed(&self, error: &anyhow::Error) {
         self.news.failed(error);
     }
@@ -160,18 +160,18 @@ impl Shared {
 /// The xDS server of a controller.
 #[derive(Debug, Clone)]
 pub struct Server {
-    /// Its address.
+    /// The address.
     pub address: SocketAddr,
-    /// Its TLS.
+    /// The TLS configuration.
     pub tls: Option<Tls>,
-    /// The `node.cluster` by which it chooses what a client gets.
+    /// The `node.cluster` of the clients.
     pub cluster: String,
 }
 
-/// The clients. They end when dropped.
+/// The clients. They stop when dropped.
 #[derive(Debug)]
 pub struct Clients {
-    /// What they share.
+    /// The shared state.
     pub shared: Rc<Shared>,
     tasks: Vec<AbortHandle>,
 }
@@ -183,7 +183,8 @@ impl Drop for Clients {
 }
 
 impl Clients {
-    /// `count` clients of a controller; each is complete with so many hosts. They try to connect until `patience` is over.
+    /// Starts `count` clients of a controller, which are complete with this number of hosts. They retry connections
+    /// until `patience` is over.
     pub fn open(server: &Server, variant: Variant, count: usize, hosts: usize, patience: Duration) -> Self {
         let shared = Rc::new(Shared::new(hosts));
         let until = Instant::now() + patience;
@@ -195,25 +196,25 @@ impl Clients {
         Self { tasks: tasks.collect(), shared }
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no clients.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// Waits until `holds`, told of `what` it waits for.
+    /// Waits until `holds` returns true. `what` describes the condition.
     ///
     /// # Errors
-    /// It takes longer than `limit`, or a stream breaks.
+    /// The wait exceeds `limit`, or a stream breaks.
     pub async fn until(&self, limit: Duration, what: &str, holds: impl Fn(&Shared) -> bool) -> anyhow::Result<()> {
         self.shared.news.until(limit, what, || holds(&self.shared)).await
     }
 
-    /// Waits until every client has everything; when the last one had.
+    /// Waits until every client is complete, and returns the time when the last one was.
     ///
     /// # Errors
     /// As [`Clients::until`].
@@ -232,7 +233,7 @@ impl Clients {
         Ok(self.shared.completed_at.get())
     }
 
-    /// Waits until all clients have what is new; when the last one had.
+    /// Waits until all clients have a change, and returns the time when the last one had it.
     ///
     /// # Errors
     /// As [`Clients::until`].
@@ -243,12 +244,12 @@ impl Clients {
         Ok(self.sighted(sight).unwrap_or_else(Instant::now))
     }
 
-    /// When the last of those clients that have it got it.
+    /// Returns the time when the last client with the change received it.
     pub fn sighted(&self, sight: Sight) -> Option<Instant> {
         self.shared.sightings.borrow().get(&sight).map(|(_, last)| *last)
     }
 
-    /// Waits until nothing has come for `pause`, but no longer than `limit`; whether it did become silent.
+    /// Waits until nothing arrives for `pause`, at most `limit`. Returns whether the clients became silent.
     pub async fn silence(&self, pause: Duration, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {

@@ -1,7 +1,7 @@
-//! The Kubernetes cluster: a real etcd and API server with N times Ingress, Service and EndpointSlice.
+//! The Kubernetes cluster: a real etcd and API server with N times Ingress, Service, and EndpointSlice.
 //!
-//! What is there when a measurement starts is put into etcd as the API server keeps it, copied from objects that the API
-//! server itself has stored, which takes seconds instead of minutes. What is measured is written through the API server.
+//! Initial objects are written into etcd as copies of objects that the API server has stored, which takes seconds
+//! instead of minutes. Measured changes are written through the API server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,22 +21,22 @@ use super::controller::envoy_gateway;
 use super::names::{CLASS, NAMESPACE, address, gateway, host, name};
 use super::objects::{self, Kind};
 
-/// How many objects are put into etcd at once.
+/// The number of objects in one write to etcd.
 const BATCH: usize = 500;
-/// How long the API server may take to see them.
+/// The time limit until the API server has them.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The template's number; no object of a cluster has it.
+/// The number of the template, which no object of a cluster has.
 const TEMPLATE: usize = 999_999;
 /// The number of the Service of Lockgate's Envoys.
 pub const ENVOYS: usize = 999_998;
 const TEMPLATE_UID: &str = "00000000-0000-4000-8000-00000000uuid";
 
-/// When a request left, and when its answer was there.
+/// The times of a request and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// Before its first byte.
+    /// Before the first byte of the request.
     pub sent: Instant,
-    /// After its last.
+    /// After the last byte of the answer.
     pub answered: Instant,
 }
 
@@ -45,19 +45,19 @@ pub struct Cluster {
     server: ApiServer,
     templates: BTreeMap<Kind, String>,
     secure_template: String,
-    /// How many Gateways there are: HTTPRoutes belong to them in turn.
+    /// The number of Gateways, to which HTTPRoutes belong in turn.
     gateways: usize,
     etcd: Connection,
     api: Connection,
-    /// Who has signed the certificates of hosts with TLS.
+    /// The authority of the certificates of hosts with TLS.
     pub authority: Authority,
 }
 
 impl Cluster {
-    /// Starts one, with Contour's resource types if their manifest is given, and with those in directories.
+    /// Starts an API server with the resource types in Contour's manifest and in directories.
     ///
     /// # Errors
-    /// It does not take what is written.
+    /// The API server refuses objects.
     pub async fn start(contour_types: Option<&Path>, gateway_types: &[PathBuf]) -> anyhow::Result<Self> {
         let etcd_flags = [
             "--quota-backend-bytes=8589934592",
@@ -111,20 +111,20 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The kubeconfig for a controller.
+    /// Returns the kubeconfig for a controller.
     pub fn kubeconfig(&self) -> std::path::PathBuf {
         self.server.kubeconfig("admin")
     }
 
-    /// Another connection to the API server, for writes side by side.
+    /// Opens another connection to the API server, for parallel writes.
     ///
     /// # Errors
-    /// There is none.
+    /// The connection fails.
     pub async fn api(&self) -> anyhow::Result<Api> {
         Ok(Api { connection: connect(&self.server.target()).await? })
     }
 
-    /// An object as the API server stores it.
+    /// Returns an object as the API server stores it.
     async fn template(&mut self, kind: Kind, object: Value) -> anyhow::Result<String> {
         let created = write(&mut self.api, Method::POST, &kind.path(), &object).await?.1;
         let mut stored: Value = serde_json::from_str(&created)?;
@@ -157,12 +157,12 @@ impl Cluster {
         text.replace(TEMPLATE_UID, &format!("00000000-0000-4000-800{}-{index:012x}", kind as u8))
     }
 
-    /// Runs kubectl; what it wrote.
+    /// Runs kubectl and returns its output.
     pub async fn kubectl(&self, args: &[&str]) -> String {
         self.server.kubectl(args, "").await
     }
 
-    /// Replaces all Gateways by `count` of a class, and removes what the controllers of earlier ones wrote or hold.
+    /// Replaces all Gateways by `count` Gateways of a class, and removes the objects of their earlier controllers.
     pub async fn replace_gateways(&mut self, class: &str, controller: &str, count: usize) {
         self.kubectl(&["delete", "gateways", "--all"]).await;
         self.kubectl(&["delete", "services,endpointslices", "-l", "gateway.networking.k8s.io/gateway-name"]).await;
@@ -175,10 +175,10 @@ impl Cluster {
         self.server.apply(&objects::gateways(class, controller, count)).await;
     }
 
-    /// How many requests have written a status of Gateway API, by the metrics of the API server.
+    /// Returns the number of requests that wrote a status of Gateway API, from the API server's metrics.
     ///
     /// # Errors
-    /// It does not tell.
+    /// The metrics are unavailable.
     pub async fn status_writes(&self) -> anyhow::Result<f64> {
         let mut api = connect(&self.server.target()).await?;
         let page = api.send(Method::GET, "/metrics", Default::default()).await.map_err(|error| anyhow!("{error}"))?;
@@ -192,10 +192,10 @@ impl Cluster {
         Ok(writes.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
     }
 
-    /// Waits until no status has been written for two seconds; how many there were until then, and when the last one was.
+    /// Waits until no status is written for two seconds. Returns the number of writes and the time of the last one.
     ///
     /// # Errors
-    /// The API server does not tell.
+    /// The metrics are unavailable.
     pub async fn settled(&self, limit: Duration) -> anyhow::Result<(f64, Instant)> {
         const QUIET: Duration = Duration::from_secs(2);
         let deadline = Instant::now() + limit;
@@ -210,7 +210,7 @@ impl Cluster {
         Ok((last, since))
     }
 
-    /// Puts objects of these numbers there, and waits until the API server has them.
+    /// Writes objects of these numbers into etcd, and waits until the API server has them.
     ///
     /// # Errors
     /// etcd refuses, or the API server is too slow.
@@ -238,7 +238,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes objects of these numbers away again.
+    /// Removes objects of these numbers.
     ///
     /// # Errors
     /// etcd refuses, or the API server is too slow.
@@ -256,7 +256,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Puts the EndpointSlice of one Service so that the server `backend` is behind it.
+    /// Writes the EndpointSlice of one Service with the address of the server `backend`.
     ///
     /// # Errors
     /// etcd refuses.
@@ -277,7 +277,7 @@ impl Cluster {
             .await
     }
 
-    /// Waits until the API server's cache has one object in a certain state.
+    /// Waits until the API server's cache has an object in a given state.
     async fn seen(&mut self, kind: Kind, index: usize, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
         // A connection of its own: the last one may have been silent for too long.
         self.api = connect(&self.server.target()).await?;
@@ -302,7 +302,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Makes Ingress number `index` to a Service.
+    /// Creates Ingress number `index` for a Service.
     ///
     /// # Errors
     /// The API server refuses.
@@ -311,7 +311,7 @@ impl Api {
         Ok(write(&mut self.connection, Method::POST, &Kind::Ingress.path(), &object).await?.0)
     }
 
-    /// Makes HTTPRoute number `index` of the first Gateway.
+    /// Creates HTTPRoute number `index` of the first Gateway.
     ///
     /// # Errors
     /// The API server refuses.
@@ -370,7 +370,7 @@ async fn write(
     Ok((Written { sent, answered }, answer.text()))
 }
 
-/// The host of an Ingress, for requests through a real Envoy.
+/// Returns the host of an Ingress, for requests through a real Envoy.
 pub fn host_of(index: usize) -> String {
     host(index)
 }

@@ -1,4 +1,4 @@
-//! A controller under test: its process, and what that uses.
+//! A controller under test: its process and its resource use.
 
 pub mod envoy_gateway;
 
@@ -21,7 +21,7 @@ use super::names::{CLASS, NAMESPACE, gateway};
 /// Which controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Which {
-    /// Ours.
+    /// Lockgate.
     Lockgate,
     /// Contour.
     Contour,
@@ -30,7 +30,7 @@ pub enum Which {
 }
 
 impl Which {
-    /// As in tables.
+    /// The name in tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Which::Lockgate => "Lockgate",
@@ -40,10 +40,10 @@ impl Which {
     }
 }
 
-/// The programs that are there.
+/// The programs.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
-    /// Another build of ours, for a comparison.
+    /// Another build of Lockgate, for a comparison.
     pub against: Option<PathBuf>,
     /// Contour.
     pub contour: Option<PathBuf>,
@@ -55,20 +55,20 @@ pub struct Programs {
     pub shared_host: Option<PathBuf>,
 }
 
-/// What can be asked of a controller beside what it does by itself.
+/// Options of a controller.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
-    /// The settings file of ours, if it is not empty.
+    /// The settings file of Lockgate, if it is not empty.
     pub settings: String,
-    /// Whether the other build of ours is started.
+    /// Whether the other build of Lockgate is started.
     pub against: bool,
     /// Whether it serves Gateways. Contour and a client of Envoy Gateway serve one, the first.
     pub gateways: bool,
 }
 
-/// A running controller; ends when dropped.
+/// A running controller. It stops when dropped.
 pub struct Controller {
-    /// Which it is.
+    /// Its kind.
     pub which: Which,
     /// Where it serves xDS.
     pub address: SocketAddr,

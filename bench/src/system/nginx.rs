@@ -14,17 +14,17 @@ use super::names::{address, host};
 pub struct Nginx {
     /// The process.
     pub process: Process,
-    /// Its port.
+    /// The port.
     pub port: u16,
     _directory: tempfile::TempDir,
 }
 
 impl Nginx {
-    /// Starts one that serves `size` hosts with backends that nobody asks for, and `hosts` with `backend`; with TLS if
-    /// there is a certificate and its key.
+    /// Starts an nginx with `size` unused hosts, and with `hosts` that lead to `backend`. TLS is used if there is a
+    /// certificate and a key.
     ///
     /// # Errors
-    /// Its files cannot be written.
+    /// The files cannot be written.
     pub fn start(
         program: &Path,
         size: usize,

@@ -1,4 +1,4 @@
-//! The objects of the cluster: Ingress, Service and EndpointSlice, all alike but for names, hosts and addresses.
+//! The objects of the cluster: Ingress, Service, and EndpointSlice. They differ only in names, hosts, and addresses.
 
 use serde_json::{Value, json};
 
@@ -18,10 +18,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those of a cluster with Ingresses, in the order in which they are written.
+    /// The kinds of a cluster with Ingresses, in the order of writes.
     pub const ALL: [Self; 3] = [Self::Service, Self::EndpointSlice, Self::Ingress];
 
-    /// Where objects of the kind are, at the API server.
+    /// Returns the path of the kind at the API server.
     pub fn path(self) -> String {
         let (group, plural) = match self {
             Kind::Service => ("api/v1", "services"),
@@ -32,7 +32,7 @@ impl Kind {
         format!("/{group}/namespaces/{NAMESPACE}/{plural}")
     }
 
-    /// Where the API server keeps them in etcd.
+    /// Returns the prefix of the kind's keys in etcd.
     pub fn key(self) -> String {
         let place = match self {
             Kind::Service => "services/specs",
@@ -43,7 +43,7 @@ impl Kind {
         format!("/registry/{place}/{NAMESPACE}/")
     }
 
-    /// Object number `index`, as a user writes it.
+    /// Returns object number `index` as a user writes it.
     pub fn object(self, index: usize) -> Value {
         match self {
             Kind::Service => service(index),
@@ -54,7 +54,7 @@ impl Kind {
     }
 }
 
-/// HTTPRoute number `index` of a Gateway, with the host of that number, to the Service number `backend`.
+/// Returns HTTPRoute number `index` of a Gateway, with the host of that number and the Service number `backend`.
 pub fn route(index: usize, backend: usize, gateway: &str) -> Value {
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
@@ -70,7 +70,7 @@ pub fn route(index: usize, backend: usize, gateway: &str) -> Value {
     })
 }
 
-/// `count` Gateways of a class, each with a listener on port 80, and the class.
+/// Returns a class and `count` Gateways with a listener on port 80.
 pub fn gateways(class: &str, controller: &str, count: usize) -> String {
     let class_of_gateways = json!({
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
@@ -90,15 +90,15 @@ pub fn gateways(class: &str, controller: &str, count: usize) -> String {
     json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string()
 }
 
-/// How many Secrets the hosts of a cluster with TLS share.
+/// The number of Secrets that the hosts of a cluster with TLS share.
 pub const SECRETS: usize = 10;
 
-/// The name of the Secret of a host with TLS.
+/// Returns the name of the Secret of a host with TLS.
 pub fn secret(index: usize) -> String {
     format!("tls-{}", index % SECRETS)
 }
 
-/// Service number `index`. Without an address of its own, for nobody asks for that.
+/// Returns Service number `index`, which is headless because nothing uses its address.
 fn service(index: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
@@ -110,7 +110,7 @@ fn service(index: usize) -> Value {
     })
 }
 
-/// The EndpointSlice of Service number `index`.
+/// Returns the EndpointSlice of Service number `index`.
 pub fn slice(index: usize, addresses: [String; 2], port: u16) -> Value {
     let endpoint = |(number, address): (usize, String)| {
         json!({
@@ -131,12 +131,12 @@ pub fn slice(index: usize, addresses: [String; 2], port: u16) -> Value {
     })
 }
 
-/// The same after a change that can be told by its number.
+/// Returns the EndpointSlice after a change with a number.
 pub fn changed_slice(index: usize, change: usize) -> Value {
     slice(index, [marked_address(change), address(index, 1)], 8080)
 }
 
-/// Ingress number `index` with TLS after a change that can be told by its number: another path.
+/// Returns Ingress number `index` with TLS, after a numbered change of its path.
 pub fn edited_ingress(index: usize, change: usize) -> Value {
     let mut ingress = ingress(index, index, Some(&secret(index)));
     let path = &mut ingress["spec"]["rules"][0]["http"]["paths"][0];
@@ -145,7 +145,7 @@ pub fn edited_ingress(index: usize, change: usize) -> Value {
     ingress
 }
 
-/// Ingress number `index`, with the host of that number, to the Service number `backend`; with TLS by a Secret.
+/// Returns Ingress number `index` with the host of that number, the Service number `backend`, and TLS from a Secret.
 pub fn ingress(index: usize, backend: usize, secret: Option<&str>) -> Value {
     let service = json!({ "name": name(backend), "port": { "name": "http" } });
     let mut ingress = json!({

@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! The page with the measured figures.
 
 mod comparison;
 mod targets;
@@ -14,26 +14,26 @@ use crate::report::{Unit, Value, markdown, ratio, wrapped};
 pub struct Row {
     /// The case.
     pub case: Case,
-    /// How many Ingresses there were.
+    /// The number of Ingresses.
     pub size: usize,
-    /// Size, and what else there is to say.
+    /// The size and other conditions.
     pub setting: String,
-    /// Who.
+    /// The name of the controller.
     pub party: &'static str,
-    /// What is measured.
+    /// The name of the metric.
     pub metric: &'static str,
     /// The figure.
     pub value: Value,
 }
 
-/// All that was measured.
+/// All figures.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The figures.
     pub rows: Vec<Row>,
     /// Machine, versions and command.
     pub facts: String,
-    /// The size at which everything was measured.
+    /// The size of the cases that are measured at one size only.
     pub main: usize,
 }
 
@@ -43,7 +43,7 @@ impl Page {
         self.rows.iter().find(of).map(|row| &row.value)
     }
 
-    /// A figure, if it is a number.
+    /// Returns a figure if it is a number.
     pub fn number(&self, case: Case, setting: &str, party: &str, metric: &str) -> Option<f64> {
         match self.value(case, setting, party, metric)? {
             Value::Number(value, _) => Some(*value),
@@ -51,8 +51,8 @@ impl Page {
         }
     }
 
-    /// The table of a case, in Markdown; empty if it was not run. Why something was not measured is told by
-    /// [`Page::failures`]: a cell cannot hold it.
+    /// Returns the table of a case in Markdown, or an empty string if the case did not run. [`Page::failures`] lists
+    /// the reasons of missing figures.
     pub fn table(&self, case: Case) -> String {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.case == case).collect();
         // In this order; others follow as they come.
@@ -94,14 +94,14 @@ impl Page {
         markdown(&table, 2)
     }
 
-    /// The targets: ours, Contour's, their ratio, whether it is met.
+    /// Returns the table of targets.
     pub fn targets(&self) -> String {
         let mut table = vec![["measure", "target", "Lockgate", "Contour", "Contour ÷ ours", "met"].map(str::to_owned)];
         table.extend(targets::rows(self));
         markdown(&table, 2)
     }
 
-    /// Plots of cost against the size of the cluster: file, title, picture.
+    /// Returns plots of cost against the size of the cluster: file, title, and SVG.
     pub fn plots(&self) -> Vec<(&'static str, &'static str, String)> {
         const PLOTS: [(&str, &str, Case, &str, &str); 6] = [
             ("new-ingress-latency.svg", "One new Ingress: until the client has it, p50", Case::Ingress, "p50", "ms"),
@@ -125,7 +125,7 @@ impl Page {
         pictures.filter(|(.., svg)| sizes.len() > 1 && !svg.is_empty()).collect()
     }
 
-    /// What failed.
+    /// Returns the list of failures.
     pub fn failures(&self) -> String {
         let mut list = String::new();
         for row in &self.rows {
@@ -136,7 +136,7 @@ impl Page {
         list
     }
 
-    /// The whole page; `plots` are the pictures that stand beside it.
+    /// Returns the whole page with links to `plots`.
     pub fn text(&self, plots: &[(String, &str)]) -> String {
         let mut page = String::from(include_str!("page/head.md"));
         let _ = write!(page, "\n## The machine\n\n{}", self.facts);
@@ -167,7 +167,7 @@ impl Page {
     }
 }
 
-/// A number with its unit, as in the tables.
+/// Formats a number with its unit.
 fn shown(value: Option<f64>, unit: Unit) -> String {
     value.map_or("not measured".into(), |value| Value::Number(value, unit).to_string())
 }

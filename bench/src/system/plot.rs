@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-/// A line: its name, and its points in ascending order.
+/// A line: its name and its points in ascending order.
 pub struct Line {
-    /// As in the legend.
+    /// The name in the legend.
     pub name: String,
     /// Size and cost.
     pub points: Vec<(f64, f64)>,
@@ -18,7 +18,7 @@ const TOP: f64 = 40.0;
 const BOTTOM: f64 = 50.0;
 const COLOURS: [&str; 4] = ["#1668b8", "#c8501e", "#5aa0dc", "#e09a78"];
 
-/// A picture. Empty if there is nothing to be seen.
+/// Returns an SVG, or an empty string if there are no points.
 pub fn plot(title: &str, unit: &str, lines: &[Line]) -> String {
     let points = || lines.iter().flat_map(|line| &line.points).filter(|(x, y)| *x > 0.0 && *y > 0.0);
     if points().count() == 0 {
@@ -90,7 +90,7 @@ impl Axis {
         Self { from, to: if to > from { to } else { from + 1.0 } }
     }
 
-    /// Between 0 and 1.
+    /// Returns the position between 0 and 1.
     fn place(&self, value: f64) -> f64 {
         (value.log10() - self.from) / (self.to - self.from)
     }

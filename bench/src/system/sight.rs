@@ -1,6 +1,6 @@
-//! What is read of a resource: its name, what it makes an Envoy ask for, which hosts and which endpoint changes are in it.
+//! Reads resources: their names, the subscriptions that they cause, and the hosts and endpoint changes in them.
 //!
-//! Bytes are walked, not decoded, but for listeners: a client that spent its time on decoding would be what is measured.
+//! Only listeners are decoded. Other resources are scanned, so that the client costs little CPU.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use tls_v3::common_tls_context::ValidationContextType;
 use super::names::{DOMAIN, HOST_PREFIX, MARKER_NETWORK, NAME_DIGITS};
 use crate::wire::Variant;
 
-/// The types of resources that an Envoy asks for.
+/// The types of resources to which an Envoy subscribes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Type {
     /// `Cluster`.
@@ -36,11 +36,11 @@ pub enum Type {
 }
 
 impl Type {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 7] =
         [Self::Cluster, Self::Endpoint, Self::Listener, Self::Route, Self::Scope, Self::VirtualHost, Self::Secret];
 
-    /// The type URL.
+    /// Returns the type URL.
     pub fn url(self) -> &'static str {
         match self {
             Type::Cluster => "type.googleapis.com/envoy.config.cluster.v3.Cluster",
@@ -53,18 +53,18 @@ impl Type {
         }
     }
 
-    /// The type of a URL.
+    /// Returns the type of a URL.
     pub fn of(url: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.url().as_bytes() == url)
     }
 
-    /// Whether hosts are in it.
+    /// Returns whether resources of the type contain hosts.
     pub fn has_hosts(self) -> bool {
         matches!(self, Type::Route | Type::Scope | Type::VirtualHost)
     }
 }
 
-/// Number and content of each field that is a text or a message, in their order; ends where the bytes are no message.
+/// Iterates over the length-delimited fields, with number and content. Stops at malformed bytes.
 pub fn fields(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -90,22 +90,22 @@ pub fn fields(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// The first field of this number.
+/// Returns the first field with this number.
 fn field(bytes: &[u8], number: u64) -> Option<&[u8]> {
     fields(bytes).find(|(own, _)| *own == number).map(|(_, content)| content)
 }
 
 /// A resource of a response.
 pub struct Sighting<'a> {
-    /// Its type.
+    /// The type.
     pub kind: Type,
-    /// Its name.
+    /// The name.
     pub name: Cow<'a, [u8]>,
     /// The encoded message.
     pub body: &'a [u8],
 }
 
-/// Reads the wrapper of a resource.
+/// Parses the wrapper of a resource.
 pub fn sight(resource: &[u8], variant: Variant) -> Option<Sighting<'_>> {
     let any = match variant {
         Variant::Sotw => resource,
@@ -127,36 +127,36 @@ pub fn sight(resource: &[u8], variant: Variant) -> Option<Sighting<'_>> {
     Some(Sighting { kind: Type::of(url)?, name: name.unwrap_or_default().into(), body })
 }
 
-/// The name by which a cluster's endpoints are asked for, if it has any of its own.
+/// Returns the EDS service name of a cluster, if it has one.
 pub fn endpoints_of<'a>(name: &'a [u8], cluster: &'a [u8]) -> Option<&'a [u8]> {
     let config = field(cluster, 3)?;
     Some(field(config, 2).filter(|service| !service.is_empty()).unwrap_or(name))
 }
 
-/// Whether a route configuration wants its virtual hosts from elsewhere.
+/// Returns whether a route configuration gets its virtual hosts by VHDS.
 pub fn wants_virtual_hosts(route_configuration: &[u8]) -> bool {
     // Beside its virtual hosts the field is a few bytes, and they come first.
     field(route_configuration, 9).is_some()
 }
 
-/// The route configuration that a scope names, if it has none in itself.
+/// Returns the route configuration that a scope names, unless it is inline.
 pub fn route_of_scope(scope: &[u8]) -> Option<String> {
     let name = field(scope, 2).filter(|name| !name.is_empty())?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// What a listener makes an Envoy ask for.
+/// The subscriptions that a listener causes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of route configurations.
     pub routes: Vec<String>,
     /// Names of secrets.
     pub secrets: Vec<String>,
-    /// Whether it asks for scopes.
+    /// Whether it uses SRDS.
     pub scopes: bool,
 }
 
-/// Reads a listener.
+/// Parses a listener.
 pub fn wanted_by(listener: &[u8]) -> Wanted {
     let mut wanted = Wanted::default();
     let Ok(listener) = listener_v3::Listener::decode(listener) else { return wanted };
@@ -190,29 +190,29 @@ fn unpack<M: Message + Default>(any: &Any, name: &str) -> Option<M> {
     any.type_url.ends_with(name).then(|| M::decode(&any.value[..]).ok())?
 }
 
-/// The numbers of the hosts whose names are in these bytes.
+/// Returns the numbers of the hosts in these bytes.
 pub fn hosts(bytes: &[u8]) -> impl Iterator<Item = usize> {
     memmem::find_iter(bytes, DOMAIN).filter_map(move |at| number(bytes.get(..at)?))
 }
 
-/// The number at the end of `HOST_PREFIX` and digits.
+/// Returns the number after `HOST_PREFIX`.
 fn number(bytes: &[u8]) -> Option<usize> {
     let (before, digits) = bytes.split_at_checked(bytes.len().checked_sub(NAME_DIGITS)?)?;
     before.ends_with(HOST_PREFIX.as_bytes()).then_some(())?;
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The number of the endpoint change in these bytes.
+/// Returns the number of the endpoint change in these bytes.
 pub fn marker(bytes: &[u8]) -> Option<usize> {
     markers(bytes).next()
 }
 
-/// The numbers of all changes in these bytes.
+/// Returns the numbers of all changes in these bytes.
 pub fn markers(bytes: &[u8]) -> impl Iterator<Item = usize> {
     memmem::find_iter(bytes, MARKER_NETWORK).filter_map(move |at| change(bytes.get(at + MARKER_NETWORK.len()..)?))
 }
 
-/// The number of a change whose two bytes begin the text.
+/// Returns the number of a change from the first two bytes of the text.
 fn change(rest: &[u8]) -> Option<usize> {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
     let (high, low) = std::str::from_utf8(&rest[..end]).ok()?.split_once('.')?;

@@ -1,5 +1,5 @@
-//! How fast the machine's memory is now: others have a part of it, and what they take is counted as CPU time of whoever
-//! runs. Of what else slows a machine, as waking threads, it tells nothing.
+//! A measure of the current memory speed. On a shared machine, other guests slow memory down, which appears as CPU
+//! time. It does not measure other effects, such as thread wake-ups.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use nix::time::{ClockId, clock_gettime};
 
-/// Cache lines of the walk: more than a core has in its first cache.
+/// The number of cache lines in the walk, more than the L1 cache has.
 const LINES: usize = 4096;
 
-/// A piece of work that is always the same: a walk through 256 KiB of memory, each place found in the one before.
+/// A fixed piece of work: a pointer walk through 256 KiB of memory.
 #[derive(Debug)]
 pub struct Yardstick(Vec<Line>);
 
@@ -34,10 +34,10 @@ impl Default for Yardstick {
 }
 
 impl Yardstick {
-    /// CPU time that the work takes now, of this thread.
+    /// Returns the CPU time of the work in this thread.
     ///
     /// # Errors
-    /// The system has no such clock.
+    /// The system has no thread clock.
     pub fn measure(&self) -> anyhow::Result<Duration> {
         let now = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("no clock of a thread's CPU time");
         let before = now()?;
@@ -45,7 +45,7 @@ impl Yardstick {
         Ok(Duration::from(now()?) - Duration::from(before))
     }
 
-    /// Where the walk ends, and after how many steps.
+    /// Returns the end of the walk and the number of steps.
     fn walk(&self) -> (usize, usize) {
         let (mut at, mut steps) = (0, 0);
         loop {

@@ -1,5 +1,5 @@
-//! Protobuf without types: the descriptors of every Envoy message, proto3 JSON, and the canonical encoding.
-//! A base module: it knows nothing of ours.
+//! Protobuf without generated types: the descriptors of all Envoy messages, proto3 JSON, and the canonical encoding.
+//! It depends on no other module.
 
 mod canonical;
 mod json;
@@ -19,7 +19,7 @@ pub use strings::StringFields;
 pub use text::{from_text, to_text};
 pub use versions::{in_v2, is_v2_url, v2_url};
 
-/// The start of a type URL as the pool spells it.
+/// The prefix of type URLs in the pool's spelling.
 const TYPE_URL_PREFIX: &str = "type.googleapis.com/";
 
 /// The descriptors of all messages that the protos of this build define, with their extension options.
@@ -35,18 +35,18 @@ pub fn pool() -> &'static DescriptorPool {
     &POOL
 }
 
-/// The URL as the descriptor pool spells it, if it names a message of the pool, also by its name in version 2 of the API.
-/// Whatever stands before its last `/` counts for nothing.
+/// Returns the URL in the pool's spelling if it names a message of the pool, also by its name in version 2 of the API.
+/// The part before the last `/` is ignored.
 pub fn known_type_url(url: &str) -> Option<&'static str> {
     url_at(index_of_url(url)?)
 }
 
-/// The place of that message among all, the same in every process of this build.
+/// Returns the index of that message. It is the same in every process of one build.
 pub fn index_of_url(url: &str) -> Option<usize> {
     types::types().index_of_url(url.as_bytes()).map(|index| index as usize)
 }
 
-/// The URL of the message at a place.
+/// Returns the URL of the message at an index.
 pub fn url_at(index: usize) -> Option<&'static str> {
     types::types().url_at(index)
 }

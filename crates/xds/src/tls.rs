@@ -1,4 +1,4 @@
-//! TLS between parts of Lockgate, from what the three files of a certificate hold, PEM.
+//! TLS between Lockgate's components, configured from three PEM files.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What is wrong with one of the files.
+/// An error in one of the files.
 #[derive(Debug, thiserror::Error)]
 #[error("{part}: {problem}")]
 pub struct TlsFault {
     /// `tls.crt`, `tls.key` or `ca.crt`.
     pub part: &'static str,
-    /// What is wrong with it.
+    /// The error.
     pub problem: String,
 }
 
-/// A certificate with those that lead to its authority, and its key.
+/// A certificate chain and its private key.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'a> {
     /// `tls.crt`
@@ -27,16 +27,16 @@ pub struct Pair<'a> {
     pub key: &'a [u8],
 }
 
-/// What the clients of a server have to show.
+/// The client certificates that a server requires.
 #[derive(Debug, Clone, Copy)]
 pub enum Clients<'a> {
-    /// Nothing.
+    /// No certificate.
     Anybody,
-    /// A certificate of these authorities (`ca.crt`), or the handshake fails.
+    /// A certificate that these authorities (`ca.crt`) issued. Other handshakes fail.
     Known(&'a [u8]),
 }
 
-/// The settings of a server that shows `pair`, and speaks these protocols, by ALPN.
+/// Builds the configuration of a server that presents `pair` and offers these ALPN protocols.
 ///
 /// # Errors
 /// [`TlsFault`]
@@ -63,7 +63,7 @@ pub fn server_config(pair: Pair, clients: Clients, alpn: &[&str]) -> Result<Arc<
     Ok(Arc::new(config))
 }
 
-/// The settings of a client that shows `pair`, and trusts the servers of these authorities (`ca.crt`).
+/// Builds the configuration of a client that presents `pair` and trusts these authorities (`ca.crt`).
 ///
 /// # Errors
 /// [`TlsFault`]

@@ -1,4 +1,4 @@
-//! Settings of the controller's process that contradict each other.
+//! Checks for settings of the controller process that contradict each other.
 
 use std::net::SocketAddr;
 
@@ -6,13 +6,13 @@ use super::super::Process;
 use super::super::values::times::text;
 use super::Checks;
 
-/// A key pair has to be renewed, and to reach all mounts, well within its life: at a third of it.
+/// A key pair must be renewed and reach all mounts within a third of its validity.
 const PAUSES: u32 = 6;
-/// An authority has to outlive what it issues, and a rotation in three steps.
+/// An authority must be valid longer than its key pairs and a rotation in three steps.
 const LIVES: u32 = 4;
 
 impl Checks<'_> {
-    /// All that can be said of the process without looking at the machine.
+    /// Checks everything that does not depend on the machine.
     pub(super) fn process(&mut self) {
         let Process { xds, admin, metrics, leader_election: election, .. } = &self.resolved.settings.process;
         let addresses: Vec<(&'static str, SocketAddr)> = [
@@ -67,7 +67,7 @@ impl Checks<'_> {
     }
 }
 
-/// Whether only one of two sockets can listen.
+/// Returns whether two sockets cannot listen at the same time.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let everywhere = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && (everywhere || one.ip() == other.ip())

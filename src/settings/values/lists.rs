@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Format, found};
 use crate::settings::yaml::{Content, Node, Wrong};
 
-/// A list in which nothing stands twice.
+/// A list without duplicates.
 pub struct List<F>(F);
 
 impl<F: Format> Format for List<F> {

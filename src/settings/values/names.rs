@@ -1,4 +1,4 @@
-//! Names and addresses: of Kubernetes objects, of hosts, of media types.
+//! Names and addresses: Kubernetes objects, hosts, media types.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -197,7 +197,7 @@ impl Scalar for Socket {
     }
 }
 
-/// An address under which Envoy is reached: an IP address or a host name.
+/// A public address of Envoy: an IP address or a host name.
 pub struct Reachable;
 
 impl Scalar for Reachable {
@@ -221,13 +221,13 @@ impl Scalar for Reachable {
     }
 }
 
-/// A host name that is no address: the last label of those is a number.
+/// Returns whether the text is a host name and not an address. The last label of an address is a number.
 fn is_host_name(text: &str) -> bool {
     let number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
     is_subdomain(text) && !text.rsplit('.').next().is_some_and(number)
 }
 
-/// Where a service is asked, in clear text.
+/// The address of a service, in plain text.
 pub struct HostPort;
 
 impl Scalar for HostPort {
@@ -259,7 +259,7 @@ impl Scalar for HostPort {
     }
 }
 
-/// Text in which nothing is looked for.
+/// Free text.
 pub struct Text;
 
 impl Scalar for Text {

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::Scalar;
 
-/// Reads a whole number between two bounds.
+/// Parses an integer within bounds.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(number) if (least..=most).contains(&number) && !text.starts_with('+') => Ok(number),
@@ -17,7 +17,7 @@ fn integer_schema(least: u64, most: u64) -> Json {
     json!({"type": "integer", "minimum": least, "maximum": most})
 }
 
-/// A scalar of whole numbers from a least to a most one.
+/// Defines a format of integers with a minimum and a maximum.
 macro_rules! whole_numbers {
     ($(#[$doc:meta])* $format:ident: $type:ty, $name:literal, $least:literal..=$most:expr) => {
         $(#[$doc])*
@@ -44,19 +44,19 @@ macro_rules! whole_numbers {
 }
 
 whole_numbers!(
-    /// Any number of things.
+    /// A count.
     Count: u32, "count", 0..=u32::MAX
 );
 whole_numbers!(
-    /// At least one.
+    /// A count of at least one.
     Positive: u32, "count", 1..=u32::MAX
 );
 whole_numbers!(
-    /// Connections, of which one address may have at most half.
+    /// A number of connections, of which one address may have at most half.
     Connections: u32, "count", 2..=u32::MAX
 );
 whole_numbers!(
-    /// What HTTP/2 takes for a number of streams. Source: Envoy `Http2ProtocolOptions.max_concurrent_streams`.
+    /// A number of HTTP/2 streams. Source: Envoy `Http2ProtocolOptions.max_concurrent_streams`.
     Streams: u32, "count", 1..=i32::MAX.unsigned_abs()
 );
 whole_numbers!(
@@ -68,7 +68,7 @@ whole_numbers!(
     PortOrNone: u16, "port", 0..=u16::MAX
 );
 whole_numbers!(
-    /// One byte of a packet's head.
+    /// One byte of a packet header.
     Byte: u8, "byte", 0..=u8::MAX
 );
 
@@ -98,7 +98,7 @@ impl Scalar for Percent {
     }
 }
 
-/// Reads an amount of memory.
+/// Parses an amount of memory.
 fn memory(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let expected = || "expected bytes with a unit, such as 32KiB, 1MiB or 512B".to_owned();
     let bytes = size::parse(text).ok_or_else(expected)?;
@@ -108,13 +108,13 @@ fn memory(text: &str, least: u64, most: u64) -> Result<u64, String> {
     }
 }
 
-/// An amount of memory in the largest unit that holds it without a rest.
+/// Formats an amount of memory in the largest unit without a remainder.
 fn memory_text(bytes: u64) -> String {
     let unit = size::UNITS[..3].iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit));
     unit.map_or_else(|| format!("{bytes}B"), |(name, size)| format!("{}{name}", bytes / size))
 }
 
-/// A scalar of bytes from a least to a most number.
+/// Defines a format of bytes with a minimum and a maximum.
 macro_rules! bytes {
     ($(#[$doc:meta])* $format:ident: $type:ty, $least:expr, $most:expr) => {
         $(#[$doc])*
@@ -152,7 +152,7 @@ bytes!(
     Buffer: u32, 1024, 1 << 30
 );
 bytes!(
-    /// What is read of a body.
+    /// The buffered part of a body.
     Body: u32, 1, 1 << 30
 );
 bytes!(

@@ -1,4 +1,4 @@
-//! Headers, fields of the access log, tags of spans, runtime flags: what goes to Envoy by a name of its own.
+//! Headers, fields of the access log, tags of spans, and runtime flags.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::settings::access_log::field_of;
 use crate::settings::yaml::{Content, Field, Node, Wrong};
 use crate::settings::{JsonField, TagValue, format_string};
 
-/// Headers that say how a message is framed or where it goes: Envoy sets them itself.
+/// Headers of framing and routing, which Envoy sets itself.
 const NOT_OURS: [&str; 7] =
     ["connection", "content-length", "host", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
-/// Envoy takes no longer value. Source: Envoy `HeaderValue.value`.
+/// Envoy rejects longer values. Source: Envoy `HeaderValue.value`.
 const LONGEST_VALUE: usize = 16384;
 
 /// The name of a header that may be set or removed; in lower case.
@@ -41,12 +41,13 @@ impl Scalar for HeaderName {
     }
 }
 
-/// A token of HTTP, without `%`, which Envoy would take for a command. Source: RFC 9110 section 5.6.2.
+/// Returns whether the text is an HTTP token without `%`, which starts a command of Envoy. Source: RFC 9110 section
+/// 5.6.2.
 pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte))
 }
 
-/// What headers are set to, by their names, sorted.
+/// Values of headers by name, sorted.
 pub struct Headers;
 
 impl Format for Headers {
@@ -89,7 +90,7 @@ impl Format for Headers {
     }
 }
 
-/// A line of the access log; with a line feed at its end, whether it was written or not.
+/// A line of the access log. A line feed is added if it is missing.
 pub struct LogLine;
 
 impl Scalar for LogLine {
@@ -114,7 +115,7 @@ impl Scalar for LogLine {
     }
 }
 
-/// Where the access log goes: a path in Envoy's file system.
+/// The target of the access log: a path in Envoy's file system.
 pub struct LogFile;
 
 impl Scalar for LogFile {
@@ -140,7 +141,7 @@ impl Scalar for LogFile {
     }
 }
 
-/// A field of a JSON line: one that has a name of its own, an operator as `DURATION`, or `name=%OPERATOR%`.
+/// A field of a JSON line: a known name, an operator such as `DURATION`, or `name=%OPERATOR%`.
 pub struct LogField;
 
 impl Scalar for LogField {
@@ -268,7 +269,7 @@ impl Format for Runtime {
                 wrong.push(place.wrong(format!("{} is what {setting} decides: set that instead", quoted(key))));
             }
             let Some(text) = text(value, wrong) else { continue };
-            // A number or a boolean is one, whatever it was quoted with.
+            // Numbers and booleans are recognized despite quotes.
             let json = serde_json::from_str(text).ok().filter(|json: &Json| json.is_number() || json.is_boolean());
             flags.insert(key.clone(), json.unwrap_or_else(|| text.into()));
         }
@@ -284,13 +285,13 @@ impl Format for Runtime {
     }
 }
 
-/// Beginnings of runtime keys that other settings decide.
+/// Prefixes of runtime keys that other settings control.
 const DECIDED: [(&str, &str); 2] = [
     ("http.max_requests_per_io_cycle", "http.maxRequestsPerIoCycle"),
     ("envoy.resource_limits.listener.", "listeners.maxConnections"),
 ];
 
-/// The fields of an object.
+/// Returns the fields of an object.
 pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Field]> {
     match &node.content {
         Content::Object(fields) => Some(fields),
@@ -301,7 +302,7 @@ pub fn object<'a>(node: &'a Node, expected: &str, wrong: &mut Vec<Wrong>) -> Opt
     }
 }
 
-/// The text of a scalar; an empty value is an empty text.
+/// Returns the text of a scalar; an empty value is an empty text.
 pub fn text<'a>(node: &'a Node, wrong: &mut Vec<Wrong>) -> Option<&'a str> {
     match &node.content {
         Content::Scalar(text) => Some(text),

@@ -1,4 +1,4 @@
-//! Values of the controller's process itself.
+//! Values of the controller process.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::Scalar;
 use crate::settings::XdsTls;
 use crate::telemetry;
 
-/// By which certificates Envoy and the controller know each other.
+/// The source of the certificates between Envoy and the controller.
 pub struct Certificates;
 
 impl Scalar for Certificates {
@@ -19,9 +19,9 @@ impl Scalar for Certificates {
     fn parse(text: &str) -> Result<XdsTls, String> {
         match text {
             "auto" => Ok(XdsTls::Auto),
-            // As YAML has it, where somebody else has read and written the file before.
+            // Another YAML tool may have rewritten `off` as a boolean.
             "off" | "false" => Ok(XdsTls::Off),
-            // With a slash, so that a misspelt word is no directory; the flag has taken care of that.
+            // A slash is required, so that a misspelled word is not a directory. The flag adds it.
             _ if text.contains('/') && !text.contains('\0') => Ok(XdsTls::Directory(PathBuf::from(text))),
             _ => {
                 Err("expected auto, off, or the path of a directory with a / in it, such as /etc/lockgate/xds"
@@ -86,7 +86,7 @@ impl Scalar for Directory {
     }
 }
 
-/// What is logged.
+/// The log filter.
 pub struct LogFilter;
 
 impl Scalar for LogFilter {
@@ -94,7 +94,7 @@ impl Scalar for LogFilter {
     const NAME: &'static str = "filter";
 
     fn parse(text: &str) -> Result<String, String> {
-        // `off` is a boolean where somebody else has read and written the file before.
+        // Another YAML tool may have rewritten `off` as a boolean.
         let text = if text == "false" { "off" } else { text.trim() };
         telemetry::check_filter(text).map(|()| text.to_owned()).map_err(|error| error.to_string())
     }

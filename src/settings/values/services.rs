@@ -1,4 +1,4 @@
-//! What services are told that Envoy asks about each request.
+//! Data for the services that Envoy calls for each request.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::{Bool, Format, Scalar, found, quoted};
 use crate::settings::yaml::{Content, Field, Node, Wrong};
 use crate::settings::{Entry, HeaderCondition, HeaderMatch};
 
-/// Texts by their keys.
+/// Texts by key.
 pub struct Texts;
 
 impl Format for Texts {
@@ -41,7 +41,7 @@ impl Format for Texts {
     }
 }
 
-/// The beginning of a path.
+/// A path prefix.
 pub struct PathPrefix;
 
 impl Scalar for PathPrefix {
@@ -116,7 +116,7 @@ impl Format for Descriptors {
     }
 }
 
-/// An entry as it may be written in a file.
+/// Returns an entry in the format of the file.
 fn shown(entry: &Entry) -> Json {
     match entry {
         Entry::GenericKey { key: Some(key), value } => json!({"genericKey": {"key": key, "value": value}}),
@@ -148,7 +148,7 @@ fn shown_match(header: &HeaderMatch) -> Json {
     [("name".to_owned(), name.as_str().into()), (form.to_owned(), value)].into_iter().chain(flags).collect()
 }
 
-/// The entries of one descriptor.
+/// Parses the entries of one descriptor.
 fn descriptor(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<Entry>> {
     let fields = Fields::of(node, &["entries"], wrong)?;
     let entries = fields.required("entries", wrong)?;
@@ -159,7 +159,7 @@ fn descriptor(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<Entry>> {
     Some(items.iter().filter_map(|item| entry(item, wrong)).collect())
 }
 
-/// One entry.
+/// Parses one entry.
 fn entry(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Entry> {
     const KINDS: [&str; 4] = ["genericKey", "requestHeader", "requestHeaderValueMatch", "remoteAddress"];
     let fields = Fields::of(node, &KINDS, wrong)?;
@@ -204,7 +204,7 @@ fn header_matches(node: &Node, wrong: &mut Vec<Wrong>) -> Option<Vec<HeaderMatch
     Some(items.iter().filter_map(|item| header_match(item, wrong)).collect())
 }
 
-/// One match: `name`, one condition, and how it is compared.
+/// Parses one match: `name`, one condition, and options of the comparison.
 fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
     const CONDITIONS: [&str; 7] = ["present", "notpresent", "exact", "notexact", "contains", "notcontains", "regex"];
     let known = [&["name", "ignoreCase", "treatMissingAsEmpty"][..], &CONDITIONS[..]].concat();
@@ -260,14 +260,14 @@ fn header_match(node: &Node, wrong: &mut Vec<Wrong>) -> Option<HeaderMatch> {
     })
 }
 
-/// The fields of an object.
+/// Returns the fields of an object.
 struct Fields<'a> {
     node: &'a Node,
     all: &'a [Field],
 }
 
 impl<'a> Fields<'a> {
-    /// Those of `node`, of which each is one of `known`.
+    /// Returns the fields of `node`, which must all be in `known`.
     fn of(node: &'a Node, known: &[&str], wrong: &mut Vec<Wrong>) -> Option<Self> {
         let expected = match known {
             [] => "an empty object".to_owned(),
@@ -298,7 +298,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The items of a list.
+/// Returns the items of a list.
 fn list<'a>(node: &'a Node, of: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Node]> {
     match &node.content {
         Content::List(items) => Some(items),
@@ -309,7 +309,7 @@ fn list<'a>(node: &'a Node, of: &str, wrong: &mut Vec<Wrong>) -> Option<&'a [Nod
     }
 }
 
-/// A text that is not empty.
+/// Returns a text that is not empty.
 fn full_text(node: &Node, wrong: &mut Vec<Wrong>) -> Option<String> {
     let text = text(node, wrong)?;
     if text.is_empty() || text.chars().any(char::is_control) {

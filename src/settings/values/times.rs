@@ -18,10 +18,10 @@ const UNITS: [(&str, u64); 5] = [
 
 const EXPECTED: &str = "expected numbers with units (ms, s, m, h, d), such as 500ms, 20s or 1m30s";
 
-/// What there is about a duration that a person can check by eye: for editors, not a proof.
+/// The pattern of durations in the schema, a hint for editors.
 const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$";
 
-/// A duration of at least a millisecond, Envoy's unit: less would be rounded to none.
+/// A duration of at least one millisecond, the resolution of Envoy.
 pub struct Time;
 
 impl Scalar for Time {
@@ -45,7 +45,7 @@ impl Scalar for Time {
     }
 }
 
-/// A duration, which may be none at all: `0s`.
+/// A duration, including `0s`.
 pub struct Wait;
 
 impl Scalar for Wait {
@@ -65,7 +65,7 @@ impl Scalar for Wait {
     }
 }
 
-/// A duration of whole seconds, at least one: a Lease says no more of it.
+/// A duration in whole seconds, at least one, as in a Lease.
 pub struct Seconds;
 
 impl Scalar for Seconds {
@@ -89,7 +89,7 @@ impl Scalar for Seconds {
     }
 }
 
-/// A [`Time`], or `off` (`infinity`, `infinite`, and what `off` becomes where YAML takes it for a boolean).
+/// A [`Time`], or `off` (also `infinity`, `infinite`, and the boolean `false`, which YAML 1.1 makes of `off`).
 pub struct Limit;
 
 impl Scalar for Limit {
@@ -115,14 +115,14 @@ impl Scalar for Limit {
 /// Parses a duration. Errors: the allowed values.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let nanos = nanoseconds(text, &UNITS).ok_or_else(|| EXPECTED.to_owned())?;
-    // Envoy counts milliseconds in an i64; the tools of users are written in Go.
+    // Envoy counts milliseconds in an i64, and users' tools are written in Go.
     match u64::try_from(nanos) {
         Ok(nanos) if nanos <= MOST_NANOSECONDS => Ok(Duration::from_nanos(nanos)),
         _ => Err("expected at most 292 years".to_owned()),
     }
 }
 
-/// A duration as it is written: `1m30s`.
+/// Formats a duration: `1m30s`.
 pub fn text(duration: Duration) -> String {
     let mut nanos = duration.as_nanos();
     let mut text = String::new();
@@ -134,7 +134,7 @@ pub fn text(duration: Duration) -> String {
         }
     }
     if nanos > 0 || text.is_empty() {
-        // What is below a millisecond, for the sake of the round trip.
+        // Fractions of a millisecond are kept for the round trip.
         text.push_str(format!("0.{nanos:06}").trim_end_matches('0').trim_end_matches('.'));
         text.push_str("ms");
     }

@@ -1,4 +1,4 @@
-//! TLS: versions, cipher suites, curves. Names are those of BoringSSL, which Envoy is built with.
+//! TLS versions, cipher suites, and curves, with the names of BoringSSL, which Envoy uses.
 
 use lockgate_route::model::TlsVersion;
 use serde_json::{Value as Json, json};

@@ -1,4 +1,4 @@
-//! Words that stand for choices.
+//! Enumerated values.
 
 use std::marker::PhantomData;
 
@@ -12,11 +12,11 @@ use crate::settings::{
 };
 use crate::telemetry;
 
-/// A choice, and the words for it.
+/// An enumeration and its words.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// What it is, for messages.
+    /// The name for messages.
     const NAME: &'static str;
-    /// Every value and its word.
+    /// All values with their words.
     const WORDS: &'static [(Self, &'static str)];
 }
 
@@ -28,7 +28,7 @@ impl<C: Choice> Scalar for Word<C> {
     const NAME: &'static str = C::NAME;
 
     fn parse(text: &str) -> Result<C, String> {
-        // `off` is a boolean where somebody else has read and written the file before.
+        // Another YAML tool may have rewritten `off` as a boolean.
         let text = if text == "false" { "off" } else { text };
         let found = C::WORDS.iter().find(|(_, word)| *word == text).map(|(value, _)| *value);
         found.ok_or_else(|| format!("expected {}", words::<C>().collect::<Vec<_>>().join(", ")))
@@ -44,7 +44,7 @@ impl<C: Choice> Scalar for Word<C> {
     }
 }
 
-/// The words of a choice.
+/// Returns the words of a choice.
 fn words<C: Choice>() -> impl Iterator<Item = &'static str> {
     C::WORDS.iter().map(|(_, word)| *word)
 }

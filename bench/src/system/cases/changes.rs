@@ -1,4 +1,4 @@
-//! Single changes, one after the other, each waited for.
+//! Single changes, each awaited before the next.
 
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,12 @@ pub const ABOUT_EDIT: &str = "\
     All Ingresses have TLS, with ten Secrets in total. The path of one Ingress is edited. Measured as above, until the \
     client has the new path. The listener need not change if its filter chains refer to routes by name.";
 
-/// The most and the fewest changes of a series.
+/// The maximum and minimum number of changes in a series.
 const MOST: usize = 100;
 const FEWEST: usize = 5;
 
 impl Bench {
-    /// New Ingresses.
+    /// Measures new Ingresses.
     pub(super) async fn new_ingresses(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         // Beyond Contour's longest wait.
         let pause = Duration::from_millis(if session.controller.which == Which::Contour { 600 } else { 100 });
@@ -47,7 +47,7 @@ impl Bench {
         series.figures(session).await
     }
 
-    /// Changes of endpoints.
+    /// Measures changes of endpoints.
     pub(super) async fn endpoint_changes(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         let budget = self.options.budget;
         let mut series = Series::start(session).await?;
@@ -59,7 +59,7 @@ impl Bench {
         series.figures(session).await
     }
 
-    /// Edits of paths of Ingresses with TLS.
+    /// Measures edits of paths of Ingresses with TLS.
     pub(super) async fn edits(&mut self, party: &Party, size: usize) -> anyhow::Result<Vec<Figure>> {
         let (mut session, _) = self.open(party, size, 1).await?;
         // Beyond Contour's longest wait.
@@ -76,7 +76,7 @@ impl Bench {
         series.figures(&mut session).await
     }
 
-    /// One change of endpoints; when the last client had it.
+    /// Changes endpoints once, and returns the time when the last client had the change.
     pub(super) async fn change_endpoints(&mut self, session: &mut Session) -> anyhow::Result<(Instant, Written)> {
         self.change += 1;
         let written = session.api.endpoints(self.change * 7919 % session.size, self.change).await?;
@@ -84,7 +84,7 @@ impl Bench {
     }
 }
 
-/// CPU time that is no single change's, of Lockgate.
+/// CPU time of Lockgate that no single change should reach.
 const STRIKING: Duration = Duration::from_millis(30);
 
 /// A series of changes.
@@ -92,15 +92,15 @@ pub(super) struct Series {
     idle: f64,
     started: Instant,
     cpu: Duration,
-    /// When the last change was done: the controller's CPU time, and its faults of pages.
+    /// The controller's CPU time and page faults after the last change.
     last: (Duration, u64),
-    /// When one of Lockgate's takes more, with what else was done since the last one, it is told.
+    /// A more expensive change of Lockgate is printed with the other activity since the last change.
     striking: Duration,
     bytes: u64,
-    /// From the request, and from the answer.
+    /// Latencies from the request and from the answer.
     latencies: Vec<u64>,
     after: Vec<u64>,
-    /// CPU time since the change before.
+    /// CPU time since the previous change.
     costs: Vec<u64>,
     yardstick: Yardstick,
     yards: Vec<u64>,
@@ -125,13 +125,13 @@ impl Series {
         })
     }
 
-    /// Whether there is time for another change.
+    /// Returns whether time is left for another change.
     pub fn goes_on(&self, budget: Duration) -> bool {
         let count = self.latencies.len();
         count < FEWEST || count < MOST && self.started.elapsed() < budget
     }
 
-    /// One change is done.
+    /// Records a completed change.
     pub fn took(&mut self, session: &mut Session, written: &Written, at: Instant) -> anyhow::Result<()> {
         self.latencies.push(nanoseconds(at.saturating_duration_since(written.sent)));
         self.after.push(nanoseconds(at.saturating_duration_since(written.answered)));

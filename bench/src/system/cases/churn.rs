@@ -1,4 +1,4 @@
-//! Many changes: all at once, and so many a second.
+//! Many changes: all at once, and at a fixed rate.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ enum Job {
     Delete(usize),
 }
 
-/// Writes over several connections, each what comes next; and when each request that shows at a client was sent.
+/// Writes over several connections, and the send times of the requests that clients see.
 struct Writers {
     jobs: mpsc::UnboundedSender<Job>,
     sent: Rc<RefCell<BTreeMap<Sight, Instant>>>,
@@ -55,7 +55,7 @@ impl Writers {
         Ok(Self { jobs, sent, tasks })
     }
 
-    /// Waits until all is written; when each was sent.
+    /// Waits until everything is written, and returns the send times.
     async fn finished(self) -> anyhow::Result<BTreeMap<Sight, Instant>> {
         drop(self.jobs);
         for task in self.tasks {
@@ -86,7 +86,7 @@ async fn write(
 }
 
 impl Bench {
-    /// 200 new Ingresses.
+    /// Measures 200 new Ingresses.
     pub(super) async fn burst(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         let idle = session.idle().await?;
         let writers = Writers::start(self).await?;
@@ -113,7 +113,7 @@ impl Bench {
         ])
     }
 
-    /// Changes at a fixed rate.
+    /// Measures changes at a fixed rate.
     pub(super) async fn churn(&mut self, session: &mut Session) -> anyhow::Result<Vec<Figure>> {
         let seconds = self.options.churn_seconds;
         let idle = session.idle().await?;

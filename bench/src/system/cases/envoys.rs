@@ -1,4 +1,4 @@
-//! Real Envoys: from the write to the first 200.
+//! Real Envoys: the time from the write to the first 200.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -27,11 +27,11 @@ pub const ABOUT: &str = "\
     measured. \"ready\" is the time from the start of an Envoy to its first 200. Memory is resident memory at the end, of \
     the largest Envoy and of the controller. Contour's Envoys open one stream per cluster for endpoints: 10,000 at 10k.";
 
-/// How many new hosts are tried.
+/// The maximum number of new hosts.
 const MOST: usize = 20;
 const FEWEST: usize = 5;
 
-/// What is asked of the Envoys.
+/// The requests to the Envoys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
@@ -45,7 +45,7 @@ impl fmt::Display for Scheme {
 }
 
 impl Bench {
-    /// New hosts through so many Envoys.
+    /// Measures new hosts through several Envoys.
     pub(super) async fn envoys(&mut self, party: &Party, size: usize, count: usize, scheme: Scheme, page: &mut Page) {
         let started = Instant::now();
         let figures = self.guard.clone().over(self.first_answers(party, size, count, scheme)).await;
@@ -121,8 +121,8 @@ impl Bench {
         ])
     }
 
-    /// One poller for each Envoy. All listen on the same port, so a connection goes to one of them by chance; whose it is
-    /// is found by its socket.
+    /// Creates one poller per Envoy. All Envoys listen on the same port, so the kernel chooses one for each connection;
+    /// its socket tells which.
     async fn pollers(&self, session: &Session, envoys: &mut [Running], scheme: Scheme) -> anyhow::Result<Vec<Poller>> {
         let ports = session.controller.ports();
         if scheme == Scheme::Https {
@@ -155,13 +155,13 @@ impl Bench {
     }
 }
 
-/// An Envoy, and the directory of its bootstrap.
+/// An Envoy and the directory of its bootstrap.
 pub(super) struct Running {
     pub envoy: Envoy,
     _directory: tempfile::TempDir,
 }
 
-/// Starts an Envoy of a controller with `more` flags; of Envoy Gateway, by the `deployment` of a Gateway.
+/// Starts an Envoy of a controller with `more` flags. For Envoy Gateway, `deployment` is the Deployment of a Gateway.
 pub(super) fn launch(
     controller: &Controller,
     number: usize,
@@ -181,7 +181,7 @@ pub(super) fn launch(
     Ok(Running { envoy: Envoy::launch_with_flags(&bootstrap, admin, &[flags, more].concat()), _directory: directory })
 }
 
-/// Whether the server's side of a connection, from port `peer` to `port`, is a process'.
+/// Returns whether a process has the server side of a connection from port `peer` to `port`.
 fn owns(process: u32, port: u16, peer: u16) -> anyhow::Result<bool> {
     let (local, remote) = (format!("0100007F:{port:04X}"), format!("0100007F:{peer:04X}"));
     let table =
@@ -198,7 +198,7 @@ fn owns(process: u32, port: u16, peer: u16) -> anyhow::Result<bool> {
     Ok(links.any(|link| link.to_string_lossy() == wanted))
 }
 
-/// Asks for a host until it is there.
+/// Requests a host until it is served.
 enum Poller {
     Plain(TcpStream),
     Tls { port: u16, authority: rustls_pki_types::CertificateDer<'static> },
@@ -227,7 +227,8 @@ impl Poller {
     }
 }
 
-/// The status of a request over a connection that stays. As little work as can be: what is measured shares the cores.
+/// Returns the status of a request over a persistent connection. It does little work, because the measured processes
+/// share the cores.
 pub(super) async fn status(stream: &mut TcpStream, host: &str) -> anyhow::Result<u16> {
     stream.write_all(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::with_capacity(512);

@@ -14,7 +14,7 @@ pub const ABOUT: &str = "\
     with 20 clients at a time.";
 
 impl Bench {
-    /// Endpoint changes with so many clients.
+    /// Measures endpoint changes with many clients.
     pub(super) async fn fan_out(&mut self, party: &Party, size: usize, clients: usize, page: &mut Page) {
         if !self.wants(Case::FanOut, size) {
             return;

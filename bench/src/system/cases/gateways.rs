@@ -1,4 +1,4 @@
-//! Many Gateways: what they need beside the controller.
+//! Many Gateways: their Deployments and memory.
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,11 @@ pub const ABOUT: &str = "\
     for the others. \"RSS of all\" is the RSS of one instance times the number of instances (computed, not measured). A \
     second replica for availability doubles each.";
 
-/// How many HTTPRoutes a Gateway has.
+/// The number of HTTPRoutes per Gateway.
 const EACH: usize = 10;
 
 impl Bench {
-    /// Many Gateways of a party.
+    /// Measures many Gateways of a party.
     pub(super) async fn gateways(&mut self, party: &Party, size: usize, page: &mut Page) {
         let started = Instant::now();
         // Each route has a Service of its own, and there are `size` of them.
@@ -79,7 +79,7 @@ impl Bench {
         Ok(figures)
     }
 
-    /// The Deployments with a label.
+    /// Lists the Deployments with a label.
     async fn deployments(&self, selector: &str) -> anyhow::Result<Vec<Value>> {
         let text = self.cluster.kubectl(&["get", "deployments", "-A", "-l", selector, "-o", "json"]).await;
         let list: Value = serde_json::from_str(&text)?;
@@ -98,7 +98,7 @@ impl Bench {
         }
     }
 
-    /// The port on which Lockgate's Envoys listen for the first Gateway: the target port of its Service.
+    /// Returns the port of the first Gateway on Lockgate's Envoys: the target port of its Service.
     async fn port_of_first_gateway(&self) -> anyhow::Result<u16> {
         let selector = format!("gateway.networking.k8s.io/gateway-name={}", gateway(0));
         let text = self.cluster.kubectl(&["get", "services", "-l", &selector, "-o", "json"]).await;
@@ -128,7 +128,7 @@ async fn until_routed(envoy: &mut Running, port: u16) -> anyhow::Result<()> {
     }
 }
 
-/// The resident memory of an Envoy in bytes, once it has not changed by one percent for two seconds.
+/// Returns the resident memory of an Envoy in bytes, after it has changed by less than one percent for two seconds.
 async fn settled_memory(envoy: &mut Running) -> anyhow::Result<f64> {
     let deadline = Instant::now() + LIMIT;
     let (mut last, mut since) = (0.0, Instant::now());

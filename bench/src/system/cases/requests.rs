@@ -1,4 +1,4 @@
-//! What a request costs an Envoy, beside an Envoy with next to no configuration, and nginx.
+//! The cost of a request in Envoy, relative to an Envoy with minimal configuration and nginx.
 
 use std::ops::Range;
 use std::path::Path;
@@ -30,19 +30,19 @@ pub const ABOUT: &str = "\
     load. The other proxies have all hosts and write the access log that is their default. nginx has a `server` per host \
     and keeps connections to the backend open.";
 
-/// How many hosts are asked for, each over a connection of its own.
+/// The number of requested hosts, each with its own connection.
 const HOSTS: usize = 20;
-/// How many requests are under way.
+/// The number of concurrent requests.
 const LANES: usize = 4;
 const TURNS: usize = 15;
 /// The minimum number of rounds, however long they take.
 const FEWEST: usize = 5;
-/// Requests of a turn, a multiple of [`HOSTS`].
+/// The number of requests in a turn, a multiple of [`HOSTS`].
 const TURN: usize = 2_000;
 /// The name of the bare Envoy in tables.
 const BARE: &str = "bare Envoy";
 
-/// A proxy, and what keeps it running.
+/// A proxy and the processes that it needs.
 struct Proxy {
     party: &'static str,
     process: u32,
@@ -57,7 +57,7 @@ enum Running {
     Nginx(#[expect(dead_code, reason = "runs as long")] Box<Nginx>),
 }
 
-/// What all proxies of a run serve.
+/// The configuration that all proxies of a run serve.
 struct Site {
     hosts: Range<usize>,
     scheme: Scheme,
@@ -66,7 +66,7 @@ struct Site {
 }
 
 impl Bench {
-    /// Requests through a bare Envoy, the Envoys of controllers, and nginx, by turns.
+    /// Measures requests through a bare Envoy, the Envoys of controllers, and nginx, by turns.
     pub(super) async fn requests(&mut self, parties: &[Party], size: usize, scheme: Scheme, page: &mut Page) {
         let started = Instant::now();
         let setting = (size, format!("{} {scheme}", short(size)));
@@ -112,7 +112,7 @@ impl Bench {
         self.tidy().await;
     }
 
-    /// Hosts with a backend that answers, at the API server.
+    /// Writes hosts with a live backend to the API server.
     async fn site(&mut self, hosts: Range<usize>, scheme: Scheme) -> anyhow::Result<Site> {
         let own = ports::own_address();
         let own = own.context("this machine has no address but loopback, and no controller takes endpoints there")?;
@@ -153,7 +153,7 @@ impl Bench {
         self.proxy("nginx", process, port, site, Running::Nginx(Box::new(nginx))).await
     }
 
-    /// Connects to a proxy; it has answered 200 for each host.
+    /// Connects to a proxy and waits until it answers 200 for each host.
     async fn proxy(
         &self,
         party: &'static str,
@@ -174,7 +174,7 @@ impl Bench {
     }
 }
 
-/// Turns of all proxies until `budget` is used up, but at least [`FEWEST`] rounds.
+/// Runs turns of all proxies until `budget` is used up, at least [`FEWEST`] rounds.
 async fn rounds(proxies: &mut [Proxy], budget: Duration) -> anyhow::Result<()> {
     let deadline = Instant::now() + budget;
     for number in 0..=TURNS {
@@ -202,7 +202,7 @@ fn figures(proxy: &Proxy, bare: &Proxy) -> Vec<Figure> {
     ]
 }
 
-/// A connection over which the target has answered 200.
+/// Opens a connection and waits for a 200 over it.
 async fn connection(target: &Target) -> anyhow::Result<Connection> {
     let started = Instant::now();
     loop {
@@ -220,7 +220,7 @@ async fn connection(target: &Target) -> anyhow::Result<Connection> {
     }
 }
 
-/// Sends the requests of a turn; returns the CPU time that `process` took for each, in microseconds.
+/// Sends the requests of a turn. Returns the CPU time of `process` per request, in microseconds.
 async fn turn(connections: &mut [Connection], process: u32) -> anyhow::Result<f64> {
     let before = cpu_of(process)?;
     let rounds = TURN / connections.len();
@@ -243,8 +243,8 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The bootstrap of an Envoy that serves these hosts on `port`, with TLS if there is a certificate and its key, and has nothing
-/// else to do.
+/// Returns the bootstrap of an Envoy that serves only these hosts on `port`, with TLS if there is a certificate and a
+/// key.
 fn bare(
     admin: u16,
     port: u16,

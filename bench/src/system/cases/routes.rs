@@ -1,4 +1,4 @@
-//! HTTPRoutes of Gateway API: the same figures as of Ingresses, beside Contour and Envoy Gateway.
+//! HTTPRoutes: the same figures as for Ingresses, beside Contour and Envoy Gateway.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,11 @@ pub const ABOUT: &str = "\
     mutual TLS; the others use plain text, the default on loopback. Envoy Gateway writes a Deployment for the Gateway, \
     which does not run here. \"Idle CPU\" is CPU time per second without a change.";
 
-/// How long a first sync, and the statuses of all routes, may take.
+/// The time limit of a first sync and of the statuses of all routes.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 impl Bench {
-    /// The cases with Gateways at this size; the Ingresses of the cluster are absent meanwhile.
+    /// Runs the cases with Gateways at this size, without the Ingresses of the cluster.
     pub(super) async fn routes_and_gateways(&mut self, size: usize, page: &mut Page, written: &mut impl FnMut(&Page)) {
         let (routes, gateways) = (self.wants(Case::Routes, size), self.wants(Case::Gateways, size));
         if !routes && !gateways {
@@ -52,7 +52,7 @@ impl Bench {
         }
     }
 
-    /// Gateways of a party's class, and routes of these Gateways that nobody has accepted.
+    /// Writes Gateways of a party's class and their routes, without status.
     pub(super) async fn prepare(&mut self, party: &Party, routes: usize, gateways: usize) -> anyhow::Result<()> {
         let (class, controller) = match party.which {
             Which::Lockgate => ("lockgate", "lockgate.dev/gateway-controller"),
@@ -63,7 +63,7 @@ impl Bench {
         self.cluster.fill(&[Kind::HttpRoute], 0..routes, false).await
     }
 
-    /// A controller of Gateways with so many clients.
+    /// Starts a controller of Gateways with several clients.
     pub(super) async fn open_gateways(&mut self, party: &Party, size: usize) -> anyhow::Result<(Session, Vec<Figure>)> {
         let choice = Choice {
             settings: format!(

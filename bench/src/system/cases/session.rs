@@ -1,4 +1,4 @@
-//! A controller with one client that has everything, and the cases that need no more.
+//! A controller with one complete client, and the cases that need no more.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ pub(super) struct Session {
     pub controller: Controller,
     pub clients: Clients,
     pub api: Api,
-    /// How many Ingresses there are.
+    /// The number of Ingresses.
     pub size: usize,
-    /// The next spare Service to which nothing leads.
+    /// The next Service that no route references.
     pub spare: usize,
 }
 
 impl Session {
-    /// CPU time that the controller takes while nothing happens, in parts of one core.
+    /// CPU use of the idle controller, as a fraction of one core.
     pub async fn idle(&mut self) -> anyhow::Result<f64> {
         self.clients.silence(Duration::from_millis(300), LIMIT).await;
         let (before, from) = (self.controller.cpu()?, Instant::now());
@@ -31,7 +31,7 @@ impl Session {
         Ok((self.controller.cpu()? - before).as_secs_f64() / from.elapsed().as_secs_f64())
     }
 
-    /// The number of an Ingress that is not there yet, and of its Service.
+    /// Returns the numbers of a new Ingress and its Service.
     pub fn spare(&mut self) -> anyhow::Result<usize> {
         anyhow::ensure!(self.spare < FIRST_SPARE + SPARES, "there is no Service left for a new Ingress");
         self.spare += 1;
@@ -39,7 +39,7 @@ impl Session {
     }
 }
 
-/// What a start has taken.
+/// The cost of a start.
 pub(super) struct Start {
     complete: Duration,
     cpu: Duration,
@@ -48,13 +48,13 @@ pub(super) struct Start {
 }
 
 impl Bench {
-    /// Starts a controller and waits until `count` clients have everything.
+    /// Starts a controller and waits until `count` clients are complete.
     pub(super) async fn open(&mut self, party: &Party, size: usize, count: usize) -> anyhow::Result<(Session, Start)> {
         let limit = LIMIT + Duration::from_millis(300) * u32::try_from(count)?;
         self.open_with(party, size, count, &Self::choice(party), limit).await
     }
 
-    /// The same with a choice, and for so long.
+    /// Like [`Session::start`](Self::start), with options and a time limit.
     pub(super) async fn open_with(
         &mut self,
         party: &Party,
@@ -91,7 +91,7 @@ impl Bench {
         Ok((Session { controller, clients, api, size, spare: FIRST_SPARE }, start))
     }
 
-    /// All cases of one party at one size.
+    /// Runs all cases of one party at one size.
     pub(super) async fn session(&mut self, party: &Party, size: usize, page: &mut Page) {
         let cases: Vec<Case> =
             Case::ALL.into_iter().filter(|case| case.in_session() && self.wants(*case, size)).collect();
@@ -121,7 +121,7 @@ impl Bench {
         self.tidy().await;
     }
 
-    /// Takes away what the last party has been given, so that the next one starts from the same.
+    /// Removes the objects of the last party, so that all parties start alike.
     pub(super) async fn tidy(&mut self) {
         let mut kinds = vec![Kind::Ingress];
         kinds.extend((!self.options.gateway_types.is_empty()).then_some(Kind::HttpRoute));

@@ -1,4 +1,4 @@
-//! One host that many Ingresses share, measured without a cluster by the benchmark of `lockgate-route`.
+//! A host that many Ingresses share, measured without a cluster by the benchmark of `lockgate-route`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,7 +15,7 @@ pub const ABOUT: &str = "\
     bench -p lockgate-route --features testing`).";
 
 impl Bench {
-    /// An added path of a shared host.
+    /// Measures an added path of a shared host.
     pub(super) async fn shared_host(&mut self, page: &mut Page) {
         let started = Instant::now();
         let program = self.options.programs.shared_host.clone();
@@ -34,7 +34,7 @@ impl Bench {
     }
 }
 
-/// Reads `an added path: 1.2ms; encoding the virtual host: 1.4ms; ratio 0.86`.
+/// Parses `an added path: 1.2ms; encoding the virtual host: 1.4ms; ratio 0.86`.
 fn figures(text: &str) -> anyhow::Result<Vec<Figure>> {
     let after = |label: &str| {
         let rest = text.split(label).nth(1).with_context(|| format!("no {label:?} in {text:?}"))?;
@@ -47,7 +47,7 @@ fn figures(text: &str) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// Reads a duration as `Debug` writes it.
+/// Parses a duration in the format of `Debug`.
 fn microseconds(text: &str) -> anyhow::Result<f64> {
     let units = [("ns", 1e-3), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
     let (digits, factor) =

@@ -1,4 +1,4 @@
-//! What was to be reached.
+//! Targets of the benchmark.
 
 use super::{Page, shown};
 use crate::report::{Unit, Value, ratio};
@@ -6,7 +6,7 @@ use crate::system::cases::{CONTOUR, Case, LOCKGATE, MODES, short};
 
 struct Target {
     case: Case,
-    /// What follows the size in the setting.
+    /// The suffix of the setting, after the size.
     setting: &'static str,
     metric: &'static str,
     unit: Unit,
@@ -48,10 +48,10 @@ const TARGETS: &[Target] = &[
 /// The target for the mode `buckets`.
 const BUCKETS_MS: f64 = 10.0;
 
-/// An added path of a shared host, relative to encoding the host.
+/// The maximum cost of an added path of a shared host, relative to encoding the host.
 const SHARED_HOST: f64 = 2.0;
 
-/// From this size to that one, the cost of a change may grow so much.
+/// Two sizes, and the maximum growth of the cost of a change between them.
 const GROWTH: (usize, usize, f64) = (1_000, 50_000, 1.3);
 
 /// The rows of the table.

@@ -9,14 +9,14 @@ use std::fmt;
 pub use print::{to_json, to_json_redacted};
 pub use read::{from_json, name_of};
 
-/// A message, encoded, with its type.
+/// An encoded message and its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Encoded {
-    /// The type URL as the pool spells it.
+    /// The type URL in the pool's spelling.
     pub type_url: &'static str,
     /// The message in its canonical encoding.
     pub message: Vec<u8>,
-    /// Its [`name_of`].
+    /// The resource name; see [`name_of`].
     pub name: Option<String>,
 }
 
@@ -27,12 +27,13 @@ impl Encoded {
     }
 }
 
-/// JSON that is not the message it should be.
+/// An error in the JSON form of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError {
-    /// The field, as it is written: `virtual_hosts[0].routes[1].match.prefix`, `options["a.b"].x`; empty for the whole.
+    /// The path of the field, as written: `virtual_hosts[0].routes[1].match.prefix`, `options["a.b"].x`. Empty for the
+    /// root.
     pub path: String,
-    /// What is wrong: lower case, no full stop.
+    /// The message: lower case, no full stop.
     pub message: String,
 }
 
@@ -53,17 +54,17 @@ impl JsonError {
         Self { path: String::new(), message: message.into() }
     }
 
-    /// The same error, seen from outside of the field `name`.
+    /// Prepends the field `name` to the path.
     fn in_field(self, name: &str) -> Self {
         self.below(name.to_owned())
     }
 
-    /// The same error, seen from outside of the item `index` of a list.
+    /// Prepends the list index `index` to the path.
     fn in_item(self, index: usize) -> Self {
         self.below(format!("[{index}]"))
     }
 
-    /// The same error, seen from outside of the entry `key` of a map.
+    /// Prepends the map key `key` to the path.
     fn in_entry(self, key: &str) -> Self {
         self.below(format!("[{key:?}]"))
     }

@@ -1,4 +1,4 @@
-//! Finding a few string fields in encoded messages, at any depth.
+//! Finds selected string fields in encoded messages, at any depth.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use super::canonical::any;
 use super::types::{ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{Fields, Malformed, Value};
 
-/// A choice of string fields that is looked for again and again: made once, it knows which types lead to one.
+/// A selection of string fields. It is built once and knows which types can contain a selected field.
 pub struct StringFields {
-    /// For each type the numbers of its chosen fields, each with its place in the choice.
+    /// For each type, the numbers of its selected fields, each with its index in the selection.
     chosen: Vec<Box<[(u32, usize)]>>,
-    /// For each type whether it has a chosen field or leads to one; through an `Any` everything may be reached.
+    /// For each type, whether it can contain a selected field. An `Any` can contain every type.
     reaching: Vec<bool>,
 }
 
 impl StringFields {
-    /// The choice of `fields`: full name of the message, number of the field. One that does not exist is left out.
+    /// Selects `fields`: the full name of the message and the field number. Unknown fields are ignored.
     pub fn new<'a>(fields: impl IntoIterator<Item = (&'a str, u32)>) -> Self {
         let types = types();
         let mut chosen = vec![Vec::new(); types.len()];
@@ -30,9 +30,9 @@ impl StringFields {
         Self { chosen: chosen.into_iter().map(Vec::into_boxed_slice).collect(), reaching }
     }
 
-    /// Calls `visit` with every value of a chosen field in `message`, an encoded message of type `full_name`, at any
-    /// depth and inside `Any`, empty ones left out; and with the field's place in the choice. Stops at bytes that are
-    /// no message.
+    /// Calls `visit` with each non-empty value of a selected field in `message` and the field's index in the selection.
+    /// `message` is an encoded message of type `full_name`; the search includes all depths and `Any`. It stops at
+    /// malformed bytes.
     pub fn visit(&self, full_name: &str, message: &[u8], visit: &mut dyn FnMut(usize, &str)) {
         if let Some(index) = types().index_of(full_name.as_bytes()) {
             // What is malformed is not for this to report.

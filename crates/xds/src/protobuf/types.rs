@@ -1,4 +1,4 @@
-//! A compact table of all message types: what walking over encoded messages needs, without the pool's look-ups.
+//! A compact table of all message types, for traversal of encoded messages without look-ups in the pool.
 //!
 //! The build script writes it, so that no process has to decode the descriptors to serve resources.
 
@@ -10,7 +10,7 @@ use super::TYPE_URL_PREFIX;
 /// The index of a message type in the table.
 pub(super) type Index = u32;
 
-/// How deep messages may nest, `Any` counted: deeper ones are taken for malformed.
+/// The maximum nesting depth of messages, including `Any`. Deeper messages count as malformed.
 pub(super) const MAX_DEPTH: usize = 200;
 
 /// Fields of `google.protobuf.Any`.
@@ -30,24 +30,24 @@ pub(super) struct Types {
 
 /// A message type.
 pub(super) struct Type {
-    /// Its type URL.
+    /// The type URL.
     pub(super) url: &'static str,
-    /// The type URL that it had in version 2 of the API.
+    /// The type URL in version 2 of the API.
     pub(super) v2: Option<&'static str>,
     /// Whether it is `google.protobuf.Any`.
     pub(super) any: bool,
-    /// Whether equal messages may have different encodings: there is a map or an `Any` in it, at any depth.
+    /// Whether equal messages may have different encodings, because they contain a map or an `Any` at any depth.
     pub(super) unstable: bool,
     /// The fields that hold messages or are maps, by number.
     pub(super) fields: &'static [(u32, FieldType)],
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FieldType {
     /// A message, or a list of them.
     Message(Index),
-    /// A map to messages, or to something else.
+    /// A map whose values are messages or scalars.
     Map(Option<Index>),
 }
 
@@ -80,36 +80,36 @@ impl Types {
         Self { all, by_name }
     }
 
-    /// How many types there are.
+    /// Returns the number of types.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The type at `index`.
+    /// Returns the type at `index`.
     #[inline]
     pub(super) fn get(&self, index: Index) -> &Type {
         &self.all[index as usize]
     }
 
-    /// The URL of the type at `index`, if there are so many.
+    /// Returns the URL of the type at `index`, if it exists.
     pub(super) fn url_at(&self, index: usize) -> Option<&'static str> {
         self.all.get(index).map(|known| known.url)
     }
 
-    /// The type `full_name`, which may be its name in version 2 of the API.
+    /// Returns the type `full_name`, which may be a name of version 2 of the API.
     #[inline]
     pub(super) fn index_of(&self, full_name: &[u8]) -> Option<Index> {
         self.by_name.get(full_name).copied()
     }
 
-    /// The type that `url` names: what follows its last `/`.
+    /// Returns the type named after the last `/` of `url`.
     #[inline]
     pub(super) fn index_of_url(&self, url: &[u8]) -> Option<Index> {
         let slash = url.iter().rposition(|&byte| byte == b'/')?;
         self.index_of(&url[slash + 1..])
     }
 
-    /// For each type whether it is one that `is_goal` says, or has a field that leads to one.
+    /// Returns for each type whether `is_goal` holds for it or for a type reachable through its fields.
     pub(super) fn reaching(&self, is_goal: impl Fn(Index) -> bool) -> Vec<bool> {
         let mut users = vec![Vec::new(); self.all.len()];
         for (user, message) in (0..).zip(self.all) {
@@ -131,7 +131,7 @@ impl Types {
 }
 
 impl Type {
-    /// What the field `number` holds, if messages or map entries.
+    /// Returns the content of the field `number` if it holds messages or map entries.
     #[inline]
     pub(super) fn field(&self, number: u32) -> Option<FieldType> {
         let at = self.fields.binary_search_by_key(&number, |(number, _)| *number).ok()?;

@@ -1,8 +1,8 @@
-//! Version 2 of Envoy's API beside version 3.
+//! Conversion from version 3 to version 2 of Envoy's API.
 //!
-//! A message of version 3 is read and written as its predecessor was: fields kept their numbers, and those that went
-//! are reserved. What differs is the names of the types, and these stand in every `Any`. Which name a type had is told
-//! by an annotation in the protos, `udpa.annotations.versioning`, which the build script reads.
+//! Both versions have the same wire format: fields kept their numbers, and removed fields are reserved. Only the type
+//! names in `Any` differ. The annotation `udpa.annotations.versioning` in the protos has the old name; the build script
+//! reads it.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -12,21 +12,21 @@ use prost::encoding::encode_varint;
 use super::types::{ANY_TYPE_URL, ANY_VALUE, ENTRY_VALUE, FieldType, Index, MAX_DEPTH, types};
 use super::wire::{self, Fields, Malformed};
 
-/// Messages whose field 1 is a type URL, as that of an `Any` is.
+/// Messages whose field 1 is a type URL, like that of `Any`.
 const TYPED_STRUCTS: [&str; 2] = ["xds.type.v3.TypedStruct", "udpa.type.v1.TypedStruct"];
 
-/// The type URL that a type had in version 2; `None` for one that is new in version 3.
+/// Returns the type URL of a type in version 2, or `None` if the type is new in version 3.
 pub fn v2_url(url: &str) -> Option<&'static str> {
     types().get(types().index_of_url(url.as_bytes())?).v2
 }
 
-/// Returns whether `url` names a type as version 2 does.
+/// Returns whether `url` is a type URL of version 2.
 pub fn is_v2_url(url: &str) -> bool {
     v2_url(url).is_some_and(|v2| v2.rsplit('/').next() == url.rsplit('/').next())
 }
 
-/// `message`, an encoded message of type `full_name`, with the type of every `Any` in it, at any depth, named as in
-/// version 2. A type that is new in version 3 keeps its name. Bytes that are no message stay as they are.
+/// Converts the type URLs of every `Any` in `message`, at any depth, to version 2. `message` is an encoded message of
+/// type `full_name`. Types that are new in version 3 keep their names, and malformed bytes stay unchanged.
 pub fn in_v2(full_name: &str, message: &[u8]) -> Vec<u8> {
     let Some(index) = types().index_of(full_name.as_bytes()) else { return message.to_vec() };
     let mut rewritten = Vec::with_capacity(message.len());
@@ -36,14 +36,14 @@ pub fn in_v2(full_name: &str, message: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Returns whether the type at `index` names another one in its field 1.
+/// Returns whether field 1 of the type at `index` is a type URL.
 fn names_a_type(index: Index) -> bool {
     static TYPED: LazyLock<Vec<Index>> =
         LazyLock::new(|| TYPED_STRUCTS.iter().filter_map(|name| types().index_of(name.as_bytes())).collect());
     types().get(index).any || TYPED.contains(&index)
 }
 
-/// For each type whether there is one in it, at any depth, that names another.
+/// Returns for each type whether it can contain a type URL at any depth.
 fn leads_to_any() -> &'static [bool] {
     static LEADS: LazyLock<Vec<bool>> = LazyLock::new(|| types().reaching(names_a_type));
     &LEADS
@@ -75,7 +75,7 @@ fn rewrite(index: Index, bytes: &[u8], range: Range<usize>, depth: usize, out: &
     })
 }
 
-/// Appends the `Any` at `range`, or another message that names a type, to `out`.
+/// Appends the `Any` (or another message with a type URL) at `range` to `out`.
 fn rewrite_any(
     index: Index,
     bytes: &[u8],
@@ -99,8 +99,8 @@ fn rewrite_any(
     })
 }
 
-/// Appends the fields at `range` to `out`. `replace` is given the number and the content of each that has a length, and
-/// appends what is to stand there instead, or says `false`.
+/// Appends the fields at `range` to `out`. `replace` receives the number and the content of each length-delimited
+/// field. It appends a replacement, or returns `false` to keep the field.
 fn each_message(
     bytes: &[u8],
     range: Range<usize>,

@@ -1,19 +1,19 @@
-//! The wire format, read without knowing types.
+//! Reads the wire format without type information.
 
 use std::ops::Range;
 
-/// Bytes that are no protobuf message.
+/// The error for bytes that are not a protobuf message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// One field of a message, as it is written.
+/// One encoded field of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Field {
-    /// Its number.
+    /// The field number.
     pub(super) number: u32,
-    /// Where it stands, with its tag.
+    /// The byte range, including the tag.
     pub(super) whole: Range<usize>,
-    /// Its value.
+    /// The value.
     pub(super) value: Value,
 }
 
@@ -22,13 +22,13 @@ pub(super) struct Field {
 pub(super) enum Value {
     /// An integer, boolean or enum.
     Varint(u64),
-    /// Where the content of a string, message or packed list stands.
+    /// The byte range of a string, message, or packed list, without its length.
     Bytes(Range<usize>),
     /// Anything else.
     Other,
 }
 
-/// The fields of a message one by one, over a range of a buffer.
+/// An iterator over the fields of a message in a range of a buffer.
 pub(super) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -36,18 +36,18 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the message in `bytes`.
+    /// Iterates over the fields of the message in `bytes`.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0, end: bytes.len() }
     }
 
-    /// The fields of the message at `range` in `bytes`; what they say of places counts from the start of `bytes`.
+    /// Iterates over the fields of the message at `range` in `bytes`. Ranges of fields count from the start of `bytes`.
     pub(super) fn within(bytes: &'a [u8], range: Range<usize>) -> Self {
         let end = range.end.min(bytes.len());
         Self { bytes, at: range.start.min(end), end }
     }
 
-    /// The next field; `None` at the end.
+    /// Returns the next field, or `None` at the end.
     #[inline]
     pub(super) fn advance(&mut self) -> Result<Option<Field>, Malformed> {
         if self.at >= self.end {
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
         Ok(())
     }
 
-    /// Skips a value of a fixed length, or a group with all that is in it.
+    /// Skips a value of fixed length, or a group with its content.
     fn skip_value(&mut self, number: u32, wire_type: u8) -> Result<(), Malformed> {
         match wire_type {
             1 => self.skip(8),

@@ -1,4 +1,4 @@
-//! From messages to JSON.
+//! Converts messages to JSON.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -11,27 +11,27 @@ use super::scalar::base64;
 use crate::protobuf::types::MAX_DEPTH;
 use crate::protobuf::{known_type_url, pool};
 
-/// What stands for a value that nobody is to see.
+/// The replacement of a redacted value.
 const REDACTED: &str = "[redacted]";
 
-/// `message`, an encoded message of type `full_name`, as JSON: fields by their names in the proto, what is in an `Any`
-/// with its `@type`. An `Any` of unknown type keeps its bytes, as base64 in `value`; so does the whole if it is
-/// malformed.
+/// Converts `message`, an encoded message of type `full_name`, to JSON with the field names of the proto. The content
+/// of an `Any` gets `@type`. An `Any` of unknown type keeps its bytes as base64 in `value`, and so does a malformed
+/// message.
 pub fn to_json(full_name: &str, message: &[u8]) -> Json {
     Printer { redact: false }
         .encoded(full_name, message, Place::default())
         .unwrap_or_else(|| json!({ "value": base64(message) }))
 }
 
-/// The same as [`to_json`], with every text and every number that the protos mark as sensitive replaced, and what is
-/// of unknown type too. What is kept of a secret is where it comes from: the names of its fields.
+/// Like [`to_json`], but redacts all strings and numbers in sensitive fields and in messages of unknown type. Field
+/// names stay.
 pub fn to_json_redacted(full_name: &str, message: &[u8]) -> Json {
     Printer { redact: true }
         .encoded(full_name, message, Place::default())
         .unwrap_or_else(|| json!({ "value": REDACTED }))
 }
 
-/// The full names of all fields that the protos mark as sensitive.
+/// Returns the full names of all fields that the protos mark as sensitive.
 fn sensitive() -> &'static HashSet<String> {
     static SENSITIVE: LazyLock<HashSet<String>> = LazyLock::new(|| {
         let Some(mark) = pool().get_extension_by_name("udpa.annotations.sensitive") else { return HashSet::new() };
@@ -46,10 +46,10 @@ struct Printer {
     redact: bool,
 }
 
-/// What is known of where a value stands.
+/// The context of a value.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Whether a field further out is sensitive.
+    /// Whether an enclosing field is sensitive.
     hidden: bool,
     depth: usize,
 }
@@ -82,7 +82,7 @@ impl Printer {
         }
     }
 
-    /// `None` for a number that is hidden: there is no other number to stand for it.
+    /// Returns `None` for a redacted number, which has no replacement.
     fn field(&self, field: &FieldDescriptor, value: &Value, place: Place) -> Option<Json> {
         let kind = field.kind();
         if place.hidden && !matches!(kind, Kind::Message(_) | Kind::String | Kind::Bytes) {
@@ -145,7 +145,7 @@ impl Printer {
     }
 }
 
-/// `1.5s`
+/// Formats a duration, for example `1.5s`.
 fn duration(message: &DynamicMessage) -> Json {
     let number = |field| {
         message.get_field_by_number(field).map(|value| match *value {
@@ -173,7 +173,7 @@ fn float(number: f64) -> Json {
     }
 }
 
-/// `json` with `5` for `5.0`, at any depth: the numbers of a `Struct` are all floats.
+/// Replaces `5.0` by `5` in `json` at any depth, because all numbers of a `Struct` are floats.
 fn whole_numbers(json: Json) -> Json {
     match json {
         Json::Number(number) if number.is_f64() => number.as_f64().map_or(Json::Null, float),
@@ -183,9 +183,9 @@ fn whole_numbers(json: Json) -> Json {
     }
 }
 
-/// The integer that `number` is. YAML tells `5` from `5.0`, and Envoy takes the second for no integer.
+/// Returns `number` as an integer. YAML distinguishes `5` from `5.0`, and Envoy rejects the latter for an integer.
 fn whole_number(number: f64) -> Option<i64> {
-    /// Up to here every integer is a float of its own.
+    /// Up to this limit, floats represent all integers exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let negative_zero = number == 0.0 && number.is_sign_negative();
     (number.fract() == 0.0 && number.abs() < EXACT && !negative_zero).then_some(number as i64)

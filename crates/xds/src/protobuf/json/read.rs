@@ -1,4 +1,4 @@
-//! From JSON to messages.
+//! Converts JSON to messages.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use super::{Encoded, JsonError};
 use crate::protobuf::types::MAX_DEPTH;
 use crate::protobuf::{canonical, known_type_url, pool};
 
-/// Where an object says of what type it is.
+/// The key of the type URL in a JSON object.
 const TYPE: &str = "@type";
 
-/// The longest duration that protobuf knows, in seconds: some 10,000 years.
+/// The maximum protobuf duration in seconds, about 10,000 years.
 const MAX_SECONDS: i64 = 315_576_000_000;
 
-/// The message that `json` is: an object whose `@type` names a type of the pool. Fields may be written as in the
-/// proto or in `lowerCamelCase`; what stands in a field of type `Any` is an object with `@type` again.
+/// Parses `json`, an object whose `@type` names a type of the pool. Field names are those of the proto or in
+/// `lowerCamelCase`. The value of a field of type `Any` is an object with `@type`.
 pub fn from_json(json: &Json) -> Result<Encoded, JsonError> {
     typed(json, 0)
 }
 
-/// The message in an object with `@type`.
+/// Parses an object with `@type`.
 fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
     let fields = json.as_object().ok_or_else(|| expected("an object with \"@type\"", json))?;
     let url = fields.get(TYPE).ok_or_else(|| JsonError::new("\"@type\" is missing"))?;
@@ -50,8 +50,8 @@ fn typed(json: &Json, depth: usize) -> Result<Encoded, JsonError> {
     Ok(Encoded { type_url, message: bytes, name: resource_name(&message) })
 }
 
-/// The name of the encoded `message` of the type `type_url`: its field `name`, or `cluster_name` where it is called so;
-/// `None` if it has neither or it is empty.
+/// Returns the name of the encoded `message` of type `type_url`: its field `name` or `cluster_name`. Returns `None` if
+/// both are absent or empty.
 pub fn name_of(type_url: &str, message: &[u8]) -> Option<String> {
     let descriptor = pool().get_message_by_name(type_url.rsplit('/').next()?)?;
     resource_name(&DynamicMessage::decode(descriptor, message).ok()?)
@@ -65,7 +65,7 @@ fn resource_name(message: &DynamicMessage) -> Option<String> {
     text("name").or_else(|| text("cluster_name"))
 }
 
-/// Returns whether messages of this type are written in JSON in a way of their own, not as an object of their fields.
+/// Returns whether messages of this type have a special JSON form instead of an object of their fields.
 pub(super) fn is_special(full_name: &str) -> bool {
     full_name.strip_prefix("google.protobuf.").is_some_and(|name| {
         matches!(name, "Any" | "Duration" | "Timestamp" | "FieldMask" | "Struct" | "Value" | "ListValue" | "Empty")
@@ -73,7 +73,7 @@ pub(super) fn is_special(full_name: &str) -> bool {
     })
 }
 
-/// Returns whether this is one of the messages with a single value, written in JSON as that value.
+/// Returns whether the message is a wrapper, written in JSON as its single value.
 pub(super) fn is_wrapper(full_name: &str) -> bool {
     full_name.strip_prefix("google.protobuf.").and_then(|name| name.strip_suffix("Value")).is_some_and(|name| {
         matches!(name, "Bool" | "String" | "Bytes" | "Int32" | "Int64" | "UInt32" | "UInt64" | "Float" | "Double")
@@ -136,7 +136,7 @@ fn message(descriptor: &MessageDescriptor, json: &Json, depth: usize) -> Result<
     }
 }
 
-/// The message with these fields, `@type` left out.
+/// Parses a message from its fields, ignoring `@type`.
 fn object(
     descriptor: &MessageDescriptor,
     fields: &Map<String, Json>,
@@ -193,7 +193,7 @@ fn single(kind: &Kind, json: &Json, depth: usize) -> Result<Value, JsonError> {
     }
 }
 
-/// `message` as a message of the pool: both are the same type.
+/// Converts `message` to a message of the pool with the same type.
 fn same<M: Message>(descriptor: &MessageDescriptor, message: &M) -> Result<DynamicMessage, JsonError> {
     DynamicMessage::decode(descriptor.clone(), &*message.encode_to_vec())
         .map_err(|error| JsonError::new(format!("cannot be encoded: {error}")))
@@ -228,7 +228,7 @@ fn value(json: &Json, depth: usize) -> Result<prost_types::Value, JsonError> {
     Ok(prost_types::Value { kind: Some(kind) })
 }
 
-/// `connectTimeout.fooBar` is `connect_timeout.foo_bar`.
+/// Converts `connectTimeout.fooBar` to `connect_timeout.foo_bar`.
 fn snake_case(path: &str) -> String {
     path.chars().fold(String::new(), |mut path, c| {
         if c.is_ascii_uppercase() {
@@ -239,7 +239,7 @@ fn snake_case(path: &str) -> String {
     })
 }
 
-/// The error that `key` is no field, with the field that may have been meant.
+/// Returns the error for an unknown field `key`, with a suggestion.
 fn unknown_field(descriptor: &MessageDescriptor, key: &str) -> JsonError {
     let name = descriptor.full_name();
     let key = snake_case(key);
@@ -252,7 +252,7 @@ fn unknown_field(descriptor: &MessageDescriptor, key: &str) -> JsonError {
     })
 }
 
-/// How many letters have to be put in, left out or changed to make `a` of `b`.
+/// Returns the edit distance between `a` and `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Single values of proto3 JSON, and the words for what was found instead.
+//! Scalars of proto3 JSON, and descriptions of unexpected values.
 
 use base64::Engine;
 use base64::alphabet;
@@ -14,15 +14,15 @@ const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// How many names an error lists.
+/// The maximum number of names in an error.
 const LISTED: usize = 12;
 
-/// `bytes` in base64.
+/// Encodes `bytes` in base64.
 pub(super) fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// The value of type `kind`, which is no message.
+/// Parses a value of type `kind`, which is not a message.
 pub(super) fn scalar(kind: &Kind, json: &Json) -> Result<Value, JsonError> {
     Ok(match kind {
         Kind::Bool => Value::Bool(json.as_bool().ok_or_else(|| expected("true or false", json))?),
@@ -54,7 +54,7 @@ pub(super) fn scalar(kind: &Kind, json: &Json) -> Result<Value, JsonError> {
     })
 }
 
-/// The key of a map's entry.
+/// Parses the key of a map entry.
 pub(super) fn map_key(kind: &Kind, text: &str) -> Result<MapKey, JsonError> {
     let refused = || JsonError::new(format!("the key {text:?} does not fit: {kind:?} is expected"));
     Ok(match kind {
@@ -68,7 +68,7 @@ pub(super) fn map_key(kind: &Kind, text: &str) -> Result<MapKey, JsonError> {
     })
 }
 
-/// The text that `json` is; an error says that `what` was expected.
+/// Returns the string in `json`. The error says that `what` was expected.
 pub(super) fn text<'a>(what: &str, json: &'a Json) -> Result<&'a str, JsonError> {
     json.as_str().ok_or_else(|| match json {
         Json::Number(_) | Json::Bool(_) => JsonError::new(format!("expected {what}, found {json}: quote it")),
@@ -76,7 +76,7 @@ pub(super) fn text<'a>(what: &str, json: &'a Json) -> Result<&'a str, JsonError>
     })
 }
 
-/// The error that `what` was expected, and `json` was found.
+/// Returns the error that `what` was expected, and `json` was found.
 pub(super) fn expected(what: &str, json: &Json) -> JsonError {
     let found = match json {
         Json::Null => "nothing".to_owned(),
@@ -90,7 +90,7 @@ pub(super) fn expected(what: &str, json: &Json) -> JsonError {
     JsonError::new(format!("expected {what}, found {found}"))
 }
 
-/// A number without a fraction; as text, too, for JSON cannot hold large ones.
+/// Parses an integer from a number or a string, because JSON numbers cannot hold large integers.
 fn whole(json: &Json) -> Option<i128> {
     match json {
         Json::Number(number) => number.as_i128().or_else(|| fraction_free(number.as_f64()?)),
