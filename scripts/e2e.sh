@@ -22,8 +22,10 @@ names() {
   done
 }
 
-# --nocapture: the printed figures are part of the result.
+# --nocapture: the printed figures are part of the result. Most tests wait for Envoy, so twice as many as cores run at a time.
 ordinary() {
+  local RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+  export RUST_TEST_THREADS
   # shellcheck disable=SC2046 # words are wanted
   cargo test --workspace --no-fail-fast $(if [[ -n $file ]]; then echo "--test $file"; else names; fi) -- --nocapture ${filter:+"$filter"}
 }

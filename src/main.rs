@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Gives memory back after a burst, which the C library's does not; what it does is said in `.cargo/config.toml`.
+/// Returns memory after a burst, unlike the allocator of the C library. `.cargo/config.toml` has its options.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

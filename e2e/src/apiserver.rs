@@ -1,4 +1,4 @@
-//! A real Kubernetes API server with its etcd, on loopback ports: no root, no network namespace, nothing but these two.
+//! A real Kubernetes API server and etcd on loopback ports, without root and network namespaces.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::process::{Process, output, program, repository};
 use crate::{Authority, Target, ports, wait_until};
 
-/// An API server that has just been set up.
+/// A new API server.
 pub struct ApiServer {
     server: Process,
     _etcd: Process,
@@ -16,13 +16,13 @@ pub struct ApiServer {
     etcd: Target,
 }
 
-/// The token of the user `admin`, who may do everything.
+/// The token of the user `admin`, who has all permissions.
 const ADMIN: &str = "admin-token";
-/// The token of the user `controller`, who may do what a test grants.
+/// The token of the user `controller`, whose permissions each test grants.
 const CONTROLLER: &str = "controller-token";
 
 impl ApiServer {
-    /// Starts both and waits until objects can be written.
+    /// Starts both programs and waits until objects can be written.
     ///
     /// # Panics
     /// If the programs are missing or do not start.
@@ -30,7 +30,7 @@ impl ApiServer {
         Self::start_with(&[], &[]).await
     }
 
-    /// The same with more flags for etcd and for the API server.
+    /// Like [`ApiServer::start`], with additional flags for etcd and the API server.
     ///
     /// # Panics
     /// If the programs are missing or do not start.
@@ -95,7 +95,7 @@ impl ApiServer {
         this
     }
 
-    /// Waits until it is ready, and until the namespace `default` is there.
+    /// Waits until the API server is ready and has the namespace `default`.
     pub async fn wait_ready(&mut self) {
         let kubeconfig = self.kubeconfig("admin");
         let server = &mut self.server;
@@ -106,33 +106,33 @@ impl ApiServer {
         .await;
     }
 
-    /// Ends the API server without a warning; etcd stays.
+    /// Kills the API server, but not etcd.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// Starts it again.
+    /// Starts the API server again.
     pub fn restart(&mut self) {
         self.server.kill();
         self.server = start_server(&self.args, self.directory.path());
     }
 
-    /// The kubeconfig file of a user: `admin` or `controller`.
+    /// Returns the kubeconfig file of a user: `admin` or `controller`.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
         self.directory.path().join(user)
     }
 
-    /// Its address for requests as `admin`.
+    /// Returns the target for requests as `admin`.
     pub fn target(&self) -> Target {
         self.target.clone()
     }
 
-    /// The address of its etcd.
+    /// Returns the address of etcd.
     pub fn etcd(&self) -> Target {
         self.etcd.clone()
     }
 
-    /// Runs kubectl as `admin`; what it wrote.
+    /// Runs kubectl as `admin` and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -142,7 +142,7 @@ impl ApiServer {
             .unwrap_or_else(|error| panic!("kubectl {args:?}: {error}"))
     }
 
-    /// `kubectl apply` of YAML.
+    /// Applies YAML with kubectl.
     pub async fn apply(&self, yaml: &str) {
         self.kubectl(&["apply", "-f", "-"], yaml).await;
     }
@@ -166,7 +166,7 @@ fn kubeconfig(port: u16, ca: &str, token: &str) -> String {
     )
 }
 
-/// A program of the lab: in `$BIN`, else where `make lab-build` puts it.
+/// Returns a program of the lab, from `$BIN` or from the output of `make lab-build`.
 pub fn lab(name: &str) -> PathBuf {
     let directory = std::env::var_os("BIN").map_or_else(|| repository().join("e2e/lab/bin"), PathBuf::from);
     program(directory.join(name), "make lab-build")

@@ -1,5 +1,5 @@
-//! The objects and requests of attackers, for the tests of one attack each (`tests/isolation/`) and for the spec with all of
-//! them against one installation (`tests/cluster/hostile.rs`).
+//! The objects and requests of attackers. `tests/isolation/` tests each attack alone, and `tests/cluster/hostile.rs`
+//! runs all of them against one installation.
 
 pub mod floods;
 pub mod key_pairs;

@@ -1,4 +1,4 @@
-//! Certificates, made for a test.
+//! Certificates for tests.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     ///
     /// # Panics
     /// If there is no randomness.
@@ -41,17 +41,17 @@ impl Authority {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// Its certificate, DER.
+    /// Returns the certificate, DER.
     pub fn der(&self) -> CertificateDer<'static> {
         self.certificate.der().clone()
     }
 
-    /// Its certificate, PEM.
+    /// Returns the certificate, PEM.
     pub fn pem(&self) -> String {
         self.certificate.pem()
     }
 
-    /// Its certificate as `ca.crt` of a Secret, which has nothing else.
+    /// Returns a Secret with the certificate in `ca.crt`.
     pub fn secret(&self, namespace: &str, name: &str) -> String {
         let ca = BASE64_STANDARD.encode(self.pem());
         format!(
@@ -59,28 +59,28 @@ impl Authority {
         )
     }
 
-    /// An authority that others have made, from its certificate and private key, PEM.
+    /// Loads an authority from its certificate and private key, PEM.
     ///
     /// # Panics
-    /// If they are none.
+    /// If they are invalid.
     pub fn stolen(certificate: &str, key: &str) -> Issuer<'static, KeyPair> {
         let key = KeyPair::from_pem(key).expect("a private key");
         Issuer::from_ca_cert_pem(certificate, key).expect("a certificate")
     }
 
-    /// A new key pair for names or addresses; each has a serial number of its own.
+    /// Issues a key pair for names or addresses, with a unique serial number.
     ///
     /// # Panics
-    /// If a name cannot be written into a certificate.
+    /// If a name is invalid.
     pub fn issue(&self, names: &[&str]) -> Pair {
         issue(&self.issuer, names)
     }
 }
 
-/// A new key pair that `issuer` signs, for names, URIs such as `spiffe://...`, or addresses.
+/// Creates a key pair signed by `issuer`, for names, URIs such as `spiffe://...`, or addresses.
 ///
 /// # Panics
-/// If a name cannot be written into a certificate.
+/// If a name is invalid.
 pub fn issue(issuer: &Issuer<'_, KeyPair>, names: &[&str]) -> Pair {
     let (uris, names): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.contains("://"));
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -94,7 +94,7 @@ pub fn issue(issuer: &Issuer<'_, KeyPair>, names: &[&str]) -> Pair {
 }
 
 impl Pair {
-    /// As a Secret of type `kubernetes.io/tls`.
+    /// Returns a Secret of type `kubernetes.io/tls`.
     pub fn secret(&self, namespace: &str, name: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: {namespace} }}\ntype: kubernetes.io/tls\n\
@@ -105,14 +105,14 @@ impl Pair {
     }
 }
 
-/// DER as PEM.
+/// Converts DER to PEM.
 pub fn pem(label: &str, der: &[u8]) -> String {
     let base64 = BASE64_STANDARD.encode(der);
     let lines: Vec<&str> = base64.as_bytes().chunks(64).filter_map(|line| std::str::from_utf8(line).ok()).collect();
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// The certificate in the manifest of a Secret.
+/// Returns the certificate in the manifest of a Secret.
 ///
 /// # Panics
 /// If there is none.

@@ -1,4 +1,4 @@
-//! An HTTP server that answers with what it was asked.
+//! An HTTP server that echoes requests.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -19,23 +19,23 @@ use crate::server::Server;
 /// `wait=300` for an answer after so many milliseconds, `status=500` for another status, `pieces=9&every=200` for a body that goes on
 /// with nine more bytes, one after 200 milliseconds each.
 pub struct Echo {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     _server: Server,
 }
 
 impl Echo {
-    /// Starts one on a free port.
+    /// Starts a server on a free port.
     ///
     /// # Panics
-    /// If there is no port.
+    /// If no port is free.
     pub async fn start() -> Self {
         let server = Server::http(answer).await;
         Self { address: server.address, _server: server }
     }
 }
 
-/// A body that may go on, byte by byte.
+/// A body that may be streamed byte by byte.
 struct Streamed {
     text: Option<Bytes>,
     pieces: u64,

@@ -8,22 +8,22 @@ use std::time::Duration;
 pub struct Durations(Vec<Duration>);
 
 impl Durations {
-    /// Adds one.
+    /// Adds a time.
     pub fn push(&mut self, duration: Duration) {
         self.0.push(duration);
     }
 
-    /// Adds all of another.
+    /// Adds all times of another set.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The time that this share (0 to 1) of all did not exceed; zero if there are none.
+    /// Returns the quantile for a share from 0 to 1, or zero without times.
     pub fn quantile(&self, share: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -31,13 +31,13 @@ impl Durations {
         sorted.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
     }
 
-    /// The longest.
+    /// Returns the maximum.
     pub fn max(&self) -> Duration {
         self.quantile(1.0)
     }
 }
 
-/// `median 1.2 ms, p99 3.4 ms, max 5.6 ms`.
+/// Formats `median 1.2 ms, p99 3.4 ms, max 5.6 ms`.
 impl fmt::Display for Durations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |share| self.quantile(share).as_secs_f64() * 1000.0;

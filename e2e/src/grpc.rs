@@ -1,4 +1,4 @@
-//! gRPC peers without a proxy: real grpcio, see `e2e/grpc/peer.py`.
+//! Proxyless gRPC peers: real grpcio, see `e2e/grpc/peer.py`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Starts one with these variables in its environment.
+    /// Starts a peer with environment variables.
     fn start(name: &str, variables: &[(&str, &str)], args: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("grpc-").tempdir().expect("a temporary directory");
         let variables = variables.iter().map(|(key, value)| format!("{key}={value}"));
@@ -38,10 +38,10 @@ impl Peer {
     }
 }
 
-/// The Python that has grpcio.
+/// Returns the Python interpreter with grpcio.
 ///
 /// # Panics
-/// If it is not there.
+/// If it does not exist.
 fn python() -> PathBuf {
     let site = |version: &str| repository().join(".venv/lib").join(version).join("site-packages/grpc");
     let versions = std::fs::read_dir(repository().join(".venv/lib")).into_iter().flatten().flatten();
@@ -50,23 +50,23 @@ fn python() -> PathBuf {
     program(repository().join(".venv/bin/python3"), "make grpc")
 }
 
-/// A gRPC server on a port of this machine that answers every unary call with its name. Dropped without
-/// [`GrpcBackend::stop`] it ends at once, as a pod that crashes.
+/// A local gRPC server that answers every unary call with its name. If it is dropped without [`GrpcBackend::stop`], it
+/// is killed, like a pod that crashes.
 pub struct GrpcBackend {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     peer: Peer,
 }
 
 impl GrpcBackend {
-    /// Starts one and waits until it listens.
+    /// Starts a server and waits until it listens.
     pub async fn start(name: &str) -> Self {
         let mut backend = Self::launch("backend", name, &[]);
         backend.wait_listening(name).await;
         backend
     }
 
-    /// Starts one that is configured over xDS; it listens once its listener has come.
+    /// Starts a server that is configured over xDS. It listens after its listener has arrived.
     pub fn launch_configured(name: &str, bootstrap: &str) -> Self {
         Self::launch("server", name, &[("GRPC_XDS_BOOTSTRAP_CONFIG", bootstrap)])
     }
@@ -82,12 +82,12 @@ impl GrpcBackend {
         self.peer.wait_logged(&format!("{name} serves")).await;
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         self.peer.process.log()
     }
 
-    /// Ends it as a pod ends that shuts down in good order: clients are told, calls under way are answered.
+    /// Stops it gracefully: it notifies clients and answers active calls.
     pub async fn stop(mut self) {
         self.peer.process.signal("TERM");
         self.peer.process.ended().await;
@@ -100,37 +100,37 @@ pub struct GrpcClient {
     target: Target,
 }
 
-/// What became of calls.
+/// The results of calls.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// How many each backend answered.
+    /// The number of answers per backend.
     pub answers: BTreeMap<String, u64>,
-    /// How many failed, by status and message.
+    /// The number of failures by status and message.
     pub failures: BTreeMap<String, u64>,
-    /// How long all of it took.
+    /// The elapsed time.
     pub milliseconds: f64,
 }
 
 impl Calls {
-    /// How many were answered.
+    /// Returns the number of answers.
     pub fn answered(&self) -> u64 {
         self.answers.values().sum()
     }
 
-    /// How many failed.
+    /// Returns the number of failures.
     pub fn failed(&self) -> u64 {
         self.failures.values().sum()
     }
 
-    /// The share of a backend among the answers.
+    /// Returns the share of a backend among the answers.
     pub fn share(&self, backend: &str) -> f64 {
         self.answers.get(backend).copied().unwrap_or_default() as f64 / self.answered().max(1) as f64
     }
 
-    /// The one failure.
+    /// Returns the only failure.
     ///
     /// # Panics
-    /// If there are several kinds of them, or an answer.
+    /// If there are several kinds of failures, or an answer.
     pub fn failure(&self) -> &str {
         assert!(self.answers.is_empty() && self.failures.len() == 1, "{self:?}");
         self.failures.keys().next().expect("one failure")
@@ -138,13 +138,13 @@ impl Calls {
 }
 
 impl GrpcClient {
-    /// Starts one with the bootstrap that `lockgate bootstrap --grpc` writes; `errors` is whether it takes resource errors
+    /// Starts a client with the bootstrap of `lockgate bootstrap --grpc`. `errors` enables resource errors
     /// (`GRPC_EXPERIMENTAL_XDS_DATA_ERROR_HANDLING`).
     pub async fn start(lockgate: &crate::Lockgate, errors: bool) -> Self {
         Self::start_with(&lockgate.grpc_bootstrap("grpc-client"), errors).await
     }
 
-    /// Starts one with this bootstrap.
+    /// Starts a client with a bootstrap.
     pub async fn start_with(bootstrap: &str, errors: bool) -> Self {
         let port = ports::free();
         let variables = [
@@ -162,22 +162,22 @@ impl GrpcClient {
         client
     }
 
-    /// Makes `n` calls of `/shop.Cart/Get` at once.
+    /// Makes `n` concurrent calls of `/shop.Cart/Get`.
     pub async fn calls(&self, target: &str, n: u32) -> Calls {
         self.calls_with(target, &format!("n={n}")).await
     }
 
-    /// Makes calls as `parameters` say: see `peer.py`.
+    /// Makes calls with `parameters`; see `peer.py`.
     pub async fn calls_with(&self, target: &str, parameters: &str) -> Calls {
         self.ask(&format!("/call?target={target}&{parameters}")).await
     }
 
-    /// The backend that answers a call; `None` if it fails.
+    /// Makes a call and returns the backend that answers, or `None` if the call fails.
     pub async fn backend(&self, target: &str) -> Option<String> {
         self.calls(target, 1).await.answers.into_keys().next()
     }
 
-    /// Waits until calls are answered by this backend and no other.
+    /// Waits until only this backend answers calls.
     pub async fn served_by(&self, target: &str, backend: &str) {
         wait_until(&format!("calls of {target} answered by {backend}"), async || {
             let calls = self.calls(target, 10).await;
@@ -186,23 +186,23 @@ impl GrpcClient {
         .await;
     }
 
-    /// Begins to make `rate` calls a second.
+    /// Starts a load of `rate` calls per second.
     pub async fn start_load(&self, target: &str, rate: u32) {
         self.ask(&format!("/load/start?target={target}&rate={rate}")).await;
     }
 
-    /// What became of the load's calls so far.
+    /// Returns the results of the load so far.
     pub async fn load(&self) -> Calls {
         self.ask("/load").await
     }
 
-    /// Waits for `n` more answers to the load's calls.
+    /// Waits for `n` more answers of the load.
     pub async fn load_answers(&self, n: u64) {
         let before = self.load().await.answered();
         wait_until(&format!("{n} more answers"), async || self.load().await.answered() >= before + n).await;
     }
 
-    /// Ends the load, and waits for what is under way.
+    /// Stops the load and waits for active calls.
     pub async fn stop_load(&self) -> Calls {
         self.ask("/load/stop").await
     }
@@ -212,7 +212,7 @@ impl GrpcClient {
         self.ask(&format!("/forget?target={target}")).await;
     }
 
-    /// What gRPC has logged.
+    /// Returns the log of gRPC.
     pub fn log(&self) -> String {
         self.peer.process.log()
     }
@@ -233,7 +233,7 @@ impl GrpcClient {
 }
 
 impl crate::Lockgate {
-    /// `lockgate bootstrap --grpc` for a gRPC peer of this controller.
+    /// Returns the output of `lockgate bootstrap --grpc` for this controller.
     pub fn grpc_bootstrap(&self, node: &str) -> String {
         let xds = format!("127.0.0.1:{}", self.xds);
         let mut args = vec!["bootstrap", "--grpc", "--xds-address", &xds, "--node-id", node];

@@ -20,10 +20,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects to a UDP port of this machine with `server_name`. Only what `root` has signed is accepted.
+    /// Connects to a local UDP port with `server_name`. The certificate must be signed by `root`.
     ///
     /// # Errors
-    /// If there is no connection.
+    /// If the connection fails.
     pub async fn open(port: u16, server_name: &str, root: CertificateDer<'static>) -> Result<Self, Error> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(root)?;
@@ -43,13 +43,13 @@ impl Connection {
         Ok(Self { endpoint, quic, sender, driver })
     }
 
-    /// The certificate that the server presented.
+    /// Returns the certificate of the server.
     pub fn certificate(&self) -> Option<CertificateDer<'static>> {
         let chain = self.quic.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
         chain.first().cloned()
     }
 
-    /// A `GET` of `path` at `host`.
+    /// Sends `GET path` to `host`.
     ///
     /// # Errors
     /// If there is no complete answer.
@@ -57,7 +57,7 @@ impl Connection {
         self.get_with(host, path, &[]).await
     }
 
-    /// The same with header fields.
+    /// Sends `GET path` to `host` with header fields.
     ///
     /// # Errors
     /// If there is no complete answer.
@@ -86,8 +86,7 @@ impl Drop for Connection {
     }
 }
 
-/// A `GET` over a connection of its own: of `path` at `host`, on a UDP port of this machine. Only what `root` has signed is
-/// accepted.
+/// Sends `GET path` to `host` over a new connection to a local UDP port. The certificate must be signed by `root`.
 ///
 /// # Errors
 /// If there is no complete answer.

@@ -1,5 +1,5 @@
-//! The lab: a Kubernetes cluster with two nodes, and pods as processes (`lab/README.md`). `make e2e` brings it up and runs
-//! the specs of `tests/cluster/` inside of its network, with `lab/cluster.sh exec`.
+//! The lab: a Kubernetes cluster with two nodes and pods as processes (`lab/README.md`). `make e2e` starts it and runs
+//! the specs of `tests/cluster/` in its network, with `lab/cluster.sh exec`.
 
 pub mod audit;
 pub mod echo;
@@ -28,21 +28,21 @@ pub use echo::{Echo, echo};
 pub use installation::Installation;
 pub use namespace::{Namespace, Pod};
 
-/// How long anything in the lab may take: pods start in seconds, but the machine may be busy.
+/// The time limit in the lab. Pods start in seconds, but the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the API server is asked.
+/// The polling interval.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 static TURNS: RwLock<()> = RwLock::const_new(());
 
-/// The lab that this test runs in.
+/// The lab of this test.
 pub struct Lab {
     directory: PathBuf,
     api: Target,
     _turn: Turn,
 }
 
-/// Held until the spec is over.
+/// The lock that a spec holds until its end.
 #[allow(dead_code)] // by nobody but the lock
 enum Turn {
     Shared(RwLockReadGuard<'static, ()>),
@@ -50,12 +50,12 @@ enum Turn {
 }
 
 impl Lab {
-    /// For a spec that minds its own namespace: others run beside it.
+    /// Joins the lab for a spec in its own namespace, concurrently with others.
     pub async fn shared() -> Self {
         Self::here(Turn::Shared(TURNS.read().await))
     }
 
-    /// For a spec that measures, or stops what others need: it runs when no other does.
+    /// Joins the lab alone, for a spec that measures or stops shared programs.
     pub async fn alone() -> Self {
         Self::here(Turn::Alone(TURNS.write().await))
     }
@@ -80,7 +80,7 @@ impl Lab {
         Self { directory, api, _turn: turn }
     }
 
-    /// The API server, asked with nobody's token: for a test to add one.
+    /// Returns the API server as a target without a token.
     pub fn api_with_token(&self, token: &str) -> Target {
         let ca = std::fs::read(self.directory.join("pki/ca.crt")).expect("a file of the lab");
         Target::https(6443, "kubernetes.default.svc", CertificateDer::from_pem_slice(&ca).expect("a certificate"))
@@ -89,7 +89,7 @@ impl Lab {
             .field("user-agent", audit::OWN_AGENT)
     }
 
-    /// Runs kubectl; what it wrote.
+    /// Runs kubectl and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -102,17 +102,17 @@ impl Lab {
     /// The same.
     ///
     /// # Errors
-    /// What kubectl says if it fails.
+    /// The error output of kubectl.
     pub async fn try_kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
         self.run("kubectl", args, stdin).await
     }
 
-    /// `kubectl apply` of YAML.
+    /// Applies YAML with kubectl.
     pub async fn apply(&self, yaml: &str) {
         self.kubectl(&["apply", "-f", "-"], yaml).await;
     }
 
-    /// The namespaces in this phase.
+    /// Returns the namespaces in a phase.
     pub async fn namespaces(&self, phase: &str) -> Vec<String> {
         let phases = "jsonpath={range .items[*]}{.metadata.name}={.status.phase} {end}";
         let all = self.kubectl(&["get", "namespaces", "-o", phases], "").await;
@@ -120,11 +120,10 @@ impl Lab {
         with_phase.filter(|(_, its)| *its == phase).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// Has all pods leave a node but those of namespaces that are going: the API server lets nobody evict these, and they may
-    /// stay as long as the longest of them drains.
+    /// Evicts all pods of a node, except those in terminating namespaces, which the API server does not evict.
     ///
     /// # Panics
-    /// They do not leave.
+    /// If pods stay.
     pub async fn drain(&self, node: &str) {
         for namespace in self.namespaces("Terminating").await {
             // It may have gone meanwhile, or have no pods.
@@ -134,7 +133,7 @@ impl Lab {
         self.kubectl(&[["drain", node].as_slice(), &all].concat(), "").await;
     }
 
-    /// Runs helm; what it wrote.
+    /// Runs helm and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -145,7 +144,7 @@ impl Lab {
     /// The same.
     ///
     /// # Errors
-    /// What helm says if it fails.
+    /// The error output of helm.
     pub async fn try_helm(&self, args: &[&str]) -> Result<String, String> {
         self.run("helm", args, "").await
     }
@@ -161,10 +160,11 @@ impl Lab {
         output(command, stdin).await
     }
 
-    /// An object or a list, by its path: `/api/v1/namespaces/shop/pods?labelSelector=app%3Decho`. `None` if it is not there.
+    /// Returns an object or a list by path: `/api/v1/namespaces/shop/pods?labelSelector=app%3Decho`. Returns `None` on
+    /// 404.
     ///
     /// # Panics
-    /// If the API server answers anything but 200 and 404.
+    /// If the API server answers neither 200 nor 404.
     pub async fn find(&self, path: &str) -> Option<Value> {
         let answer = self.ask(path).await.unwrap_or_else(|error| panic!("{path}: {error}"));
         match answer.status {
@@ -174,55 +174,55 @@ impl Lab {
         }
     }
 
-    /// The same, of what is there.
+    /// Returns an existing object or a list by path.
     ///
     /// # Panics
-    /// If it is not.
+    /// If it does not exist.
     pub async fn get(&self, path: &str) -> Value {
         self.find(path).await.unwrap_or_else(|| panic!("{path}: not found"))
     }
 
-    /// What the API server answers to the user `admin`.
+    /// Sends a request to the API server as `admin`.
     ///
     /// # Errors
-    /// If it does not.
+    /// If there is no answer.
     pub async fn ask(&self, path: &str) -> Result<Answer, crate::client::Error> {
         self.api.connect().await?.send(Method::GET, path, Bytes::new()).await
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub async fn list(&self, path: &str) -> Vec<Value> {
         self.get(path).await["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Waits for a condition, asking every 50 ms, for two minutes at most; what it gave, and how long that took.
+    /// Polls a condition for two minutes at most. Returns its value and the elapsed time.
     pub async fn until<T>(&self, what: &str, check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
         wait_at_most(PATIENCE, INTERVAL, what, check).await
     }
 
-    /// A new namespace, removed when it is dropped.
+    /// Creates a namespace, which is removed when dropped.
     pub async fn namespace(&self, prefix: &str) -> Namespace<'_> {
         Namespace::create(self, prefix).await
     }
 
-    /// The address of a LoadBalancer Service, once it has one.
+    /// Waits for the address of a LoadBalancer Service.
     pub async fn address(&self, namespace: &str, service: &str) -> IpAddr {
         let path = format!("/api/v1/namespaces/{namespace}/services/{service}");
         let address = async || address_in(&self.find(&path).await?);
         self.until(&format!("the address of the Service {namespace}/{service}"), address).await.0
     }
 
-    /// Lockgate, installed when the first spec asks for it, and left for the others.
+    /// Returns the shared installation of Lockgate. The first spec installs it.
     pub async fn lockgate(&self) -> Installation<'_> {
         Installation::shared(self).await
     }
 
-    /// Stops a program of the control plane (`etcd`, `kube-apiserver`, `kube-controller-manager`), by a signal of this name.
+    /// Sends a signal to a program of the control plane: `etcd`, `kube-apiserver`, `kube-controller-manager`.
     pub async fn stop(&self, program: &str, signal: &str) {
         self.cluster(&["stop", program, signal]).await;
     }
 
-    /// Starts it again, with all that it had; it serves when this returns.
+    /// Starts the program again with its data, and waits until it serves.
     pub async fn start(&self, program: &str) {
         self.cluster(&["start", program]).await;
     }
@@ -233,15 +233,15 @@ impl Lab {
         output(command, "").await.unwrap_or_else(|error| panic!("cluster.sh {}: {error}", args.join(" ")));
     }
 
-    /// A file in the lab's directory: `kube-apiserver.log`.
+    /// Returns the path of a file in the lab's directory, such as `kube-apiserver.log`.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// The process of a container, as the machine knows it.
+    /// Returns the process ID of a container on the machine.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     pub fn process_of(&self, namespace: &str, pod: &str, container: &str) -> u32 {
         let directory = self.pod_directory(namespace, pod).unwrap_or_else(|| panic!("no pod {namespace}/{pod}"));
         let path = directory.join(format!("{container}.pid"));
@@ -249,10 +249,10 @@ impl Lab {
         text.trim().parse().expect("a process id")
     }
 
-    /// Ends the process of a container without a warning, as `kill -9` does.
+    /// Kills the process of a container.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     pub fn kill(&self, namespace: &str, pod: &str, container: &str) {
         let id = self.process_of(namespace, pod, container).to_string();
         let status = Command::new("kill").args(["-9", &id]).status().expect("the program kill");
@@ -269,18 +269,18 @@ impl Lab {
     }
 }
 
-/// The address of the node, where the API server is.
+/// Returns the address of the node with the API server.
 fn node() -> IpAddr {
     let ipv6_alone = std::env::var("FAMILIES").is_ok_and(|families| families == "ipv6");
     if ipv6_alone { "fd00:244::1" } else { "10.244.0.1" }.parse().expect("an address")
 }
 
-/// The first address in `status.loadBalancer` of a Service or an Ingress.
+/// Returns the first address in `status.loadBalancer` of a Service or an Ingress.
 pub(crate) fn address_in(object: &Value) -> Option<IpAddr> {
     addresses_in(object).first().copied()
 }
 
-/// All addresses there.
+/// Returns all addresses in `status.loadBalancer`.
 pub fn addresses_in(object: &Value) -> Vec<IpAddr> {
     let ingress = object["status"]["loadBalancer"]["ingress"].as_array().into_iter().flatten();
     ingress.filter_map(|one| one["ip"].as_str()?.parse().ok()).collect()

@@ -1,4 +1,4 @@
-//! A service that counts requests: Envoy's `RateLimitService`.
+//! A rate limit service with Envoy's `RateLimitService` API.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,21 +15,21 @@ use tonic::service::Routes;
 
 use crate::server::{ANY_PORT, Server};
 
-/// One that lets as many requests pass of each descriptor as it was told, and then no more.
+/// A service that permits a fixed number of requests per descriptor.
 pub struct Limiter {
-    /// Where it listens.
+    /// The address.
     pub address: SocketAddr,
     counts: Arc<Mutex<BTreeMap<String, u32>>>,
     _server: Server,
 }
 
 impl Limiter {
-    /// Starts one on a free port, with this limit.
+    /// Starts a service on a free port.
     pub async fn start(limit: u32) -> Self {
         Self::start_at(ANY_PORT.into(), limit).await
     }
 
-    /// Starts one at an address.
+    /// Starts a service at an address.
     ///
     /// # Panics
     /// If the address is taken.
@@ -40,7 +40,7 @@ impl Limiter {
         Self { address: server.address, counts, _server: server }
     }
 
-    /// How many requests there were of each descriptor, which is written `domain key=value key=value`.
+    /// Returns the number of requests per descriptor, in the form `domain key=value key=value`.
     pub fn counts(&self) -> BTreeMap<String, u32> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

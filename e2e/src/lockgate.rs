@@ -1,4 +1,4 @@
-//! The real program, as its user starts it.
+//! The real program, started as users start it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::envoy::Mode;
 use crate::process::{Process, program};
 use crate::{ports, wait_until};
 
-/// Where its objects come from.
+/// The source of the objects.
 #[derive(Debug, Clone)]
 pub enum Source {
     /// `--manifests`
@@ -23,7 +23,7 @@ pub enum Source {
     Kubeconfig(PathBuf),
 }
 
-/// All series of a page of metrics: name with labels, and value.
+/// Parses a page of metrics into series: name with labels, and value.
 pub fn series(page: &str) -> BTreeMap<String, f64> {
     page.lines()
         .filter(|line| !line.starts_with('#'))
@@ -34,10 +34,10 @@ pub fn series(page: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The settings file of one that has one.
+/// The name of the settings file.
 const FILE: &str = "lockgate.yaml";
 
-/// `text` with ports for the names of these.
+/// Replaces names of ports in `text` by numbers.
 fn with_ports(text: &str, ports: [u16; 5]) -> String {
     let names = ["XDS", "ADMIN", "HTTP_PORT", "HTTPS_PORT", "STATS"];
     names.iter().zip(ports).fold(text.to_owned(), |text, (name, port)| text.replace(name, &port.to_string()))
@@ -48,15 +48,15 @@ pub struct Lockgate {
     process: Process,
     args: Vec<String>,
     directory: tempfile::TempDir,
-    /// Port of xDS.
+    /// The port of xDS.
     pub xds: u16,
-    /// Port of `/readyz`, `/metrics` and `/debug`.
+    /// The port of `/readyz`, `/metrics`, and `/debug`.
     pub admin: u16,
-    /// Port of Envoy's plain-text listener.
+    /// The port of Envoy's listener for plain HTTP.
     pub http: u16,
-    /// Port of Envoy's TLS listener.
+    /// The port of Envoy's TLS listener.
     pub https: u16,
-    /// Port of Envoy's listener for `/ready` and `/stats`.
+    /// The port of Envoy's listener for `/ready` and `/stats`.
     pub stats: u16,
 }
 
@@ -68,15 +68,15 @@ impl Lockgate {
         lockgate
     }
 
-    /// Starts it. With the ports of Envoy's listeners among `flags`, [`Lockgate::http`] and its like are not the true ones.
+    /// Starts it. If `flags` contain ports of Envoy's listeners, fields such as [`Lockgate::http`] are wrong.
     ///
     /// # Panics
-    /// If it was not built.
+    /// If the program was not built.
     pub fn launch(source: &Source, flags: &[&str]) -> Self {
         Self::launch_program(&binary(), source, flags)
     }
 
-    /// The same with another build of the program.
+    /// Starts another build of the program.
     pub fn launch_program(program: &Path, source: &Source, flags: &[&str]) -> Self {
         let directory = tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
         let [xds, admin, http, https, stats] = [(); 5].map(|()| ports::free());
@@ -98,10 +98,10 @@ impl Lockgate {
         Self { process, args, directory, xds, admin, http, https, stats }
     }
 
-    /// Starts it with no flags but `source` and a settings file, as [`Lockgate::write`] has it.
+    /// Starts it with the flags of `source` and a settings file in the format of [`Lockgate::write`].
     ///
     /// # Panics
-    /// If it was not built.
+    /// If the program was not built.
     pub fn launch_by_file(source: &[&str], text: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("lockgate-").tempdir().expect("a temporary directory");
         let [xds, admin, http, https, stats] = [(); 5].map(|()| ports::free());
@@ -112,10 +112,10 @@ impl Lockgate {
         Self { process, args, directory, xds, admin, http, https, stats }
     }
 
-    /// Writes its settings file, in which `XDS`, `ADMIN`, `HTTP_PORT`, `HTTPS_PORT` and `STATS` stand for its ports.
+    /// Writes the settings file. `XDS`, `ADMIN`, `HTTP_PORT`, `HTTPS_PORT`, and `STATS` are replaced by its ports.
     ///
     /// # Panics
-    /// If that cannot be done.
+    /// If the file cannot be written.
     pub fn write(&self, text: &str) {
         let Self { xds, admin, http, https, stats, .. } = self;
         let whole = self.directory.path().join("written");
@@ -123,7 +123,7 @@ impl Lockgate {
         std::fs::rename(whole, self.directory.path().join(FILE)).expect("the settings file");
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` answers 200. Returns the elapsed time.
     pub async fn wait_ready(&mut self) -> Duration {
         let target = self.target();
         let process = &mut self.process;
@@ -134,34 +134,34 @@ impl Lockgate {
         .await
     }
 
-    /// Ends it without a warning.
+    /// Kills it.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Starts it again, with the same flags and ports; the log goes on.
+    /// Starts it again with the same flags, ports, and log file.
     pub fn restart(&mut self) {
         self.process.kill();
         self.process = Process::start("lockgate", &binary(), &self.args, &self.directory.path().join("lockgate.log"));
     }
 
-    /// Asks it to end and waits until it has.
+    /// Stops it gracefully and waits for its end.
     pub async fn terminate(&mut self) -> ExitStatus {
         self.process.signal("TERM");
         self.process.ended().await
     }
 
-    /// Its process.
+    /// Returns the process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Its log.
+    /// Returns the log.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Waits until its log has a line that holds all of these; gives that line.
+    /// Waits for a log line that contains all of these texts, and returns it.
     pub async fn logged(&self, parts: &[&str]) -> String {
         let what = format!("a line in the controller's log with {parts:?}");
         let find =
@@ -169,20 +169,21 @@ impl Lockgate {
         crate::wait_for(&what, async || find()).await.0
     }
 
-    /// Its admin address.
+    /// Returns the admin address.
     pub fn target(&self) -> Target {
         Target::http(self.admin, "localhost")
     }
 
-    /// What its admin address answers.
+    /// Requests a page of the admin address.
     ///
     /// # Panics
-    /// If it does not.
+    /// If there is no answer.
     pub async fn get(&self, path: &str) -> Answer {
         self.target().get(path).await.unwrap_or_else(|error| panic!("{path} of the controller: {error}"))
     }
 
-    /// The sum of all series of a metric whose labels hold all of these: `("lockgate_pushes_total", &["type=\"cluster\""])`.
+    /// Returns the sum of all series of a metric that have these labels: `("lockgate_pushes_total",
+    /// &["type=\"cluster\""])`.
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let sum = |series: &BTreeMap<String, f64>| {
             let chosen = series.iter().filter(|(key, _)| {
@@ -193,12 +194,12 @@ impl Lockgate {
         sum(&self.metrics().await)
     }
 
-    /// All series of `/metrics`: name with labels, and value.
+    /// Returns all series of `/metrics`: name with labels, and value.
     pub async fn metrics(&self) -> BTreeMap<String, f64> {
         series(&self.get("/metrics").await.text())
     }
 
-    /// Version of every resource in the newest snapshot, by type and name: `Cluster default/shop/http`.
+    /// Returns the version of every resource in the newest snapshot, by type and name: `Cluster default/shop/http`.
     pub async fn resources(&self) -> BTreeMap<String, String> {
         let mut versions = BTreeMap::new();
         let types = self.json("/debug/resources").await;
@@ -212,7 +213,7 @@ impl Lockgate {
         versions
     }
 
-    /// The virtual host of plain HTTP that has this domain, as Envoys by delta are sent it.
+    /// Returns the virtual host for plain HTTP with this domain, in the form for delta Envoys.
     pub async fn virtual_host(&self, domain: &str) -> Option<Value> {
         const HOSTS: &str = "/debug/resources?type=VirtualHost";
         if self.get(HOSTS).await.status != 200 {
@@ -237,7 +238,7 @@ impl Lockgate {
         serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.text()))
     }
 
-    /// `lockgate bootstrap` for an Envoy of this controller.
+    /// Returns the output of `lockgate bootstrap` for this controller.
     ///
     /// # Panics
     /// If it fails.
@@ -255,19 +256,19 @@ impl Lockgate {
         run(&args)
     }
 
-    /// The directory of certificates that it was started with.
+    /// Returns the directory of its certificates.
     pub fn xds_tls(&self) -> Option<&str> {
         let at = self.args.iter().position(|flag| flag == "--xds-tls")?;
         self.args.get(at + 1).map(String::as_str)
     }
 
-    /// The directory of its log, removed with it.
+    /// Returns the directory of its log, which is removed with it.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 }
 
-/// Runs the program to its end; what it wrote.
+/// Runs the program and returns its output.
 ///
 /// # Panics
 /// If it fails.
@@ -282,10 +283,10 @@ pub fn run(args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The program: `$LOCKGATE`, else what cargo built beside this test.
+/// Returns the path of the program: `$LOCKGATE`, or the build next to this test.
 ///
 /// # Panics
-/// If it was not built.
+/// If the program was not built.
 pub fn binary() -> PathBuf {
     let beside = || {
         let test = std::env::current_exe().expect("the path of this test");

@@ -1,4 +1,5 @@
-//! A directory as the kubelet mounts a ConfigMap or a Secret: all files change at one stroke, by a link that is moved.
+//! A directory like the kubelet's mount of a ConfigMap or a Secret. All files change atomically through a symbolic
+//! link.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,7 +11,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// One with these files.
+    /// Creates a mount with these files.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -21,7 +22,7 @@ impl Mount {
         mount
     }
 
-    /// Exchanges the content of all files; there may be others than before.
+    /// Replaces all files.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -44,15 +45,15 @@ impl Mount {
         }
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The same as text.
+    /// Returns the path as text.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not UTF-8.
     pub fn text(&self) -> &str {
         self.path().to_str().expect("a path in UTF-8")
     }

@@ -1,4 +1,4 @@
-//! Free TCP ports, and the address of this machine.
+//! Free TCP ports and the address of this machine.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// A port on which nothing listens, and which this process has not given out before. Below the range from which the
-/// kernel takes the ports of outgoing connections, so that none of those gets in between.
+/// Returns a free port that this process has not returned before. It is below the range of ephemeral ports, so that no
+/// outgoing connection takes it.
 ///
 /// # Panics
-/// If there is none.
+/// If no port is free.
 pub fn free() -> u16 {
     const FIRST: u16 = 12_000;
     const COUNT: u16 = 20_000;
@@ -24,7 +24,8 @@ pub fn free() -> u16 {
     port
 }
 
-/// The address by which this machine reaches others; `None` if it has no address but loopback. Nothing is sent.
+/// Returns the source address of outgoing connections, or `None` if the machine has only loopback addresses. It sends
+/// nothing.
 pub fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

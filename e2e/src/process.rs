@@ -1,4 +1,4 @@
-//! Child processes with their output in a file; ended when dropped.
+//! Child processes with their output in a file. They are killed when dropped.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -32,28 +32,28 @@ impl Process {
         Self { name: name.into(), child, log: log.into() }
     }
 
-    /// All that it has written.
+    /// Returns its output.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// The process id.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How much memory it has resident, in bytes.
+    /// Returns the resident memory in bytes.
     ///
     /// # Panics
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn memory(&self) -> u64 {
         self.bytes("VmRSS:")
     }
 
-    /// The most memory that it ever had resident, in bytes.
+    /// Returns the peak resident memory in bytes.
     ///
     /// # Panics
-    /// If the system does not say.
+    /// If the system does not report it.
     pub fn peak_memory(&self) -> u64 {
         self.bytes("VmHWM:")
     }
@@ -66,14 +66,14 @@ impl Process {
     }
 
     /// # Panics
-    /// If it has ended, with the last of what it wrote.
+    /// If it has ended; the message has the end of its output.
     pub fn assert_running(&mut self) {
         if let Ok(Some(status)) = self.child.try_wait() {
             panic!("{} has ended, {status}:\n{}", self.name, self.tail());
         }
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it with `SIGKILL`.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -82,20 +82,20 @@ impl Process {
     /// Sends a signal by name (`TERM`, `HUP`).
     ///
     /// # Panics
-    /// If there is no such process.
+    /// If the process does not exist.
     pub fn signal(&self, signal: &str) {
         let id = self.id().to_string();
         let status = Command::new("kill").args(["-s", signal, &id]).status().expect("the program kill");
         assert!(status.success(), "kill -s {signal} {id} ({})", self.name);
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
         let what = format!("the end of {}", self.name);
         wait_for(&what, async || self.child.try_wait().expect("the state of a child")).await.0
     }
 
-    /// The last lines that it wrote.
+    /// Returns the last lines of its output.
     pub fn tail(&self) -> String {
         let log = self.log();
         // Envoy's access log would leave no room for what matters.
@@ -113,10 +113,10 @@ impl Drop for Process {
     }
 }
 
-/// Runs a program to its end, with something to read; what it wrote.
+/// Runs a program with input and returns its output.
 ///
 /// # Errors
-/// What it wrote to standard error if it fails.
+/// The standard error if the program fails.
 ///
 /// # Panics
 /// If it cannot be run.
@@ -134,15 +134,15 @@ pub async fn output(mut command: Command, stdin: &str) -> Result<String, String>
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-/// The directory of the repository.
+/// Returns the directory of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a parent directory").into()
 }
 
-/// A program that a test needs.
+/// Returns the path of a program that a test needs.
 ///
 /// # Panics
-/// If it is not there, with the command that gets it.
+/// If it does not exist; the message has the command that installs it.
 pub fn program(path: PathBuf, remedy: &str) -> PathBuf {
     assert!(path.exists(), "{} is missing: run `{remedy}`", path.display());
     path

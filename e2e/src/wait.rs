@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that takes well under a second on an idle machine.
+/// The time limit for anything that takes less than a second on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often a condition is looked at: often enough to measure milliseconds with it.
+/// The polling interval, short enough to measure milliseconds.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// What `check` gives, once it gives something; and how long that took.
+/// Polls `check` until it returns a value. Returns the value and the elapsed time.
 ///
 /// # Panics
-/// With `what` if [`PATIENCE`] is over.
+/// With `what` after [`PATIENCE`].
 pub async fn wait_for<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> (T, Duration) {
     wait_at_most(PATIENCE, INTERVAL, what, check).await
 }
 
-/// The same with a deadline of its own, looking again after `interval`: for what takes long, or is dear to look at.
+/// Like [`wait_for`], with another deadline and interval, for slow or expensive conditions.
 ///
 /// # Panics
-/// With `what` if the time is over.
+/// With `what` after the deadline.
 pub async fn wait_at_most<T>(
     limit: Duration,
     interval: Duration,
@@ -38,23 +38,23 @@ pub async fn wait_at_most<T>(
     }
 }
 
-/// How long it took until `check` held.
+/// Polls `check` until it returns true. Returns the elapsed time.
 ///
 /// # Panics
-/// With `what` if [`PATIENCE`] is over.
+/// With `what` after [`PATIENCE`].
 pub async fn wait_until(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
     wait_for(what, async || check().await.then_some(())).await.1
 }
 
-/// How many requests in a row must agree: each worker of Envoy sees a new connection with equal chance, so that one of two
-/// is missed once in 2^11 times.
+/// The number of consecutive requests that must agree. Each of Envoy's two workers gets a new connection with the same
+/// probability, so one is missed once in 2^11 times.
 const IN_A_ROW: usize = 12;
 
-/// How long it took until `check`, which opens a connection each time, held for all of Envoy's workers: each of them takes
-/// up new routes and listeners at a time of its own, shortly after Envoy's ACK.
+/// Polls `check`, which opens a new connection each time, until it holds for all of Envoy's workers. Each worker
+/// applies routes and listeners at its own time, shortly after Envoy's ACK. Returns the elapsed time.
 ///
 /// # Panics
-/// With `what` if [`PATIENCE`] is over.
+/// With `what` after [`PATIENCE`].
 pub async fn wait_everywhere(what: &str, mut check: impl AsyncFnMut() -> bool) -> Duration {
     wait_until(what, async || {
         for _ in 0..IN_A_ROW {

@@ -1,4 +1,4 @@
-//! A delta xDS client that knows of the protocol what a test needs, and does what no Envoy does.
+//! A minimal delta xDS client for tests, which can behave unlike Envoy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -37,19 +37,19 @@ pub struct Stream {
     arrived: Vec<u8>,
 }
 
-/// What a test needs to know of a response.
+/// A summary of a response.
 #[derive(Debug)]
 pub struct Response {
-    /// Its nonce.
+    /// The nonce.
     pub nonce: String,
-    /// How many resources it sets.
+    /// The number of resources.
     pub resources: usize,
-    /// How many names it removes.
+    /// The number of removed names.
     pub removed: usize,
 }
 
 impl Connection {
-    /// Connects to a port of this machine, from one of its addresses.
+    /// Connects to a local port from one of the machine's addresses.
     ///
     /// # Errors
     /// If it is refused.
@@ -63,7 +63,7 @@ impl Connection {
         Ok(Self { sender })
     }
 
-    /// The same by TLS, as [`tls`] connects.
+    /// Connects with TLS; see [`tls`].
     ///
     /// # Errors
     /// If it is refused.
@@ -75,7 +75,7 @@ impl Connection {
         Self::over(tls(port, root, own, "h2").await?).await
     }
 
-    /// The same over a connection that [`tls_to`] has opened.
+    /// Uses a connection from [`tls_to`].
     ///
     /// # Errors
     /// If it is refused.
@@ -85,7 +85,7 @@ impl Connection {
         Ok(Self { sender })
     }
 
-    /// Sends a gRPC request whose body is `sent`, and no more of it ever comes. Gives the status if there is an answer.
+    /// Sends a gRPC request whose body starts with `sent` and never ends. Returns the status if there is an answer.
     ///
     /// # Errors
     /// If the connection ends.
@@ -129,13 +129,13 @@ impl Connection {
     }
 }
 
-/// Connects by TLS to a port of this machine, for the server name `localhost`. The certificate `own` is shown, or none.
+/// Connects to a local port with TLS and the server name `localhost`. Presents the certificate `own`, if any.
 ///
 /// # Errors
-/// If it is refused, which a client without a certificate may learn only when it reads.
+/// If the connection is refused. A client without a certificate may see this only when it reads.
 ///
 /// # Panics
-/// If a certificate is none.
+/// If a certificate is invalid.
 pub async fn tls(
     port: u16,
     root: &CertificateDer<'static>,
@@ -145,13 +145,13 @@ pub async fn tls(
     tls_to(SocketAddr::from(([127, 0, 0, 1], port)), "localhost", root, own, protocol).await
 }
 
-/// The same to any address, for any server name.
+/// Connects to any address with TLS and any server name.
 ///
 /// # Errors
 /// As [`tls`].
 ///
 /// # Panics
-/// If a certificate is none.
+/// If a certificate is invalid.
 pub async fn tls_to(
     address: SocketAddr,
     server_name: &str,
@@ -179,7 +179,7 @@ pub async fn tls_to(
 }
 
 impl Stream {
-    /// Asks for names of a type, or gives them back.
+    /// Subscribes to names of a type, or unsubscribes.
     pub fn ask(
         &self,
         type_url: &str,
@@ -194,7 +194,7 @@ impl Stream {
         self.send(&message);
     }
 
-    /// Accepts a response, or rejects it.
+    /// Acknowledges or rejects a response.
     pub fn answer(&self, type_url: &str, response: &Response, rejected: bool) {
         let mut message = Vec::new();
         put(&mut message, 2, type_url.as_bytes());
@@ -210,10 +210,10 @@ impl Stream {
         let _ = self.requests.send([&[0][..], &length, message].concat().into());
     }
 
-    /// The next response.
+    /// Waits for the next response.
     ///
     /// # Panics
-    /// If none comes, or the stream ends.
+    /// If no response arrives, or the stream ends.
     pub async fn next(&mut self) -> Response {
         loop {
             if self.arrived.len() >= 5 {
@@ -271,7 +271,7 @@ fn put(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     message.extend(bytes);
 }
 
-/// A request body that comes as it is written.
+/// A streamed request body.
 struct Feed(mpsc::UnboundedReceiver<Bytes>);
 
 impl Body for Feed {

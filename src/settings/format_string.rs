@@ -112,7 +112,7 @@ pub fn check(format: &str) -> Result<(), String> {
     check_with(format, &[])
 }
 
-/// Checks whether Envoy accepts `format` for the access log. The error is like that of [`header`].
+/// Checks whether Envoy accepts `format` for the access log. The error is like that of [`check`].
 pub fn check_of_log(format: &str) -> Result<(), String> {
     check_with(format, OPERATORS_OF_LOGS)
 }

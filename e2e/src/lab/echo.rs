@@ -1,10 +1,10 @@
-//! Backends that say what they were asked: the echo server of the Gateway API's conformance suite.
+//! Echo backends: the echo server of the Gateway API conformance suite.
 
 use serde_json::Value;
 
 use crate::client::Answer;
 
-/// A Deployment of echo servers, and a Service for them.
+/// A Deployment of echo servers and its Service.
 pub struct Echo<'a> {
     name: &'a str,
     replicas: u32,
@@ -12,31 +12,31 @@ pub struct Echo<'a> {
     extra: &'a str,
 }
 
-/// One echo server behind a Service of this name, on port 8080, which is named `http`.
+/// Creates one echo server and a Service of this name, with port 8080 named `http`.
 pub fn echo(name: &str) -> Echo<'_> {
     Echo { name, replicas: 1, port: 8080, extra: "" }
 }
 
 impl<'a> Echo<'a> {
-    /// So many of them.
+    /// Sets the number of replicas.
     #[must_use]
     pub fn replicas(self, replicas: u32) -> Self {
         Self { replicas, ..self }
     }
 
-    /// Another port of the Service.
+    /// Sets the port of the Service.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    /// More fields of the container, as YAML in flow style: `lifecycle: {preStop: {sleep: {seconds: 5}}}`.
+    /// Adds fields of the container, as YAML in flow style: `lifecycle: {preStop: {sleep: {seconds: 5}}}`.
     #[must_use]
     pub fn container(self, extra: &'a str) -> Self {
         Self { extra, ..self }
     }
 
-    /// The objects.
+    /// Returns the objects.
     pub fn yaml(&self) -> String {
         let Self { name, replicas, port, extra } = self;
         let extra = if extra.is_empty() { String::new() } else { format!(", {extra}") };
@@ -53,14 +53,14 @@ impl<'a> Echo<'a> {
     }
 }
 
-/// What an echo server says of the request that reached it.
+/// The answer of an echo server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Echoed {
-    /// The namespace that it is in.
+    /// The namespace of the server.
     pub namespace: String,
-    /// The Service that it is behind.
+    /// The Service of the server.
     pub service: String,
-    /// Its pod.
+    /// The pod.
     pub pod: String,
     /// The method.
     pub method: String,

@@ -1,4 +1,4 @@
-//! A namespace of a spec's own.
+//! The namespace of a spec.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,25 +11,25 @@ use super::{Lab, address_in};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A namespace that goes when this is dropped. If the spec fails, its objects and Events are printed first.
+/// A namespace that is removed when dropped. If the spec fails, its objects and Events are printed first.
 pub struct Namespace<'a> {
     lab: &'a Lab,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
-/// A pod, as the API server shows it.
+/// A pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its address; none before it has one.
+    /// The address, if it has one.
     pub ip: Option<IpAddr>,
-    /// Its node.
+    /// The node.
     pub node: String,
-    /// Whether it is ready, and is not being deleted.
+    /// Whether it is ready and not terminating.
     pub ready: bool,
-    /// How often its containers were restarted, in all.
+    /// The number of container restarts.
     pub restarts: u64,
 }
 
@@ -77,17 +77,17 @@ impl<'a> Namespace<'a> {
         self.lab.until(&format!("{count} endpoints of the Service {service}"), ready).await;
     }
 
-    /// Its pods with these labels (`app=echo`), those that are going included.
+    /// Returns its pods with these labels (`app=echo`), including terminating ones.
     pub async fn pods(&self, labels: &str) -> Vec<Pod> {
         self.lab.pods(&self.name, labels).await
     }
 
-    /// An Ingress.
+    /// Returns an Ingress.
     pub async fn ingress(&self, name: &str) -> Value {
         self.lab.get(&format!("/apis/networking.k8s.io/v1/namespaces/{}/ingresses/{name}", self.name)).await
     }
 
-    /// The first address in an Ingress's status, at the moment when it is there.
+    /// Waits for the first address in an Ingress's status.
     pub async fn ingress_address(&self, name: &str) -> IpAddr {
         let address = async || address_in(&self.ingress(name).await);
         self.lab.until(&format!("an address in the status of the Ingress {}/{name}", self.name), address).await.0
@@ -95,14 +95,14 @@ impl<'a> Namespace<'a> {
 }
 
 impl Lab {
-    /// The pods of a namespace with these labels (`app=echo`), those that are going included.
+    /// Returns the pods of a namespace with these labels (`app=echo`), including terminating ones.
     pub async fn pods(&self, namespace: &str, labels: &str) -> Vec<Pod> {
         let selector = labels.replace('/', "%2F").replace('=', "%3D").replace(',', "%2C");
         let pods = self.list(&format!("/api/v1/namespaces/{namespace}/pods?labelSelector={selector}")).await;
         pods.iter().map(pod).collect()
     }
 
-    /// The log of a container, as `kubectl logs` shows it.
+    /// Returns the log of a container.
     pub async fn logs(&self, namespace: &str, pod: &str, container: &str) -> String {
         self.kubectl(&["--namespace", namespace, "logs", pod, "--container", container], "").await
     }

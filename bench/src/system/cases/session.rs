@@ -54,7 +54,7 @@ impl Bench {
         self.open_with(party, size, count, &Self::choice(party), limit).await
     }
 
-    /// Like [`Session::start`](Self::start), with options and a time limit.
+    /// Like [`Bench::open`], with options and a time limit.
     pub(super) async fn open_with(
         &mut self,
         party: &Party,
