@@ -57,3 +57,13 @@ async fn a_gateway_is_deleted_and_created_again_rds_delta() {
 async fn a_gateway_is_deleted_and_created_again_rds_sotw() {
     deletions("rds", Mode::Sotw).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_deleted_and_created_again_buckets_delta() {
+    deletions("buckets", Mode::Delta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_is_deleted_and_created_again_buckets_sotw() {
+    deletions("buckets", Mode::Sotw).await;
+}
