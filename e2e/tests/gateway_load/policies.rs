@@ -11,7 +11,7 @@ use hyper::Method;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
-use super::site::{HOST, Site, answers, load, route, serves, undisturbed, unharmed};
+use super::site::{HOST, Listener, Site, answers, gateway, load, route, serves, undisturbed, unharmed};
 
 /// Returns an HTTPPolicy in `default` for an HTTPRoute.
 fn policy(name: &str, spec: &str) -> String {
@@ -199,4 +199,53 @@ async fn policies_change_delta() {
 #[tokio::test(flavor = "multi_thread")]
 async fn policies_change_sotw() {
     changes(Mode::Sotw).await;
+}
+
+/// A tenant adds the first policy and the first CORS filter of a listener that several namespaces share, and removes them, again and
+/// again.
+async fn first_and_last(mode: Mode) {
+    let site = Site::open(mode).await;
+    let shared = gateway("one", &[Listener::http("http", site.ports[0])])
+        .replace("protocol: HTTP", "protocol: HTTP, allowedRoutes: { namespaces: { from: All } }");
+    site.manifests.write("one.yaml", &shared);
+    e2e::wait_until("the filters", async || {
+        site.envoy.get("/config_dump?resource=dynamic_listeners").await.text().contains("envoy.filters.http.cors")
+    })
+    .await;
+    let plain = route("probe", &["one"], &host("probe"), &[("b", 1)]);
+    site.manifests.write("routes.yaml", &plain);
+    let probe = site.target(0, "probe.test");
+    serves(&probe).await;
+    serves(&site.target(0, HOST)).await;
+    let before = site.listener_changes().await;
+    let clients = load(site.target(0, HOST)).await;
+    let cors = plain.replace(
+        "    - backendRefs",
+        "    - filters: [{ type: CORS, cors: { allowOrigins: ['https://a.test'] } }]\n      backendRefs",
+    );
+    let crossing = probe.clone().field("origin", "https://a.test");
+    for _ in 0..CHANGES {
+        site.manifests.write("policy.yaml", &policy("probe", "clientAddresses: { deny: [127.0.0.0/8] }"));
+        answers(&probe, 403).await;
+        site.manifests.remove("policy.yaml");
+        serves(&probe).await;
+        for (text, expected) in [(&cors, "https://a.test"), (&plain, "")] {
+            site.manifests.write("routes.yaml", text);
+            let allowed =
+                async || crossing.get("/").await.is_ok_and(|one| one.header("access-control-allow-origin") == expected);
+            e2e::wait_everywhere("the CORS filter", allowed).await;
+        }
+    }
+    assert_eq!(site.listener_changes().await, before, "no policy of a tenant changes a shared listener");
+    undisturbed(&format!("{CHANGES} first and last policies of a tenant, {mode:?}: the Gateway"), clients).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_and_the_last_policy_drain_no_shared_listener_delta() {
+    first_and_last(Mode::Delta).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_and_the_last_policy_drain_no_shared_listener_sotw() {
+    first_and_last(Mode::Sotw).await;
 }

@@ -75,12 +75,19 @@ struct Needs {
     cors: BTreeSet<Host>,
     /// The hosts with a route that needs the filters for policies.
     policy: BTreeSet<Host>,
+    /// Whether all filters are present before a route needs them.
+    is_shared: bool,
 }
 
 impl Needs {
     /// Reads the `touched` hosts. Returns whether the set of required HTTP filters has changed.
     fn update(&mut self, traffic: &Traffic, touched: &BTreeSet<Host>) -> bool {
         let before = self.filters();
+        self.is_shared = match traffic {
+            Traffic::Http(plain) => plain.is_shared,
+            Traffic::Https(tls) => tls.is_shared,
+            Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => false,
+        };
         for host in touched {
             let is_any = |uses: fn(&VirtualHost) -> bool| match traffic {
                 Traffic::Http(plain) => plain.hosts.get(host).is_some_and(uses),
@@ -98,7 +105,8 @@ impl Needs {
     }
 
     fn filters(&self) -> RouteFilters {
-        RouteFilters { cors: !self.cors.is_empty(), policy: !self.policy.is_empty() }
+        let Self { cors, policy, is_shared } = self;
+        RouteFilters { cors: *is_shared || !cors.is_empty(), policy: *is_shared || !policy.is_empty() }
     }
 }
 

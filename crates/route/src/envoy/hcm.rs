@@ -27,7 +27,8 @@ pub enum Routes {
     Inline(Box<route_v3::RouteConfiguration>),
 }
 
-/// The HTTP filters that routes need, in addition to those of the settings. A filter is absent while no route needs it.
+/// The HTTP filters that routes need, in addition to those of the settings. A filter is absent while no route needs it, except for
+/// listeners of several namespaces ([`Listener::set_shared`](crate::model::Listener::set_shared)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RouteFilters {
     /// The filter for cross-origin requests.

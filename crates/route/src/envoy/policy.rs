@@ -11,8 +11,8 @@ use crate::settings::Settings;
 
 /// Builds the HTTP filters in order, except for those of compression. They restrict routes alone, and have no effect on others.
 ///
-/// A listener has all of them if one of its routes has a policy, so that further policies do not change it: a changed
-/// listener drains its connections. Envoy creates a disabled filter only for routes that configure it, and selects the
+/// A listener has all of them if one of its routes has a policy or if it is shared, so that further policies do not change it: a
+/// changed listener drains its connections. Envoy creates a disabled filter only for routes that configure it, and selects the
 /// filters of a request once. External authorization can change the route after that, so the filters are enabled then.
 pub fn filters(settings: &Settings) -> [hcm_v3::HttpFilter; 5] {
     let disabled = settings.external_authorization.endpoint.is_none();

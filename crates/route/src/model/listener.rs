@@ -90,6 +90,8 @@ pub struct PlainHosts {
     pub hosts: BTreeMap<Host, VirtualHost>,
     /// How Envoys get the routes.
     pub discovery: RouteDiscovery,
+    /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
+    pub is_shared: bool,
 }
 
 /// How Envoys get the routes of a listener for plain HTTP.
@@ -117,6 +119,8 @@ pub struct TlsHosts {
     pub http3: Option<ListenerId>,
     /// How the certificates of clients are validated. `None` requests none.
     pub clients: Option<ClientValidation>,
+    /// Whether routes of several namespaces may attach. See [`Listener::set_shared`].
+    pub is_shared: bool,
 }
 
 /// The TLS connections for a server name.
@@ -161,6 +165,18 @@ impl Listener {
     /// A listener for plain HTTP without hosts.
     pub fn http(bind: Bind, discovery: RouteDiscovery) -> Self {
         Self { bind, traffic: Traffic::Http(PlainHosts { discovery, ..PlainHosts::default() }) }
+    }
+
+    /// Sets whether routes of several namespaces may attach. A shared listener for HTTP has the filters that routes may need from the
+    /// beginning. Otherwise the first such route, and the last one, would change it and drain the connections of all others.
+    /// Returns whether the listener has changed.
+    pub fn set_shared(&mut self, now: bool) -> bool {
+        let is_shared = match &mut self.traffic {
+            Traffic::Http(plain) => &mut plain.is_shared,
+            Traffic::Https(tls) => &mut tls.is_shared,
+            Traffic::Tls(_) | Traffic::Tcp(_) | Traffic::Udp(_) => return false,
+        };
+        std::mem::replace(is_shared, now) != now
     }
 
     /// A listener for HTTP over TLS without hosts.

@@ -18,6 +18,7 @@ mod ownership;
 mod rules;
 mod services;
 mod shared_host;
+mod surplus_sets;
 mod terminating;
 mod tls;
 mod verdicts;

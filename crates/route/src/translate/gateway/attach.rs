@@ -88,7 +88,7 @@ pub fn attach(
     reading: &mut Reading,
 ) -> Result<Vec<Attachment>, Refusal> {
     let Parent { gateway, set } = parent;
-    if set.and_then(|set| gateway.set(set)).is_some_and(|set| !set.attached) {
+    if set.is_some_and(|set| gateway.set(set).is_none_or(|set| !set.attached)) {
         return Err(("NoMatchingParent", "the Gateway does not accept the ListenerSet".to_owned()));
     }
     let is_named = |listener: &&Listener| {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 
-pub use conflicts::PORTS;
+pub use conflicts::{PORTS, most_parsed};
 pub use parser::parse;
 pub use sets::AddedSet;
 
@@ -42,6 +42,8 @@ pub struct Gateway {
     pub home: u16,
     /// Its own listeners in the order of the spec, and then those of its ListenerSets.
     pub listeners: Box<[Listener]>,
+    /// Whether routes or ListenerSets of other namespaces may attach to it.
+    pub is_shared: bool,
     /// The ListenerSets that name it, accepted or not, in the order of precedence.
     pub sets: Box<[AddedSet]>,
     /// The key pair that it presents to backends.
@@ -181,6 +183,11 @@ impl Namespaces {
             (Some("Selector"), Some(selector)) => Self::Selected(selector.clone()),
             _ => Self::None,
         }
+    }
+
+    /// Returns whether other namespaces than that of the object can be among them.
+    fn has_others(&self) -> bool {
+        matches!(self, Self::All | Self::Selected(_))
     }
 
     /// Returns whether `namespace` is one of them. `own` is the namespace of the object that allows them.

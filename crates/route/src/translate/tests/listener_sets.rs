@@ -9,13 +9,13 @@ use crate::testing::objects::{routes, secret};
 use crate::translate::{ChangedInputs, Input, Translator, host};
 
 /// The Gateway `shop/public` with the listener `http` on port 80, which allows ListenerSets, and its Service.
-fn public(sets: &str) -> [Object; 2] {
+pub(super) fn public(sets: &str) -> [Object; 2] {
     let gateway = gateway("public").listener("http", 80, "HTTP").hostname("own.test").sets_from(sets);
     [gateway.into(), gateway_service("public", &[(80, 10_000), (8080, 10_001)])]
 }
 
 /// Returns the condition `Accepted` of a ListenerSet.
-fn accepted(translator: &Translator, name: &str) -> String {
+pub(super) fn accepted(translator: &Translator, name: &str) -> String {
     let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
     let verdicts = translator.verdicts().get(&ObjectId::new(Kind::LISTENER_SET, namespace, name));
     let verdict = verdicts.and_then(|all| all.iter().find(|one| one.listener.is_none() && one.condition == "Accepted"));
@@ -282,7 +282,7 @@ fn many_listeners_for_https_do_not_list_each_other() {
 }
 
 /// Applies `object` like the loop. Returns the update.
-fn update(translator: &mut Translator, objects: &mut Objects, object: Object) -> crate::translate::Update {
+pub(super) fn update(translator: &mut Translator, objects: &mut Objects, object: Object) -> crate::translate::Update {
     let mut changed = ChangedInputs::default();
     let (kind, key) = (object.kind(), object.meta().key.clone());
     objects.apply(object);

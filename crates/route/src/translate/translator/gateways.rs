@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
-use sets::SetsByGateway;
+use sets::{SetsByGateway, Surplus};
 
 use super::{AT_A_TIME, NewClusters, Translator, Update};
 use crate::model::{Host, ListenerId};
@@ -58,8 +58,10 @@ pub struct Gateways {
     pub(super) routes: BTreeMap<ObjectId, Arc<Attached>>,
     /// The ListenerSets that name each Gateway, of ours or not.
     named: SetsByGateway,
-    /// The ListenerSets that name a Gateway of ours, with the Gateway.
-    sets: BTreeMap<ObjectKey, ObjectKey>,
+    /// The ListenerSets that a Gateway of ours was parsed with: the Gateway, and the revision.
+    sets: BTreeMap<ObjectKey, (ObjectKey, Revision)>,
+    /// The other ListenerSets that name a Gateway of ours.
+    surplus: BTreeMap<ObjectKey, Surplus>,
     /// The Gateways that ask for each port of the Envoys.
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
@@ -98,8 +100,7 @@ impl Gateways {
             return self.gateways.get(&id.key).map(|gateway| gateway.revision);
         }
         if id.kind == Kind::LISTENER_SET {
-            let gateway = self.gateways.get(self.sets.get(&id.key)?)?;
-            return gateway.set(&id.key).map(|set| set.revision);
+            return self.revision_of_set(&id.key);
         }
         if id.kind == Kind::BACKEND_TLS_POLICY {
             let is_ours = self.policy_reports.contains_key(&id.key);
@@ -130,7 +131,7 @@ impl Gateways {
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         let classes = self.classes.keys().map(|key| Kind::GATEWAY_CLASS.id(key.clone()));
         let gateways = self.gateways.keys().map(|key| Kind::GATEWAY.id(key.clone()));
-        let sets = self.sets.keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
+        let sets = self.set_keys().map(|key| Kind::LISTENER_SET.id(key.clone()));
         let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
         let http_policies = self.http_policies_of_ours.keys().map(|key| Kind::HTTP_POLICY.id(key.clone()));
         classes.chain(gateways).chain(sets).chain(policies).chain(http_policies).chain(self.routes.keys().cloned())
@@ -141,8 +142,7 @@ impl Gateways {
         if id.kind == Kind::GATEWAY {
             return self.gateways.get(&id.key).map(|gateway| Parent { gateway, set: None });
         }
-        let (set, gateway) = self.sets.get_key_value(&id.key).filter(|_| id.kind == Kind::LISTENER_SET)?;
-        self.gateways.get(gateway).map(|gateway| Parent { gateway, set: Some(set) })
+        if id.kind == Kind::LISTENER_SET { self.set_parent(&id.key) } else { None }
     }
 
     /// Returns the objects whose rank has changed with one of these namespaces.
@@ -203,9 +203,10 @@ impl Translator {
                 false => due.extend(changed.of_kind(kind).map(|key| kind.id(key.clone()))),
             }
         }
-        due.extend(self.regroup_sets(objects, changed, update));
+        let regrouped = self.regroup_sets(objects, changed, update);
+        due.extend(regrouped.gateways.into_iter().map(|gateway| Kind::GATEWAY.id(gateway)));
         due.extend(self.gateways.outranked(&changed.of_kind(Kind::NAMESPACE).collect(), objects));
-        if due.is_empty() {
+        if due.is_empty() && regrouped.sets.is_empty() {
             return;
         }
         let of_kind = |due: &BTreeSet<ObjectId>, kind: Kind| -> Vec<ObjectId> {
@@ -224,7 +225,10 @@ impl Translator {
         }
         let (mut hosts, mut reported) = (BTreeSet::new(), BTreeSet::new());
         let mut gateways: BTreeSet<ObjectId> = of_kind(&due, Kind::GATEWAY).into_iter().collect();
+        // The Gateways that have become ours, or have ceased to be.
+        let mut others = BTreeSet::new();
         while let Some(id) = gateways.pop_first() {
+            let was_ours = self.gateways.gateways.contains_key(&id.key);
             let (mut now, made) = self.parse_gateway(&id.key, objects, settings);
             self.clusters.add(made, &mut self.ledger);
             gateways.extend(self.gateways.ports.claim(&id.key, now.as_mut().ok()));
@@ -235,7 +239,13 @@ impl Translator {
                     due.extend(self.graph.readers(&Input::new(parent.kind, parent.key)).cloned());
                 }
             }
+            if was_ours != self.gateways.gateways.contains_key(&id.key) {
+                others.insert(id.key.clone());
+            }
             update.sources.insert(id);
+        }
+        for set in self.judge_surplus(regrouped.sets, &others, objects, update) {
+            due.extend(self.graph.readers(&Input::new(set.kind, set.key)).cloned());
         }
         for kind in ROUTES {
             for some in of_kind(&due, kind).chunks(AT_A_TIME) {

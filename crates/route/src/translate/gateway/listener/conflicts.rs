@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::declared::Declared;
 use crate::model::Host;
-use crate::objects::Transport;
+use crate::objects::{ObjectKey, Transport};
 
 /// The maximum number of listeners of a Gateway with its ListenerSets.
 pub const LISTENERS: usize = 1024;
@@ -20,9 +20,12 @@ pub const PORTS: usize = 128;
 /// The maximum number of ports that the ListenerSets of one other namespace add to a Gateway.
 pub const PORTS_OF_NAMESPACE: usize = 16;
 
-/// The maximum number of listeners of the ListenerSets of one namespace that are parsed, accepted or not. Further ListenerSets are
-/// refused as a whole, so that refused listeners cost little.
-const PARSED_OF_NAMESPACE: usize = 2 * LISTENERS_OF_NAMESPACE;
+/// Returns the maximum number of listeners of the ListenerSets of `namespace` that are parsed, accepted or not. Further ListenerSets
+/// are refused as a whole, so that refused listeners cost little. A ListenerSet has at least one listener, so this is also the
+/// maximum number of ListenerSets.
+pub fn most_parsed(namespace: &str, gateway: &ObjectKey) -> usize {
+    2 * if *namespace == *gateway.namespace { LISTENERS } else { LISTENERS_OF_NAMESPACE }
+}
 
 /// A transport protocol and a port.
 type Port = (Transport, u16);
@@ -30,8 +33,8 @@ type Port = (Transport, u16);
 /// The listeners of a Gateway that are accepted so far.
 #[derive(Debug)]
 pub struct Claims<'a> {
-    /// The namespace of the Gateway.
-    own: &'a str,
+    /// The Gateway.
+    gateway: &'a ObjectKey,
     /// The number of listeners.
     count: usize,
     /// The protocol and the host names of each port.
@@ -43,16 +46,16 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    /// Starts with a Gateway in the namespace `own` without listeners.
-    pub fn new(own: &'a str) -> Self {
-        Self { own, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new(), parsed: BTreeMap::new() }
+    /// Starts with a Gateway without listeners.
+    pub fn new(gateway: &'a ObjectKey) -> Self {
+        Self { gateway, count: 0, ports: BTreeMap::new(), of_namespaces: BTreeMap::new(), parsed: BTreeMap::new() }
     }
 
     /// Returns whether no listener of a further ListenerSet of `namespace` is accepted.
     pub fn is_exhausted(&self, namespace: &Arc<str>) -> bool {
         let parsed = self.parsed.get(namespace).copied().unwrap_or_default();
         let accepted = self.of_namespaces.get(namespace).map_or(0, |(listeners, _)| *listeners);
-        let most = if **namespace == *self.own { 2 * LISTENERS } else { PARSED_OF_NAMESPACE };
+        let most = most_parsed(namespace, self.gateway);
         self.count >= LISTENERS || accepted >= LISTENERS_OF_NAMESPACE || parsed >= most
     }
 
@@ -105,7 +108,7 @@ impl<'a> Claims<'a> {
             let message = format!("the Gateway already has {PORTS} ports with those of older ListenerSets");
             return Err(("PortUnavailable", message));
         }
-        if **namespace == *self.own {
+        if *namespace == self.gateway.namespace {
             return Ok(());
         }
         let (listeners, ports) = self.of_namespaces.entry(namespace.clone()).or_default();

@@ -31,7 +31,9 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         let listener = parser.listener(listener);
         parser.declared.listeners.push(listener);
     }
-    let mut claims = Claims::new(&gateway.meta.key.namespace);
+    let routes_of_others = parser.declared.listeners.iter().any(|listener| listener.namespaces.has_others());
+    let is_shared = routes_of_others || sets::allowed(gateway).has_others();
+    let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
     parser.whole();
     let Parser { declared: mut own, reading, .. } = parser;
@@ -59,6 +61,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         precedence: objects.precedence(Kind::GATEWAY, &gateway.meta),
         home: super::super::home(&gateway.meta.uid),
         listeners: listeners.into(),
+        is_shared,
         sets: added.into(),
         certificate,
         ports: wanted,

@@ -46,6 +46,12 @@ impl AddedSet {
     }
 }
 
+/// Returns the namespaces whose ListenerSets may add listeners.
+pub fn allowed(gateway: &gateway::Gateway) -> Namespaces {
+    let allowed = gateway.spec.allowed_listeners.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
+    allowed.map_or(Namespaces::None, |allowed| Namespaces::new(allowed, Namespaces::None))
+}
+
 /// Parses the ListenerSets that name a Gateway, in the order of precedence. `own` are the listeners of the Gateway itself.
 ///
 /// Source: Gateway API v1, `ListenerSetSpec.listeners` and `AllowedListeners`.
@@ -56,8 +62,7 @@ pub fn parse<'p, 'r>(
     claims: &mut Claims,
     mut reading: Reading<'r>,
 ) -> (Vec<Draft<'p>>, Reading<'r>) {
-    let allowed = gateway.spec.allowed_listeners.as_ref().and_then(|allowed| allowed.namespaces.as_ref());
-    let allowed = allowed.map_or(Namespaces::None, |allowed| Namespaces::new(allowed, Namespaces::None));
+    let allowed = allowed(gateway);
     let mut ranked: Vec<(Precedence, &'p ListenerSet)> = Vec::new();
     for set in sets {
         let namespace = ObjectKey { namespace: "".into(), name: set.meta.key.namespace.clone() };

@@ -77,6 +77,10 @@ impl Translator {
             }
             let clients = now.as_ref().and_then(|gateway| clients_of(gateway, &listener));
             self.replace_clients(&listener, clients, update);
+            let is_shared = now.as_ref().is_some_and(|gateway| gateway.is_shared);
+            if self.model.listeners.get_mut(listener.as_str()).is_some_and(|there| there.set_shared(is_shared)) {
+                update.touched.listeners.insert(listener.clone());
+            }
             // Which listener serves a host depends on the listeners that cover it. All hosts depend on the certificate for
             // backends.
             let changed = changed_patterns(&listener, earlier.as_deref(), now.as_deref());

@@ -1,65 +1,209 @@
 //! The ListenerSets of Gateways. A changed ListenerSet leads to the Gateway that it names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::{Translator, Update};
+use super::{Gateways, Translator, Update};
 use crate::objects::gateway::ListenerSet;
-use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
+use crate::objects::{Kind, ObjectId, ObjectKey, Objects, Revision};
 use crate::translate::ChangedInputs;
-use crate::translate::gateway::listener::{AddedSet, Gateway};
-use crate::translate::verdict;
+use crate::translate::gateway::attach::Parent;
+use crate::translate::gateway::listener::{AddedSet, Gateway, most_parsed};
+use crate::translate::problem::{Problem, Reason};
+use crate::translate::verdict::{self, Status, Verdict};
+
+/// The reason of the condition `Accepted` of a ListenerSet that is surplus.
+const TOO_MANY: &str = "TooManyListeners";
 
 /// The ListenerSets that name each Gateway, whether the Gateway exists or not.
+///
+/// A Gateway is parsed with the first ListenerSets of each namespace ([`most_parsed`]). The others are surplus: none of their
+/// listeners could be accepted, and thousands of them must not slow down the changes of the Gateway and of other namespaces.
 #[derive(Debug, Default)]
 pub struct SetsByGateway {
-    of_gateway: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    gateways: BTreeMap<ObjectKey, ObjectKey>,
+    /// The ListenerSets by Gateway and by their own namespace.
+    groups: BTreeMap<ObjectKey, BTreeMap<Arc<str>, BTreeSet<Rank>>>,
+    /// The Gateway and the rank of each ListenerSet.
+    places: BTreeMap<ObjectKey, (ObjectKey, Rank)>,
+}
+
+/// The rank of a ListenerSet among those of its namespace: whether it is being deleted, its creation, and its key.
+type Rank = (bool, i64, ObjectKey);
+
+/// A ListenerSet that is not parsed with its Gateway.
+#[derive(Debug)]
+pub struct Surplus {
+    gateway: ObjectKey,
+    revision: Revision,
+    problem: Arc<Problem>,
+}
+
+/// The consequences of changed ListenerSets.
+#[derive(Debug, Default)]
+pub struct Regrouped {
+    /// The Gateways to parse again.
+    pub gateways: BTreeSet<ObjectKey>,
+    /// The ListenerSets that have changed, or that may have become surplus or have ceased to be.
+    pub sets: BTreeSet<ObjectKey>,
 }
 
 impl SetsByGateway {
-    /// Returns the ListenerSets that name a Gateway.
-    pub fn of(&self, gateway: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
-        self.of_gateway.get(gateway).into_iter().flatten()
+    /// Returns the ListenerSets that a Gateway is parsed with.
+    pub fn of<'a>(&'a self, gateway: &'a ObjectKey) -> impl Iterator<Item = &'a ObjectKey> {
+        let groups = self.groups.get(gateway).into_iter().flatten();
+        groups.flat_map(|(namespace, group)| group.iter().take(most_parsed(namespace, gateway))).map(|(.., key)| key)
     }
 
-    /// Replaces the Gateway that a ListenerSet names. Returns the Gateways that it named before and names now.
-    fn replace(&mut self, set: &ObjectKey, now: Option<ObjectKey>) -> impl Iterator<Item = ObjectKey> {
-        let before = self.gateways.remove(set);
-        if let Some(gateway) = &before
-            && let Some(sets) = self.of_gateway.get_mut(gateway)
-        {
-            sets.remove(set);
-            if sets.is_empty() {
-                self.of_gateway.remove(gateway);
+    /// Returns the ListenerSets that name a Gateway and are surplus.
+    fn surplus<'a>(&'a self, gateway: &'a ObjectKey) -> impl Iterator<Item = &'a ObjectKey> {
+        let groups = self.groups.get(gateway).into_iter().flatten();
+        groups.flat_map(|(namespace, group)| group.iter().skip(most_parsed(namespace, gateway))).map(|(.., key)| key)
+    }
+
+    /// Returns the Gateway of a ListenerSet that is surplus.
+    fn surplus_at(&self, set: &ObjectKey) -> Option<&ObjectKey> {
+        let (gateway, rank) = self.places.get(set)?;
+        let first = self.first_surplus(gateway, &set.namespace)?;
+        (rank >= first).then_some(gateway)
+    }
+
+    fn first_surplus(&self, gateway: &ObjectKey, namespace: &Arc<str>) -> Option<&Rank> {
+        self.groups.get(gateway)?.get(namespace)?.iter().nth(most_parsed(namespace, gateway))
+    }
+
+    /// Replaces the Gateway that a ListenerSet names, and its rank.
+    fn replace(&mut self, set: &ObjectKey, now: Option<(ObjectKey, Rank)>, regrouped: &mut Regrouped) {
+        regrouped.sets.insert(set.clone());
+        if let Some((gateway, rank)) = self.places.get(set).cloned() {
+            // If it was parsed, the first surplus one takes its place.
+            if self.surplus_at(set).is_none() {
+                regrouped.sets.extend(self.first_surplus(&gateway, &set.namespace).map(|(.., key)| key.clone()));
+                regrouped.gateways.insert(gateway.clone());
+            }
+            self.places.remove(set);
+            self.remove(&gateway, &rank);
+        }
+        if let Some((gateway, rank)) = now {
+            let group = self.groups.entry(gateway.clone()).or_default().entry(set.namespace.clone()).or_default();
+            group.insert(rank.clone());
+            self.places.insert(set.clone(), (gateway.clone(), rank));
+            if self.surplus_at(set).is_none() {
+                regrouped.sets.extend(self.first_surplus(&gateway, &set.namespace).map(|(.., key)| key.clone()));
+                regrouped.gateways.insert(gateway);
             }
         }
-        if let Some(gateway) = &now {
-            self.gateways.insert(set.clone(), gateway.clone());
-            self.of_gateway.entry(gateway.clone()).or_default().insert(set.clone());
+    }
+
+    fn remove(&mut self, gateway: &ObjectKey, rank: &Rank) {
+        let Some(groups) = self.groups.get_mut(gateway) else { return };
+        let namespace = &rank.2.namespace;
+        if let Some(group) = groups.get_mut(namespace) {
+            group.remove(rank);
+            if group.is_empty() {
+                groups.remove(namespace);
+            }
         }
-        before.into_iter().chain(now)
+        if groups.is_empty() {
+            self.groups.remove(gateway);
+        }
+    }
+}
+
+impl Gateways {
+    /// Returns the revision of a ListenerSet of ours.
+    pub(super) fn revision_of_set(&self, key: &ObjectKey) -> Option<Revision> {
+        let of_surplus = || self.surplus.get(key).map(|surplus| surplus.revision);
+        self.sets.get(key).map(|(_, revision)| *revision).or_else(of_surplus)
+    }
+
+    /// Returns the ListenerSets of ours.
+    pub(super) fn set_keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.sets.keys().chain(self.surplus.keys())
+    }
+
+    /// Returns a ListenerSet of ours as a parent of routes.
+    pub(super) fn set_parent(&self, key: &ObjectKey) -> Option<Parent<'_>> {
+        let of_surplus = || self.surplus.get_key_value(key).map(|(set, surplus)| (set, &surplus.gateway));
+        let (set, gateway) =
+            self.sets.get_key_value(key).map(|(set, (gateway, _))| (set, gateway)).or_else(of_surplus)?;
+        self.gateways.get(gateway).map(|gateway| Parent { gateway, set: Some(set) })
     }
 }
 
 impl Translator {
-    /// Records which Gateways the changed ListenerSets name. Returns the Gateways to parse again.
+    /// Records which Gateways the changed ListenerSets name.
     pub(super) fn regroup_sets(
         &mut self,
         objects: &Objects,
         changed: &ChangedInputs,
         update: &mut Update,
-    ) -> BTreeSet<ObjectId> {
+    ) -> Regrouped {
         let keys: Vec<ObjectKey> = match changed.is_everything() {
             true => objects.of_kind(Kind::LISTENER_SET).keys().cloned().collect(),
             false => changed.of_kind(Kind::LISTENER_SET).cloned().collect(),
         };
-        let mut gateways = BTreeSet::new();
+        let mut regrouped = Regrouped::default();
         for key in keys {
-            let now = objects.get::<ListenerSet>(&key).and_then(ListenerSet::gateway);
-            gateways.extend(self.gateways.named.replace(&key, now).map(|gateway| Kind::GATEWAY.id(gateway)));
+            let now = objects.get::<ListenerSet>(&key).and_then(|set| {
+                let rank = (set.meta.terminating, set.meta.created, key.clone());
+                set.gateway().map(|gateway| (gateway, rank))
+            });
+            self.gateways.named.replace(&key, now, &mut regrouped);
             update.sources.insert(Kind::LISTENER_SET.id(key));
         }
-        gateways
+        regrouped
+    }
+
+    /// Updates the conditions of the ListenerSets in `keys`, and of all that name one of the `gateways`, if they are or were
+    /// surplus. Returns those whose routes it may change.
+    pub(super) fn judge_surplus(
+        &mut self,
+        mut keys: BTreeSet<ObjectKey>,
+        gateways: &BTreeSet<ObjectKey>,
+        objects: &Objects,
+        update: &mut Update,
+    ) -> BTreeSet<ObjectId> {
+        keys.extend(gateways.iter().flat_map(|gateway| self.gateways.named.surplus(gateway)).cloned());
+        let mut changed = BTreeSet::new();
+        for key in keys {
+            let before = self.gateways.surplus.remove(&key);
+            let now = self.surplus(&key, objects);
+            if before.is_none() && now.is_none() {
+                continue;
+            }
+            let id = Kind::LISTENER_SET.id(key.clone());
+            let problem = |surplus: &Option<Surplus>| surplus.as_ref().map(|one| one.problem.clone());
+            self.ledger.replace(problem(&before).as_slice(), problem(&now).as_slice());
+            if let Some(surplus) = now {
+                let accepted = Verdict::new(surplus.problem.object.clone(), "Accepted", Status::False, TOO_MANY);
+                let message = surplus.problem.message.clone();
+                self.verdicts.insert(id.clone(), verdict::bounded(&[Verdict { message, ..accepted }]));
+                self.gateways.surplus.insert(key, surplus);
+            } else if !self.gateways.sets.contains_key(&key) {
+                self.verdicts.remove(&id);
+            }
+            update.sources.insert(id.clone());
+            changed.insert(id);
+        }
+        changed
+    }
+
+    /// Returns the state of a ListenerSet that is surplus at a Gateway of ours.
+    fn surplus(&self, key: &ObjectKey, objects: &Objects) -> Option<Surplus> {
+        let gateway = self.gateways.named.surplus_at(key)?;
+        self.gateways.gateways.get(gateway)?;
+        let set = objects.get::<ListenerSet>(key)?;
+        let most = most_parsed(&key.namespace, gateway);
+        let message = format!("the Gateway reads the {most} oldest ListenerSets of this namespace alone");
+        let problem = Problem {
+            object: set.meta.object_ref(Kind::LISTENER_SET),
+            field: String::new(),
+            reason: Reason::ListenerNotValid,
+            message,
+            consequence: "not served".to_owned(),
+        };
+        let revision = Revision::new(&set.meta, &());
+        Some(Surplus { gateway: gateway.clone(), revision, problem: Arc::new(problem) })
     }
 
     /// Replaces the ListenerSets of a Gateway.
@@ -74,7 +218,7 @@ impl Translator {
         for key in old.keys().copied().filter(|key| !new.contains_key(key)) {
             let id = Kind::LISTENER_SET.id(key.clone());
             // It may name another Gateway by now, which has been parsed earlier.
-            if self.gateways.sets.get(key) == Some(gateway) {
+            if self.gateways.sets.get(key).is_some_and(|(of, _)| of == gateway) {
                 self.gateways.sets.remove(key);
                 self.verdicts.remove(&id);
             }
@@ -83,7 +227,7 @@ impl Translator {
         for (key, set) in new {
             if old.get(key) != Some(&set) {
                 let id = Kind::LISTENER_SET.id(key.clone());
-                self.gateways.sets.insert(key.clone(), gateway.clone());
+                self.gateways.sets.insert(key.clone(), (gateway.clone(), set.revision));
                 self.verdicts.insert(id.clone(), verdict::bounded(&set.verdicts));
                 update.sources.insert(id);
             }
