@@ -61,6 +61,8 @@ pub struct Controller {
     replicas: Replicas,
     /// The installed version of Gateway API, as it was logged.
     gateway_api: Option<String>,
+    /// The number of objects without statistics at the last publication, once for each host.
+    omitted: usize,
 }
 
 /// The work that the events since the last pass require.
@@ -116,6 +118,7 @@ impl Controller {
             faults: BTreeSet::new(),
             replicas: Replicas::default(),
             gateway_api: None,
+            omitted: 0,
         }
     }
 
@@ -445,11 +448,15 @@ impl Controller {
         }
     }
 
-    fn published(&self, changes: &Changes) {
+    fn published(&mut self, changes: &Changes) {
         if changes.is_empty() {
             return;
         }
         self.metrics.published();
+        let (counted, omitted) = self.fleets.statistics();
+        self.metrics.set_statistics(counted, omitted);
+        report::statistics(self.omitted, omitted, counted);
+        self.omitted = omitted;
         if let Some(snapshot) = self.fleets.newest() {
             for kind in snapshot.kinds() {
                 self.metrics.set_resources(kind.short_name(), snapshot.len(kind));

@@ -45,6 +45,7 @@ struct Inner {
     source_faulty: Gauge,
     translation: Histogram,
     resources: Family<Type, Gauge>,
+    statistics: Family<Statistics, Gauge>,
     publications: Counter,
     streams: Family<Variant, Gauge>,
     streams_refused: Counter,
@@ -79,6 +80,11 @@ struct Reason {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Type {
     r#type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Statistics {
+    state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -135,6 +141,7 @@ impl Metrics {
             source_faulty: Gauge::default(),
             translation: Histogram::new(TRANSLATION_BOUNDS),
             resources: Family::default(),
+            statistics: Family::default(),
             publications: Counter::default(),
             streams: Family::default(),
             streams_refused: Counter::default(),
@@ -229,6 +236,13 @@ impl Metrics {
     /// Sets the number of resources of `type_name` (the form of `ResourceType::short_name`) in the newest snapshot.
     pub fn set_resources(&self, type_name: &'static str, count: usize) {
         self.0.resources.get_or_create(&Type { r#type: type_name }).set(gauge(count));
+    }
+
+    /// Sets the numbers of objects with and without statistics of their own, counted once for each host.
+    pub fn set_statistics(&self, counted: usize, omitted: usize) {
+        for (state, count) in [("counted", counted), ("omitted", omitted)] {
+            self.0.statistics.get_or_create(&Statistics { state }).set(gauge(count));
+        }
     }
 
     /// Counts the publication of a snapshot with a real difference.
@@ -384,6 +398,11 @@ impl Inner {
             self.translation.clone(),
         );
         registry.register("resources", "Resources in the newest snapshot, by type", self.resources.clone());
+        registry.register(
+            "statistics_objects",
+            "Objects with statistics in Envoy, once for each host: counted, or omitted beyond statistics.maxObjects",
+            self.statistics.clone(),
+        );
         registry.register("publications", "Snapshots published", self.publications.clone());
         registry.register("xds_streams", "Open xDS streams, by variant", self.streams.clone());
         registry.register("xds_streams_refused", "xDS streams refused", self.streams_refused.clone());
@@ -477,6 +496,7 @@ mod tests {
         metrics.set_source_success("Ingress", UNIX_EPOCH + Duration::from_secs(17));
         metrics.translated(Duration::from_millis(1));
         metrics.set_resources("Cluster", 5);
+        metrics.set_statistics(3, 1);
         metrics.published();
         metrics.stream_refused();
         metrics.connection_refused("name");

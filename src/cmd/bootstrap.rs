@@ -5,6 +5,7 @@ mod grpc;
 mod limits;
 mod locality;
 mod message;
+mod statistics;
 mod tls;
 
 use std::fs;

@@ -94,6 +94,12 @@ impl Fleets {
         self.stores.newest(&Class::shared(self.primary))
     }
 
+    /// Returns the numbers of objects with and without statistics, once for each host.
+    pub fn statistics(&self) -> (usize, usize) {
+        let counts = self.fleets.values().map(|fleet| fleet.views.statistics());
+        counts.fold((0, 0), |(counted, omitted), (more, fewer)| (counted + more, omitted + fewer))
+    }
+
     /// Returns whether a requested view was never built.
     pub fn is_incomplete(&self) -> bool {
         self.stores.classes().iter().any(|class| self.stores.newest(class).is_none())

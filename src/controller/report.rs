@@ -57,6 +57,20 @@ pub(super) fn gateway_api(objects: &Objects, before: &mut Option<String>) {
     *before = now;
 }
 
+/// Logs that the limit of objects with statistics is exceeded, or no longer is.
+pub(super) fn statistics(before: usize, omitted: usize, counted: usize) {
+    match (before, omitted) {
+        (0, 1..) => tracing::warn!(
+            counted,
+            omitted,
+            "some objects have no statistics in Envoy: there are more than statistics.maxObjects; their requests are \
+             served; to count them too, increase the limit"
+        ),
+        (1.., 0) => tracing::info!(counted, "all objects within statistics.maxObjects have statistics again"),
+        _ => {}
+    }
+}
+
 /// Logs and counts new and resolved problems.
 pub(super) fn problems(before: &Problems, now: &Problems, metrics: &Metrics, quota: &mut Quota) {
     let Difference { new, healed } = Difference::between(before, now);

@@ -135,6 +135,12 @@ pub static GROUPS: &[(&str, &str)] = &[
     ),
     ("routes", "Delivery of the routes for plain HTTP to Envoys."),
     (
+        "statistics",
+        "Envoy's statistics of single Ingresses, HTTPRoutes, and GRPCRoutes: requests, errors, and latency for each of \
+         their hosts. Beyond the limit, all namespaces get equal shares. \
+         [tasks/metrics-by-object.md](tasks/metrics-by-object.md) describes them.",
+    ),
+    (
         "regexes",
         "Limits for regular expressions as paths of Ingresses. While a worker of Envoy matches a request with \
          them, it serves no other request, so a tenant must not be able to make this slow. A path beyond a limit \

@@ -108,6 +108,7 @@ fn every_field_has_a_key() {
             },
         compression: Compression { algorithms: _, minimum_bytes: _, content_types: _ },
         headers: HeaderPolicies { request: HeaderPolicy { set: _, remove: _ }, response: _ },
+        statistics: Statistics { max_objects: _ },
         regexes: Regexes { max_size: _, max_size_per_host: _, max_steps: _, max_steps_per_host: _, max_per_host: _ },
         timeouts:
             Timeouts {
@@ -220,6 +221,8 @@ fn every_field_has_a_key() {
         + (2 + 14)
         + 3
         + 2 * 2
+        // statistics
+        + 1
         + 5
         + 10
         + (3 + 2 + 3 + 4 + 2)

@@ -30,6 +30,7 @@ pub mod runtime;
 pub mod secret;
 mod server_names;
 pub mod services;
+mod statistics;
 pub mod stats;
 pub mod stream;
 pub mod tls_listener;
@@ -46,6 +47,7 @@ use crate::settings::Settings;
 
 pub use builder::{Builder, Built, Change, Forms};
 pub use parts::{Part, Parts, changed_objects, parts};
+pub use statistics::Statistics;
 
 /// Builds all resources that serve `model`: clusters, load assignments, secrets, route configurations with all their
 /// hosts, listeners, and the layer of runtime flags.

@@ -8,6 +8,7 @@ mod regexes;
 mod retries;
 mod routes;
 mod services;
+mod statistics;
 mod tracing;
 mod upstream;
 
@@ -28,6 +29,7 @@ pub use services::{
     AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, Endpoint, Entry, ExternalAuthorization,
     HeaderCondition, HeaderMatch, RateLimit, RequestBody,
 };
+pub use statistics::Statistics;
 pub use tracing::{Sampling, TagValue, Tracing};
 pub use upstream::{DnsLookupFamily, Upstream};
 
@@ -52,6 +54,8 @@ pub struct Settings {
     pub headers: HeaderPolicies,
     /// How Envoys receive their routes.
     pub routes: Routes,
+    /// Statistics of single objects.
+    pub statistics: Statistics,
     /// Limits of regular expressions in paths.
     pub regexes: Regexes,
     /// Time limits.

@@ -14,7 +14,7 @@ use lockgate_route::envoy::cluster::{http2_options, one_endpoint, strict_dns};
 use lockgate_route::envoy::{names, wire};
 use lockgate_xds::snapshot::ResourceType;
 
-use super::{Address, Mode, Options, tls};
+use super::{Address, Mode, Options, statistics, tls};
 use crate::settings::Overload;
 
 /// The bootstrap that `options` ask for. Plain: what is to be found out on the machine is in `options`.
@@ -50,6 +50,7 @@ pub fn bootstrap(options: &Options) -> bootstrap_v3::Bootstrap {
         deferred_stat_options: Some(bootstrap_v3::bootstrap::DeferredStatOptions {
             enable_deferred_creation_stats: true,
         }),
+        stats_config: Some(statistics::config()),
         ..Default::default()
     }
 }

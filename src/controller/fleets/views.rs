@@ -31,6 +31,11 @@ impl Views {
         Self { primary, builder: Builder::default(), whole: WholeViews::default(), grpc: Pace::default() }
     }
 
+    /// Returns the numbers of objects with and without statistics, once for each host.
+    pub fn statistics(&self) -> (usize, usize) {
+        self.builder.statistics().counts()
+    }
+
     /// Returns when [`Views::update`] has work although nothing has changed.
     pub fn due(&self) -> Option<Instant> {
         self.whole.pace.due().into_iter().chain(self.grpc.due()).min()
@@ -59,7 +64,8 @@ impl Views {
         if whole.is_empty() {
             self.whole = WholeViews::default();
         } else {
-            self.whole.pace.stale |= everything || touched.has_plain_routes(model) || whole.iter().any(is_new);
+            self.whole.pace.stale |=
+                everything || built.statistics_moved || touched.has_plain_routes(model) || whole.iter().any(is_new);
             let mut routes = built.rds;
             if self.whole.pace.is_due(to.start) {
                 let begin = Instant::now();

@@ -9,6 +9,7 @@ use super::chains::Chains;
 use super::cors;
 use super::hcm::RouteFilters;
 use super::route::{self, Buckets, VirtualHosts};
+use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{cluster, endpoint, listener, policy, runtime, secret, services, stats, stream};
 use crate::model::{Host, Listener, ListenerId, Model, PlainHosts, RouteDiscovery, Touched, Traffic, VirtualHost};
@@ -50,6 +51,8 @@ pub struct Built {
     pub vhds: Update<Arc<Resource>>,
     /// Resources for Envoys with [`Forms::rds`].
     pub rds: Update<Arc<Resource>>,
+    /// Whether routes have changed because their objects got or lost statistics.
+    pub statistics_moved: bool,
 }
 
 /// Builds the resources of a changing model. They depend only on the current model, not on its history.
@@ -58,6 +61,7 @@ pub struct Builder {
     listeners: BTreeMap<ListenerId, ListenerState>,
     /// The listeners outside the model, for probes and scrapers.
     operators: BTreeSet<Arc<str>>,
+    statistics: Statistics,
     started: bool,
 }
 
@@ -148,10 +152,19 @@ impl Builder {
             all = Touched::all(model);
             all.extend(touched.clone());
         }
-        let touched = if everything { &all } else { touched };
+        if everything {
+            self.statistics = Statistics::default();
+        }
+        let moved = self.statistics.update(model, if everything { &all } else { touched }, settings);
+        let statistics_moved = !moved.is_empty();
+        if statistics_moved && !everything {
+            all.extend(touched.clone());
+            moved.into_iter().for_each(|(listener, host)| all.insert_host(listener.as_str(), host));
+        }
+        let touched = if everything || statistics_moved { &all } else { touched };
         self.started = true;
 
-        let mut built = Built::default();
+        let mut built = Built { statistics_moved, ..Built::default() };
         parts(model, touched, settings, &mut built.shared);
         if everything {
             for (name, cluster) in services::clusters(settings) {
@@ -175,13 +188,20 @@ impl Builder {
             let filters = state.needs.filters();
             let everything = everything || first;
             let listener_changed = everything || new_filters || touched.listeners.contains(id.as_str());
-            let change = ListenerChange { touched, filters, settings, everything, listener_changed, wanted };
+            let statistics = &self.statistics;
+            let change =
+                ListenerChange { touched, filters, settings, statistics, everything, listener_changed, wanted };
             state.routes.update(id, model, &change, &mut built);
         }
         if everything || touched.stats_tls {
             self.update_operators(model, settings, &mut built.shared);
         }
         built
+    }
+
+    /// Returns the statistics of objects.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// Removes the listeners that no longer exist or that have changed their form.
@@ -255,7 +275,7 @@ impl State {
 
     /// Adds the changes of the listener `id` to `built`.
     fn update(&mut self, id: &ListenerId, model: &Model, change: &ListenerChange, built: &mut Built) {
-        let ListenerChange { touched, filters, settings, everything, listener_changed, wanted } = *change;
+        let ListenerChange { touched, filters, settings, statistics, everything, listener_changed, .. } = *change;
         let Some(Listener { bind, traffic }) = model.listeners.get(id.as_str()) else { return };
         let plain_listener = |discovery| {
             let message = listener::http(id, bind, discovery, filters, settings);
@@ -264,17 +284,18 @@ impl State {
         match (self, traffic) {
             (Self::Hosts(hosts), Traffic::Http(plain)) => {
                 built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::ByHost)));
-                hosts.update(plain, touched, settings, everything, wanted, built);
+                hosts.update(plain, change, built);
             }
             (Self::Buckets(buckets), Traffic::Http(plain)) => {
                 built.shared.set.extend(listener_changed.then(|| plain_listener(RouteDiscovery::Buckets)));
-                let changed = buckets.update(&plain.hosts, touched.hosts_of(id.as_str()), settings, everything);
+                let hosts = touched.hosts_of(id.as_str());
+                let changed = buckets.update(&plain.hosts, hosts, settings, statistics, everything);
                 built.shared.set.extend(changed.set);
             }
             (Self::Tls(chains), Traffic::Https(_)) => {
                 let Some(listener) = TlsListener::of(model, id.as_str()) else { return };
                 let everything = everything || touched.listeners.contains(id.as_str());
-                let changed = chains.update(listener, touched, filters, settings, everything);
+                let changed = chains.update(listener, touched, filters, settings, statistics, everything);
                 built.shared.set.extend(changed.set);
                 built.shared.remove.extend(changed.remove);
             }
@@ -293,6 +314,7 @@ struct ListenerChange<'a> {
     /// The HTTP filters that the routes of the listener need.
     filters: RouteFilters,
     settings: &'a Settings,
+    statistics: &'a Statistics,
     /// Whether all resources are rebuilt.
     everything: bool,
     /// Whether the listener resource is rebuilt.
@@ -306,19 +328,12 @@ impl Hosts {
         Self { listener: listener.clone(), virtual_hosts, vhds_given: false, rds_given: false, started: false }
     }
 
-    fn update(
-        &mut self,
-        plain: &PlainHosts,
-        touched: &Touched,
-        settings: &Settings,
-        everything: bool,
-        wanted: Forms,
-        built: &mut Built,
-    ) {
+    fn update(&mut self, plain: &PlainHosts, change: &ListenerChange, built: &mut Built) {
+        let ListenerChange { touched, settings, statistics, everything, wanted, .. } = *change;
         let first = !std::mem::replace(&mut self.started, true);
         let hosts = touched.hosts_of(self.listener.as_str());
         let default = (first || everything).then_some(&Host::Any);
-        let changed = self.virtual_hosts.update(&plain.hosts, hosts.iter().chain(default), settings);
+        let changed = self.virtual_hosts.update(&plain.hosts, hosts.iter().chain(default), settings, statistics);
         self.rds_given &= !everything && changed.set.is_empty() && changed.remove.is_empty();
         if wanted.vhds {
             if everything || !self.vhds_given {

@@ -21,6 +21,7 @@ use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 
 use super::hcm::RouteFilters;
+use super::statistics::Statistics;
 use super::tls_listener::TlsListener;
 use super::{downstream_tls, headers, listener, names, route};
 use crate::model::{Action, Host, ListenerId, TlsHost, Touched, VirtualHost};
@@ -52,6 +53,7 @@ impl Chains {
         touched: &Touched,
         filters: RouteFilters,
         settings: &Settings,
+        statistics: &Statistics,
         everything: bool,
     ) -> Update<Arc<Resource>> {
         let mut update = Update::default();
@@ -84,7 +86,7 @@ impl Chains {
         stale.extend(&above);
         for host in stale {
             if let Some(tls) = listener.tls.hosts.get(host) {
-                update.set.push(Arc::new(routes(host, tls, &listener, settings)));
+                update.set.push(Arc::new(routes(host, tls, &listener, settings, statistics)));
             }
         }
         if listeners {
@@ -184,10 +186,17 @@ fn is_scope(host: &Host) -> bool {
 }
 
 /// Builds the routes of one host: a scope, or a route configuration.
-pub fn routes(host: &Host, tls: &TlsHost, listener: &TlsListener, settings: &Settings) -> Resource {
+pub fn routes(
+    host: &Host,
+    tls: &TlsHost,
+    listener: &TlsListener,
+    settings: &Settings,
+    statistics: &Statistics,
+) -> Resource {
     let name = names::tls_routes(listener.id, host);
     let origins = tls.virtual_hosts.values().flat_map(route::origins).chain(tls.origins.iter().cloned()).collect();
-    let mut routes = route_configuration(listener.id, host, tls, answered(host, tls, listener), settings);
+    let answered = answered(host, tls, listener);
+    let mut routes = route_configuration(listener.id, host, tls, answered, settings, statistics);
     match host {
         Host::Exact(server_name) => {
             // The header with the key is not for backends.
@@ -215,9 +224,11 @@ fn route_configuration(
     tls: &TlsHost,
     mut answered: BTreeMap<u16, BTreeSet<&Host>>,
     settings: &Settings,
+    statistics: &Statistics,
 ) -> route_v3::RouteConfiguration {
     let served = tls.virtual_hosts.iter().filter(|(served, _)| !answered.values().any(|hosts| hosts.contains(served)));
-    let mut virtual_hosts: Vec<_> = served.map(|(served, content)| virtual_host(served, content, settings)).collect();
+    let build = |(served, content)| virtual_host(served, content, settings, statistics);
+    let mut virtual_hosts: Vec<_> = served.map(build).collect();
     if tls.virtual_hosts.get(host).is_none() {
         virtual_hosts.push(route::answering_host(host, 404, settings));
     }
@@ -245,10 +256,15 @@ fn route_configuration(
 }
 
 /// Builds the virtual host of `host`. Without routes, it answers 404 and does not ask for authorization.
-fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> route_v3::VirtualHost {
+fn virtual_host(
+    host: &Host,
+    content: &VirtualHost,
+    settings: &Settings,
+    statistics: &Statistics,
+) -> route_v3::VirtualHost {
     match content.routes.is_empty() {
         true => route::answering_host(host, 404, settings),
-        false => route::virtual_host(host, content, settings),
+        false => route::virtual_host(host, content, settings, statistics),
     }
 }
 

@@ -135,7 +135,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::envoy::{chains, route, tls_listener::TlsListener};
+    use crate::envoy::{Statistics, chains, route, tls_listener::TlsListener};
     use crate::model::{self, Action, Host, ListenerId, PathMatch, Redirect, RedirectStatus};
     use crate::settings::Settings;
     use crate::testing::model::{empty, tls_host};
@@ -168,7 +168,7 @@ mod tests {
         let plain = route::http_routes(&id, &BTreeMap::from([(host.clone(), content.clone())]), &settings);
         let listener = TlsListener::of(&model, ListenerId::HTTPS).expect("the listener");
         let tls = model::TlsHost { origins: vec![], ..tls_host(&["cert"], [(host.clone(), content)]) };
-        vec![plain, chains::routes(&host, &tls, &listener, &settings)]
+        vec![plain, chains::routes(&host, &tls, &listener, &settings, &Statistics::default())]
     }
 
     /// Returns the changed objects of each resource, which are equal.

@@ -20,6 +20,7 @@ use lockgate_xds::provenance::ObjectRef;
 use lockgate_xds::snapshot::{Resource, ResourceType};
 use prost::Message;
 
+use super::statistics::{self, Counted, Statistics};
 use super::{authorization, cors, headers, names, policy, wire};
 use crate::model::{Action, CompressionAlgorithm, Host, ListenerId, Route, VirtualHost};
 use crate::settings::{AccessLogFormat, HeaderPolicies, Settings};
@@ -32,7 +33,7 @@ pub(super) use matches::header_matchers;
 /// Builds the route configuration of a listener for plain HTTP with all its virtual hosts. Unknown hosts get 404.
 pub fn http_routes(listener: &ListenerId, hosts: &BTreeMap<Host, VirtualHost>, settings: &Settings) -> Resource {
     let mut virtual_hosts = VirtualHosts::new(listener);
-    virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]), settings);
+    virtual_hosts.update(hosts, hosts.keys().chain([&Host::Any]), settings, &Statistics::default());
     http_routes_of(listener, virtual_hosts.all(), settings)
 }
 
@@ -98,11 +99,16 @@ pub(super) fn with_settings(routes: route_v3::RouteConfiguration, settings: &Set
 }
 
 /// Builds the virtual host of `host`.
-pub fn virtual_host(host: &Host, content: &VirtualHost, settings: &Settings) -> route_v3::VirtualHost {
+pub fn virtual_host(
+    host: &Host,
+    content: &VirtualHost,
+    settings: &Settings,
+    statistics: &Statistics,
+) -> route_v3::VirtualHost {
     route_v3::VirtualHost {
         name: host.to_string(),
         domains: vec![host.to_string()],
-        routes: routes(host, content, &Marks::of(settings)),
+        routes: routes(host, content, &Marks::of(settings), statistics.on(host)),
         ..Default::default()
     }
 }
@@ -160,8 +166,9 @@ impl Marks {
 /// the hosts with several labels, instead of a condition on each route. Envoy compares a request with the routes in
 /// turn, and a tenant may have thousands. The time would be that of thousands of regular expressions on a host of up to
 /// 60 KiB.
-fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Route> {
-    let any_host = content.routes.iter().flat_map(|one| route(one, &[], marks));
+fn routes(host: &Host, content: &VirtualHost, marks: &Marks, counted: Option<&Counted>) -> Vec<route_v3::Route> {
+    let build = |one: &Route, headers: &[_]| route(one, headers, marks, statistics::is_counted(one, counted));
+    let any_host = content.routes.iter().flat_map(|one| build(one, &[]));
     let (Host::Wildcard(suffix), 1..) = (host, content.one_label) else {
         return any_host.collect();
     };
@@ -172,7 +179,7 @@ fn routes(host: &Host, content: &VirtualHost, marks: &Marks) -> Vec<route_v3::Ro
         matched.headers.extend_from_slice(&several_labels);
     }
     let reached = for_all.clone().all(|one| !one.matches.is_everything());
-    let for_several_labels = for_all.flat_map(|one| route(one, &several_labels, marks));
+    let for_several_labels = for_all.flat_map(|one| build(one, &several_labels));
     for_several_labels.chain(Some(nothing).filter(|_| reached)).chain(any_host).collect()
 }
 
@@ -193,7 +200,8 @@ fn names_objects(settings: &Settings) -> bool {
 }
 
 /// Builds `route` for requests with these headers. A redirect may take two routes of Envoy: see [`redirect::redirects`].
-fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> Vec<route_v3::Route> {
+/// A `counted` route has statistics, which all routes of its object on this host share.
+fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks, counted: bool) -> Vec<route_v3::Route> {
     let policy = route.policy();
     let Route { matches, filters, action, origin } = route;
     let (built, forward) = match action {
@@ -214,6 +222,7 @@ fn route(route: &Route, headers: &[route_v3::HeaderMatcher], marks: &Marks) -> V
         name: names::route(origin),
         r#match: Some(matches::route_match(matches, headers)),
         metadata: marks.named.then(|| metadata(origin)),
+        stat_prefix: if counted { names::route(origin) } else { String::new() },
         action: built,
         typed_per_filter_config: forward.map(|forward| cors::per_route(&forward.filters)).unwrap_or_default(),
         ..Default::default()

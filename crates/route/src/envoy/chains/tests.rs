@@ -52,7 +52,7 @@ fn apply_change(
     settings: &Settings,
     everything: bool,
 ) -> Update<Arc<Resource>> {
-    chains.update(listener, touched, RouteFilters::default(), settings, everything)
+    chains.update(listener, touched, RouteFilters::default(), settings, &Statistics::default(), everything)
 }
 
 fn scope_of(resource: &Resource) -> route_v3::ScopedRouteConfiguration {
@@ -83,7 +83,13 @@ fn said(update: &Update<Arc<Resource>>) -> (Vec<&str>, Vec<&str>) {
 
 #[test]
 fn an_exact_host_is_the_scope_of_its_server_name() {
-    let resource = routes(&exact("shop.example.com"), &tls("cert"), &https(&empty()), &Settings::default());
+    let resource = routes(
+        &exact("shop.example.com"),
+        &tls("cert"),
+        &https(&empty()),
+        &Settings::default(),
+        &Statistics::default(),
+    );
     let scope = scope_of(&resource);
     assert_eq!((&*scope.name, &**resource.name()), ("https/shop.example.com", "https/shop.example.com"));
     let fragments = scope.key.unwrap().fragments;
@@ -95,7 +101,7 @@ fn an_exact_host_is_the_scope_of_its_server_name() {
 
 #[test]
 fn another_host_on_a_tls_connection_is_misdirected() {
-    let of = |host: &Host| routes(host, &tls("cert"), &https(&empty()), &Settings::default());
+    let of = |host: &Host| routes(host, &tls("cert"), &https(&empty()), &Settings::default(), &Statistics::default());
     let resource = of(&exact("shop.example.com"));
     assert_eq!(domains(&resource), ["shop.example.com", "*"]);
     let rest = configuration(&resource).virtual_hosts.remove(1).routes.remove(0);

@@ -14,6 +14,7 @@ use route_v3::scoped_route_configuration::{Key as ScopeKey, key};
 
 use super::VirtualHosts;
 use crate::envoy::names;
+use crate::envoy::statistics::Statistics;
 use crate::model::{Host, ListenerId, VirtualHost};
 use crate::settings::Settings;
 
@@ -86,6 +87,7 @@ impl Buckets {
         hosts: &BTreeMap<Host, VirtualHost>,
         touched: impl IntoIterator<Item = &'a Host>,
         settings: &Settings,
+        statistics: &Statistics,
         everything: bool,
     ) -> Update<Arc<Resource>> {
         let mut by_bucket: BTreeMap<usize, Vec<&Host>> = BTreeMap::new();
@@ -103,11 +105,11 @@ impl Buckets {
         let changed = |update: Update<Arc<Resource>>| !update.set.is_empty() || !update.remove.is_empty();
         let mut stale: BTreeSet<usize> = BTreeSet::new();
         for (number, touched) in by_bucket {
-            if changed(self.exact[number].update(hosts, touched, settings)) {
+            if changed(self.exact[number].update(hosts, touched, settings, statistics)) {
                 stale.insert(number);
             }
         }
-        if changed(self.everywhere.update(hosts, elsewhere, settings)) || everything {
+        if changed(self.everywhere.update(hosts, elsewhere, settings, statistics)) || everything {
             stale.extend(0..COUNT);
         }
         let mut update = Update::default();

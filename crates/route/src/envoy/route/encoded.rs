@@ -8,6 +8,7 @@ use lockgate_xds::snapshot::ResourceType;
 use prost::Message;
 
 use super::Marks;
+use crate::envoy::statistics::{Counted, is_counted};
 use crate::model::{CommonEnds, Host, Route, VirtualHost};
 
 /// The smallest number of routes that are kept. Fewer routes are encoded again, which needs no memory.
@@ -18,6 +19,8 @@ const LARGE: usize = 32;
 pub struct LargeHost {
     routes: Vec<Arc<Route>>,
     ends: Vec<u32>,
+    /// Whether each route has statistics. Empty if none has.
+    counted: Vec<bool>,
 }
 
 impl LargeHost {
@@ -29,27 +32,52 @@ impl LargeHost {
 
     /// Encodes `routes`. Routes that `before` shares at its start or end are copied. `before` was encoded with the same
     /// marks.
-    pub fn encode(routes: &[Arc<Route>], before: Option<(&Self, &[u8])>, marks: &Marks) -> (Self, Vec<u8>) {
-        let none = Self { routes: vec![], ends: vec![] };
+    pub fn encode(
+        routes: &[Arc<Route>],
+        before: Option<(&Self, &[u8])>,
+        marks: &Marks,
+        counted: Option<&Counted>,
+    ) -> (Self, Vec<u8>) {
+        let none = Self { routes: vec![], ends: vec![], counted: vec![] };
+        let counted: Vec<bool> = match counted {
+            Some(_) => routes.iter().map(|route| is_counted(route, counted)).collect(),
+            None => vec![],
+        };
         let (old, bytes) = before.unwrap_or((&none, &[]));
-        let common = CommonEnds::of(&old.routes, routes);
+        let common = same_statistics(CommonEnds::of(&old.routes, routes), old, routes.len(), &counted);
         let kept_end = old.start(old.routes.len() - common.end);
         let mut ends = old.ends[..common.start].to_vec();
         let mut table = bytes[..old.start(common.start)].to_vec();
-        for route in common.between(routes) {
-            table.extend(encode(super::route(route, &[], marks)));
+        for (at, route) in routes.iter().enumerate().take(routes.len() - common.end).skip(common.start) {
+            table.extend(encode(super::route(route, &[], marks, is_set(&counted, at))));
             ends.push(table.len() as u32);
         }
         let (from, to) = (kept_end as u32, table.len() as u32);
         ends.extend(old.ends[old.ends.len() - common.end..].iter().map(|end| end - from + to));
         table.extend_from_slice(&bytes[kept_end..]);
-        (Self { routes: routes.to_vec(), ends }, table)
+        (Self { routes: routes.to_vec(), ends, counted }, table)
     }
 
     /// Returns the offset of the route at `index` in the table.
     fn start(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
+}
+
+/// Returns the part of `common` whose routes have statistics both in `old` and now, or neither in `old` nor now.
+fn same_statistics(common: CommonEnds, old: &LargeHost, routes: usize, counted: &[bool]) -> CommonEnds {
+    if old.counted.is_empty() && counted.is_empty() {
+        return common;
+    }
+    let same = |before: usize, now: usize| is_set(&old.counted, before) == is_set(counted, now);
+    CommonEnds {
+        start: (0..common.start).take_while(|at| same(*at, *at)).count(),
+        end: (1..=common.end).take_while(|at| same(old.routes.len() - at, routes - at)).count(),
+    }
+}
+
+fn is_set(counted: &[bool], at: usize) -> bool {
+    counted.get(at).copied().unwrap_or_default()
 }
 
 /// Encodes `routes` as the fields `routes` of a virtual host. The result is the concatenation of the encodings of
@@ -73,7 +101,7 @@ mod tests {
     }
 
     fn anew(routes: &[Arc<Route>]) -> Vec<u8> {
-        LargeHost::encode(routes, None, &Marks::default()).1
+        LargeHost::encode(routes, None, &Marks::default(), None).1
     }
 
     #[test]
@@ -83,23 +111,23 @@ mod tests {
             [&[], &[1, 2, 3, 4], &[0, 1, 2, 3, 4], &[0, 1, 4], &[0, 1, 3, 4], &[1, 1, 1], &[1], &[3, 6, 9], &[9, 3, 6]];
         for before in lists.map(routes) {
             for now in lists.map(routes) {
-                let (large, bytes) = LargeHost::encode(&before, None, &marks);
-                let (large, bytes) = LargeHost::encode(&now, Some((&large, &bytes)), &marks);
+                let (large, bytes) = LargeHost::encode(&before, None, &marks, None);
+                let (large, bytes) = LargeHost::encode(&now, Some((&large, &bytes)), &marks, None);
                 assert_eq!(bytes, anew(&now));
-                assert_eq!(large.ends, LargeHost::encode(&now, None, &marks).0.ends);
+                assert_eq!(large.ends, LargeHost::encode(&now, None, &marks, None).0.ends);
             }
         }
         let all = routes(&[1, 2, 3]);
-        let built = all.iter().flat_map(|one| super::super::route(one, &[], &marks)).collect();
+        let built = all.iter().flat_map(|one| super::super::route(one, &[], &marks, false)).collect();
         assert_eq!(anew(&all), encode(built));
     }
 
     #[test]
     fn a_change_encodes_the_changed_routes_alone() {
         let (before, now) = (routes(&[1, 2, 4, 5]), routes(&[1, 2, 3, 4, 5]));
-        let (large, bytes) = LargeHost::encode(&before, None, &Marks::default());
+        let (large, bytes) = LargeHost::encode(&before, None, &Marks::default(), None);
         // Routes that are encoded again do not have these bytes.
-        let (_, copied) = LargeHost::encode(&now, Some((&large, &vec![0; bytes.len()])), &Marks::default());
+        let (_, copied) = LargeHost::encode(&now, Some((&large, &vec![0; bytes.len()])), &Marks::default(), None);
         let changed = copied.iter().filter(|byte| **byte != 0).count();
         assert!(changed > 0 && changed <= anew(&routes(&[3])).len(), "{changed} bytes");
         assert_eq!(copied.len(), anew(&now).len());

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use envoy_types::pb::envoy::config::route::v3 as route_v3;
 use lockgate_xds::snapshot::{Key, Resource, ResourceType, Update};
 use prost::Message;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::Marks;
 use super::encoded::{self, LargeHost};
 use super::groups::{Group, Renamed};
 use crate::envoy::names;
+use crate::envoy::statistics::Statistics;
 use crate::model::{Host, ListenerId, VirtualHost};
 use crate::parallel;
 use crate::settings::Settings;
@@ -25,18 +26,24 @@ use crate::settings::Settings;
 struct Table {
     hash: u64,
     bytes: Bytes,
+    /// The host, if it has statistics of its own, which a shared virtual host would add up.
+    alone: Option<Host>,
 }
 
 impl Table {
-    fn new(bytes: Vec<u8>) -> Self {
-        Self { hash: xxh3_64(&bytes), bytes: bytes.into() }
+    fn new(bytes: Vec<u8>, alone: Option<&Host>) -> Self {
+        // The hosts of an object have equal bytes, so the hash of a host with statistics includes its name.
+        let seed = alone.map_or(0, |host| xxh3_64(host.to_string().as_bytes()));
+        Self { hash: xxh3_64_with_seed(&bytes, seed), bytes: bytes.into(), alone: alone.cloned() }
     }
 
     /// Returns the routes of `host`. Without routes, [`Host::Any`] has one route that answers 404.
-    fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> Option<Self> {
+    fn of(host: &Host, content: Option<&VirtualHost>, marks: &Marks, statistics: &Statistics) -> Option<Self> {
+        let counted = statistics.on(host);
+        let new = |routes| Some(Self::new(encoded::encode(routes), counted.map(|_| host)));
         match (host, content) {
-            (_, Some(content)) => Some(Self::new(encoded::encode(super::routes(host, content, marks)))),
-            (Host::Any, None) => Some(Self::new(encoded::encode(vec![super::answering(404, marks)]))),
+            (_, Some(content)) => new(super::routes(host, content, marks, counted)),
+            (Host::Any, None) => new(vec![super::answering(404, marks)]),
             (_, None) => None,
         }
     }
@@ -86,6 +93,7 @@ impl VirtualHosts {
         hosts: &BTreeMap<Host, VirtualHost>,
         touched: impl IntoIterator<Item = &'a Host>,
         settings: &Settings,
+        statistics: &Statistics,
     ) -> Update<Arc<Resource>> {
         let mut renamed = Renamed::default();
         let touched: Vec<&Host> = touched.into_iter().collect();
@@ -93,7 +101,7 @@ impl VirtualHosts {
         if self.marks != marks {
             self.large.clear();
         }
-        let tables = parallel::map(&touched, |host| self.table(host, hosts.get(*host), &marks));
+        let tables = parallel::map(&touched, |host| self.table(host, hosts.get(*host), &marks, statistics));
         for (host, (table, large)) in touched.into_iter().zip(tables) {
             match large {
                 Some(large) => drop(self.large.insert(host.clone(), large)),
@@ -134,14 +142,21 @@ impl VirtualHosts {
     }
 
     /// Encodes the routes of a host. If there are many, unchanged routes are not encoded again.
-    fn table(&self, host: &Host, content: Option<&VirtualHost>, marks: &Marks) -> (Option<Table>, Option<LargeHost>) {
+    fn table(
+        &self,
+        host: &Host,
+        content: Option<&VirtualHost>,
+        marks: &Marks,
+        statistics: &Statistics,
+    ) -> (Option<Table>, Option<LargeHost>) {
         match content.filter(|content| LargeHost::is_large(host, content)) {
-            None => (Table::of(host, content, marks), None),
+            None => (Table::of(host, content, marks, statistics), None),
             Some(content) => {
                 let before = self.large.get(host).zip(self.tables.get(host));
                 let before = before.map(|(large, table)| (large, &*table.bytes));
-                let (large, bytes) = LargeHost::encode(&content.routes, before, marks);
-                (Some(Table::new(bytes)), Some(large))
+                let counted = statistics.on(host);
+                let (large, bytes) = LargeHost::encode(&content.routes, before, marks, counted);
+                (Some(Table::new(bytes, counted.map(|_| host))), Some(large))
             }
         }
     }

@@ -39,7 +39,7 @@ fn marks() -> Marks {
 }
 
 fn path_of(path: PathMatch) -> PathSpecifier {
-    let built = route(&model_route(path, Action::respond(404)), &[], &marks()).remove(0);
+    let built = route(&model_route(path, Action::respond(404)), &[], &marks(), false).remove(0);
     built.r#match.unwrap().path_specifier.unwrap()
 }
 
@@ -49,7 +49,7 @@ fn to_https(port: Option<u16>) -> Action {
 
 /// Returns the redirect of each route, and whether it is for requests with a port.
 fn redirects(action: Action) -> Vec<(route_v3::RedirectAction, bool)> {
-    let built = route(&model_route(PathMatch::root(), action), &[], &marks());
+    let built = route(&model_route(PathMatch::root(), action), &[], &marks(), false);
     let redirect = |route: route_v3::Route| match route.action.unwrap() {
         route_v3::route::Action::Redirect(redirect) => (redirect, !route.r#match.unwrap().headers.is_empty()),
         other => panic!("{other:?}"),
@@ -79,7 +79,7 @@ fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_w
     let answering = |path: &str| model_route(PathMatch::Exact(path.into()), Action::respond(404));
     let headers = |host: &Host, all: &[Route], one_label: usize| -> Vec<usize> {
         let content = VirtualHost { one_label, ..VirtualHost::new(all.to_vec()) };
-        let made = routes(host, &content, &marks());
+        let made = routes(host, &content, &marks(), None);
         made.into_iter().map(|one| one.r#match.unwrap().headers.len()).collect()
     };
     let (a, b) = (answering("/a"), answering("/b"));
@@ -88,7 +88,7 @@ fn one_label_is_asked_for_once_however_many_routes_there_are_and_only_behind_a_w
     assert_eq!(headers(&wildcard(), &[a.clone(), b.clone()], 2), [1, 0, 0]);
     assert_eq!(headers(&wildcard(), &[a.clone(), b, plain.clone()], 2), [1, 0, 0, 0]);
     let content = VirtualHost { one_label: 1, ..VirtualHost::new([a, plain]) };
-    let made = routes(&wildcard(), &content, &marks()).remove(0);
+    let made = routes(&wildcard(), &content, &marks(), None).remove(0);
     let (matched, action) = (made.r#match.unwrap(), made.action.unwrap());
     assert_eq!(
         action,
@@ -166,7 +166,7 @@ fn redirects_of_all_hosts_are_the_same() {
 #[test]
 fn a_route_names_its_object() {
     let one = model_route(PathMatch::Prefix("/".into()), Action::respond(503));
-    let built = |settings: &Settings| route(&one, &[], &Marks::of(settings)).remove(0);
+    let built = |settings: &Settings| route(&one, &[], &Marks::of(settings), false).remove(0);
     let mut settings = Settings::default();
     let default = built(&settings);
     assert_eq!((&*default.name, default.metadata), ("Ingress/shop/cart", None));
