@@ -83,8 +83,7 @@ impl Site {
         Self { lockgate, manifests, stats, echo, _envoy: envoy, _settings: settings }
     }
 
-    /// Sends requests to a host until one is answered with `status`. Returns the number of those that were not forwarded: Envoy
-    /// answers 404 while it does not know the host.
+    /// Sends requests to a host until one is forwarded, which Envoy counts. While Envoy does not know the host, it answers 404.
     async fn wait(&self, port: u16, host: &str, path: &str) {
         let target = Target::http(port, host);
         wait_until(host, async || target.get(path).await.is_ok_and(|answer| answer.status != 404)).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_xds::snapshot::Resource;
 
-use lockgate_route::envoy::{changed_objects, route};
+use lockgate_route::envoy::{Statistics, changed_objects, route};
 use lockgate_route::testing::objects::*;
 use lockgate_route::testing::shared_host::{Loop, host, shared, sharing};
 
@@ -23,7 +23,7 @@ fn apply(shared: &mut Loop, ingress: IngressBuilder) -> Duration {
 /// Builds the virtual host of the shared host from the model alone.
 fn resource(shared: &Loop) -> Resource {
     let content = shared.virtual_host();
-    let message = route::virtual_host(&host(), content, &shared.settings);
+    let message = route::virtual_host(&host(), content, &shared.settings, &Statistics::default());
     let origins = content.routes.iter().map(|route| route.origin.clone()).collect();
     Resource::new("http/shop.example.com", &message, origins)
 }

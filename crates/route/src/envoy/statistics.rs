@@ -73,6 +73,9 @@ impl Statistics {
             }
         }
         let mut moved = BTreeSet::new();
+        if changed.is_empty() {
+            return moved;
+        }
         if total > most || self.total > most {
             for (namespace, share) in self.shares(most) {
                 self.select(&namespace, share, &mut moved);

@@ -144,7 +144,6 @@ fn names_that_kubernetes_forbids_have_no_statistics() {
     assert_eq!(statistics.counts(), (0, 0));
 }
 
-/// Returns the statistics prefixes in the resources of a builder after each change, and from scratch.
 #[test]
 fn the_builder_rebuilds_the_routes_of_moved_objects() {
     let settings = limit(2);
@@ -180,7 +179,6 @@ fn the_builder_rebuilds_the_routes_of_moved_objects() {
     let touched = serve(&mut model, "c.test", vec![]);
     assert_eq!(prefixes(&update(&model, &touched).vhds.set), [pair("b.test", "Ingress/a/two")]);
     assert_eq!(names::route(&ObjectRef::new("Ingress", "a", "two")), "Ingress/a/two");
-    let _ = build(&model, &settings);
 }
 
 #[test]
