@@ -209,10 +209,14 @@ fn a_large_host_keeps_the_routes_whose_statistics_do_not_change() {
     let (mut model, mut builder) = (empty(), Builder::default());
     let forms = Forms { rds: true, ..Forms::default() };
     let objects = |count: usize| (0..count).map(|one| route("shop", &format!("o{one:02}"))).collect::<Vec<_>>();
-    for count in [35, 45, 50, 38, 60, 45] {
+    // Objects of another namespace change the share of the first one, so routes get and lose statistics.
+    for (count, others) in [(35, 0), (45, 0), (45, 10), (45, 0), (50, 15), (38, 30), (60, 2), (45, 0)] {
+        let of_others = (0..others).map(|one| route("other", &format!("o{one}"))).collect();
+        serve(&mut model, "other.test", of_others);
         serve(&mut model, "shop.test", objects(count));
         let mut touched = Touched::default();
         touched.insert_host(ListenerId::HTTP, host("shop.test"));
+        touched.insert_host(ListenerId::HTTP, host("other.test"));
         let change = Change { model: &model, touched: &touched, settings: &settings, settings_changed: false };
         let kept = builder.update(change, forms).rds.set.remove(0);
         let anew = build(&model, &settings);
