@@ -25,13 +25,14 @@ use lockgate_xds::snapshot::{Changes, Resource, Update};
 use tokio::sync::{mpsc, watch};
 
 use crate::admin::Readiness;
+use crate::fleet::FleetId;
 use crate::inspection::{Inspection, Published};
 use crate::metrics::Metrics;
 use crate::source::Event;
 use crate::source::resources::FILE;
 
 use deletions::Deletions;
-pub use fleets::{Class, FleetId, Fleets, Stores, View};
+pub use fleets::{Class, Fleets, Stores, View};
 use kept::Replicas;
 
 /// The maximum number of events in one pass, so that a flood of events cannot delay a pass forever.
@@ -399,6 +400,7 @@ impl Controller {
             verdicts: self.translator.verdicts().clone(),
             gateways: self.translator.gateways().clone(),
             policies: self.translator.policies().clone(),
+            dedicated: self.translator.dedicated().clone(),
             sources: self.sources.clone(),
             kept: self.objects.kept().filter(|kept| self.reads_secret(&kept.key)).collect(),
             complete: true,
@@ -421,7 +423,8 @@ impl Controller {
     fn publish(&mut self, touched: &Touched, start: Instant) -> Arc<Changes> {
         let settings_changed = std::mem::take(&mut self.settings_changed);
         let (model, settings) = (self.translator.model(), &self.settings);
-        self.fleets.update(Change { model, touched, settings, settings_changed }, start)
+        let dedicated = self.translator.dedicated();
+        self.fleets.update(Change { model, touched, settings, settings_changed }, dedicated, start)
     }
 
     /// Reports new and resolved problems in the log and the metrics.
@@ -440,7 +443,12 @@ impl Controller {
                 self.sources.remove(id);
                 continue;
             };
-            let now = Published { uid: meta.uid.clone(), revision, since, served: !self.translator.has_lost(id) };
+            let fleets = self.translator.fleets_of(id);
+            let is_shared = fleets.iter().all(Option::is_none);
+            let name = |gateway: Option<ObjectKey>| gateway.as_ref().map_or_else(FleetId::shared, FleetId::of_gateway);
+            let fleets = if is_shared { Arc::default() } else { fleets.into_iter().map(name).collect() };
+            let served = !self.translator.has_lost(id);
+            let now = Published { uid: meta.uid.clone(), revision, since, served, fleets };
             let same = |known: &Published| Published { since, ..known.clone() } == now;
             if !self.sources.get(id).is_some_and(same) {
                 self.sources.insert(id.clone(), now);

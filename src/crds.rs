@@ -8,13 +8,14 @@ use std::fs;
 use std::path::Path;
 
 use lockgate_route::objects::Kind;
-use lockgate_route::objects::gateway::HttpPolicySpec;
+use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpPolicySpec};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// The first line of a file.
-const HEAD: &str =
-    "# Written by `make crds` from crates/route/src/objects/gateway/http_policy.rs: edit that file instead.\n";
+/// Returns the first line of the file of a kind whose types are in this module.
+fn head(module: &str) -> String {
+    format!("# Written by `make crds` from crates/route/src/objects/gateway/{module}.rs: edit that file instead.\n")
+}
 
 /// The directories with the definitions. Helm installs those of the chart.
 const DIRECTORIES: [&str; 2] = ["crds", "charts/lockgate/crds"];
@@ -72,6 +73,59 @@ fn http_policy() -> Value {
                     { "name": "Target", "type": "string", "jsonPath": ".spec.targetRefs[*].name" },
                     { "name": "Accepted", "type": "string",
                       "jsonPath": ".status.ancestors[*].conditions[?(@.type==\"Accepted\")].status" },
+                    { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
+                ],
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+/// Returns the definition of EnvoyFleet.
+fn envoy_fleet() -> Value {
+    let info = Kind::ENVOY_FLEET.info();
+    let mut spec = schema::<EnvoyFleetSpec>();
+    spec["properties"]["nodeSelector"]["additionalProperties"] = json!({ "type": "string" });
+    spec["properties"]["tolerations"]["x-kubernetes-list-type"] = json!("atomic");
+    for field in ["requests", "limits"] {
+        let quantities = &mut spec["properties"]["resources"]["properties"][field]["properties"];
+        for (name, pattern) in [("cpu", r"^[0-9]+(m|\.[0-9]+)?$"), ("memory", "^[0-9]+(k|Ki|M|Mi|G|Gi)?$")] {
+            let description = quantities[name]["description"].clone();
+            quantities[name] =
+                json!({ "description": description, "x-kubernetes-int-or-string": true, "pattern": pattern });
+        }
+    }
+    let schema = json!({
+        "type": "object",
+        "description": "EnvoyFleet describes the Envoys that serve a single Gateway. A Gateway in the same namespace refers to it \
+            in spec.infrastructure.parametersRef.",
+        "properties": {
+            "apiVersion": { "type": "string" },
+            "kind": { "type": "string" },
+            "metadata": { "type": "object" },
+            "spec": spec,
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": Kind::ENVOY_FLEET.resource() },
+        "spec": {
+            "group": info.group,
+            "names": {
+                "kind": info.name,
+                "listKind": format!("{}List", info.name),
+                "plural": info.plural,
+                "singular": info.name.to_lowercase(),
+                "categories": ["gateway-api"],
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": info.version,
+                "served": true,
+                "storage": true,
+                "additionalPrinterColumns": [
+                    { "name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas" },
                     { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
                 ],
                 "schema": { "openAPIV3Schema": schema },
@@ -163,9 +217,12 @@ fn status() -> Value {
 
 #[test]
 fn crds_are_those_of_the_types() {
-    let yaml = format!("{HEAD}{}", serde_saphyr::to_string(&http_policy()).unwrap());
-    let name = format!("{}_{}.yaml", Kind::HTTP_POLICY.info().group, Kind::HTTP_POLICY.info().plural);
-    for directory in DIRECTORIES {
+    let all = [(Kind::HTTP_POLICY, "http_policy", http_policy()), (Kind::ENVOY_FLEET, "envoy_fleet", envoy_fleet())];
+    for ((kind, module, definition), directory) in
+        all.iter().flat_map(|one| DIRECTORIES.map(|directory| (one, directory)))
+    {
+        let yaml = format!("{}{}", head(module), serde_saphyr::to_string(definition).unwrap());
+        let name = format!("{}_{}.yaml", kind.info().group, kind.info().plural);
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory).join(&name);
         if std::env::var_os("BLESS").is_some() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();

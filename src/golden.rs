@@ -131,7 +131,12 @@ fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
             format!("; ListenerSet {key}, accepted: {}; {}", set.accepted, listeners(&set.listeners))
         });
         let sets: String = sets.collect();
-        format!("{key}: ports {}; {}{sets}", ports.join(", "), listeners(&report.listeners))
+        let fleet = report.fleet.as_ref().map(|fleet| match &fleet.refused {
+            None => "; fleet of its own".to_owned(),
+            Some(limit) => format!("; no fleet: {limit}"),
+        });
+        let fleet = fleet.unwrap_or_default();
+        format!("{key}: ports {}; {}{sets}{fleet}", ports.join(", "), listeners(&report.listeners))
     };
     let policy = |(key, gateways): (&ObjectKey, &Arc<[ObjectKey]>)| {
         let gateways: Vec<String> = gateways.iter().map(ToString::to_string).collect();

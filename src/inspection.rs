@@ -9,9 +9,12 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 use lockgate_route::objects::{Kept, Kind, ObjectId, ObjectKey, Objects, Revision};
+use lockgate_route::translate::Dedicated;
 use lockgate_route::translate::gateway::{PolicyReports, Reports};
 use lockgate_route::translate::problem::Problems;
 use lockgate_route::translate::verdict::Verdicts;
+
+use crate::fleet::FleetId;
 
 /// The last state of the controller's loop.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +27,8 @@ pub struct Inspection {
     pub verdicts: Verdicts,
     /// The listeners and ports of the Gateways that are served by class.
     pub gateways: Reports,
+    /// The Gateways with Envoys of their own.
+    pub dedicated: Arc<Dedicated>,
     /// The Gateways behind which each BackendTLSPolicy is in use.
     pub policies: PolicyReports,
     /// The sources that are served by class. Empty before the initial lists are complete.
@@ -55,6 +60,8 @@ pub struct Published {
     ///
     /// [`Translator::has_lost`]: lockgate_route::translate::Translator::has_lost
     pub served: bool,
+    /// The fleets whose Envoys have to accept the object. Empty: the shared fleet alone.
+    pub fleets: Arc<[FleetId]>,
 }
 
 /// Returns the sorted keys under which two maps differ. Shared parts are skipped.

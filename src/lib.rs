@@ -11,6 +11,7 @@ mod crds;
 mod drain;
 mod explain;
 mod export;
+mod fleet;
 #[cfg(test)]
 mod golden;
 mod inspection;

@@ -1,5 +1,6 @@
 //! The certificates with which Envoy and the controller authenticate each other: a private authority, and key pairs for
-//! the controller and for Envoy. They are stored in three Secrets and renewed in time.
+//! the controller and for Envoy. They are stored in three Secrets and renewed in time. A fourth Secret contains a key pair for
+//! each Gateway with Envoys of its own.
 //!
 //! [`plan()`] computes the next write from the stored content and the time, without I/O or a clock. [`secrets`]
 //! performs the writes. [`directory`] reads custom files instead. None of them knows the users of the certificates.
@@ -28,9 +29,12 @@ pub mod directory;
 mod plan;
 pub mod secrets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use lockgate_route::objects::ObjectKey;
 
 pub use certificate::{first_name, names, not_after};
 pub use plan::{plan, timestamp};
@@ -54,7 +58,12 @@ pub const ROTATE: &str = "lockgate.dev/rotate";
 /// trusted.
 pub const AT_ONCE: &str = "at-once";
 
-/// One of the three Secrets.
+/// Returns the beginning of the URIs of Envoys that serve a single Gateway. The namespace and the name of the Gateway follow.
+pub fn fleet_uri(wanted: &Wanted) -> String {
+    format!("spiffe://lockgate.dev/ns/{}/{}/fleet/", wanted.namespace, wanted.prefix)
+}
+
+/// One of the Secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// The authority. Only the controller reads it.
@@ -63,25 +72,44 @@ pub enum Role {
     Server,
     /// Envoy's key pair.
     Envoy,
+    /// The key pairs of Envoys that serve a single Gateway, if the installation has such Envoys.
+    Fleets,
+}
+
+/// The holder of a key pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder<'a> {
+    /// The controller.
+    Server,
+    /// The Envoys of the shared fleet.
+    Envoy,
+    /// The Envoys that serve this Gateway.
+    Fleet(&'a ObjectKey),
+}
+
+impl Holder<'_> {
+    /// Returns the URI in the certificate, a SPIFFE ID. It is the same in all versions.
+    pub fn uri(self, wanted: &Wanted) -> String {
+        let uri = |end| format!("spiffe://lockgate.dev/ns/{}/{}/{end}", wanted.namespace, wanted.prefix);
+        match self {
+            Self::Server | Self::Envoy => uri(self.subject()),
+            Self::Fleet(gateway) => format!("{}{gateway}", fleet_uri(wanted)),
+        }
+    }
+
+    /// Returns the common name of the certificate.
+    fn subject(self) -> &'static str {
+        match self {
+            Self::Server => "controller",
+            Self::Envoy => "envoy",
+            Self::Fleet(_) => "fleet",
+        }
+    }
 }
 
 impl Role {
-    /// All three.
+    /// The Secrets of every installation.
     pub const ALL: [Self; 3] = [Self::Authority, Self::Server, Self::Envoy];
-
-    /// Returns the URI in the certificate, a SPIFFE ID. It is the same in all versions.
-    pub fn uri(self, wanted: &Wanted) -> String {
-        format!("spiffe://lockgate.dev/ns/{}/{}/{}", wanted.namespace, wanted.prefix, self.subject())
-    }
-
-    /// Returns the common name of the certificate, which also ends its URI.
-    fn subject(self) -> &'static str {
-        match self {
-            Self::Authority => "authority",
-            Self::Server => "controller",
-            Self::Envoy => "envoy",
-        }
-    }
 
     /// Returns the suffix of the Secret's name.
     pub fn suffix(self) -> &'static str {
@@ -89,6 +117,7 @@ impl Role {
             Self::Authority => "ca",
             Self::Server => "server",
             Self::Envoy => "envoy",
+            Self::Fleets => "fleets",
         }
     }
 }
@@ -120,7 +149,7 @@ impl Content {
     }
 }
 
-/// The content of the three Secrets. Absent or empty ones are still to be created.
+/// The content of the Secrets. Absent or empty ones are still to be created.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stored(BTreeMap<Role, Content>);
 
@@ -154,6 +183,20 @@ pub struct Wanted {
     pub authority_lifetime: Duration,
     /// The maximum time until a change of a Secret has reached all readers, including clock differences.
     pub pause: Duration,
+    /// The Envoys that serve a single Gateway.
+    pub fleets: Fleets,
+}
+
+/// The fleets that need a key pair.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Fleets {
+    /// The installation has none, and no Secret for them.
+    #[default]
+    Off,
+    /// The Gateways are not known yet, so the stored key pairs stay.
+    Unknown,
+    /// The Gateways.
+    Known(Arc<BTreeSet<ObjectKey>>),
 }
 
 /// The next action.

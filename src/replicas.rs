@@ -36,6 +36,9 @@ pub struct Wanted {
     /// The revision of the object. Acceptance of an older or newer revision does not count.
     #[serde(default)]
     pub revision: Revision,
+    /// The fleets whose Envoys have to accept the object. Empty: the shared fleet alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fleets: Vec<String>,
 }
 
 impl Wanted {
@@ -47,6 +50,7 @@ impl Wanted {
             name: key.name.to_string(),
             uid: published.uid.to_string(),
             revision: published.revision,
+            fleets: published.fleets.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -54,28 +58,50 @@ impl Wanted {
 /// The progress of the Envoys of one or several replicas with each object of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
-    /// The number of Envoys.
+    /// The number of Envoys of the shared fleet.
     pub envoys: usize,
     /// For each object of the list, the number of Envoys that have accepted all its resources.
     pub accepted: Vec<usize>,
+    /// For each object of the list, the number of Envoys of its fleets. Empty in the answer of an earlier version, which has only
+    /// one fleet.
+    #[serde(default)]
+    pub expected: Vec<usize>,
 }
 
 impl Reached {
     /// Creates the progress of no Envoys for a list of `length` objects.
     pub fn nobody(length: usize) -> Self {
-        Self { envoys: 0, accepted: vec![0; length] }
+        Self { envoys: 0, accepted: vec![0; length], expected: vec![0; length] }
     }
 
     /// Adds the progress of other Envoys for the same list.
     pub fn and(mut self, other: &Self) -> Self {
+        self.expected = (0..self.accepted.len()).map(|at| self.expected(at) + other.expected(at)).collect();
         self.envoys += other.envoys;
         self.accepted.iter_mut().zip(&other.accepted).for_each(|(own, other)| *own += other);
         self
     }
 
-    /// Returns whether there are Envoys and all of them have accepted the object at index `at`.
+    /// Returns the number of Envoys that have to accept the object at index `at`.
+    pub fn expected(&self, at: usize) -> usize {
+        self.expected.get(at).copied().unwrap_or(self.envoys)
+    }
+
+    /// Returns whether all Envoys of its fleets have accepted the object at index `at`. There may be none.
+    pub fn is_level(&self, at: usize) -> bool {
+        self.accepted.get(at) == Some(&self.expected(at))
+    }
+
+    /// Returns whether its fleets have Envoys and all of them have accepted the object at index `at`.
     pub fn by_all(&self, at: usize) -> bool {
-        self.envoys > 0 && self.accepted.get(at) == Some(&self.envoys)
+        self.expected(at) > 0 && self.is_level(at)
+    }
+
+    /// Returns the progress with the objects at these indices.
+    pub fn at(&self, indices: &[usize]) -> Self {
+        let accepted = indices.iter().map(|at| self.accepted.get(*at).copied().unwrap_or_default());
+        let expected = indices.iter().map(|at| self.expected(*at)).collect();
+        Self { envoys: self.envoys, accepted: accepted.collect(), expected }
     }
 }
 

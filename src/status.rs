@@ -9,6 +9,7 @@ mod bucket;
 mod desk;
 mod envoys;
 mod events;
+mod fleets;
 mod gateway;
 mod infrastructure;
 mod ingress;
@@ -42,6 +43,7 @@ use infrastructure::{Faults, Infrastructure};
 use writer::StatusWriter;
 
 pub use envoys::AllEnvoys;
+pub use fleets::Template;
 
 /// How long one write may take. Shorter than the time in which nobody leads: what a leader began in its last moment has
 /// ended when the next one begins.
@@ -91,6 +93,8 @@ pub struct Writer {
     pub envoys: AllEnvoys,
     /// What was written and what not.
     pub metrics: Metrics,
+    /// The template of fleets, and the Lease that owns them. `None`: the controller creates no Envoys.
+    pub fleets: Option<(Arc<Template>, String)>,
 }
 
 /// What the settings choose of what is written.
@@ -142,7 +146,25 @@ impl Writer {
         let (addresses, our_addresses) = watch::channel(Arc::default());
         let (programmed, told) = mpsc::channel(PROGRAMMED);
         let (faults, known_faults) = watch::channel(Faults::default());
+        let (fleet_faults, known_fleet_faults) = watch::channel(Faults::default());
+        let fleets = self.fleets.clone().map(|(template, lease)| fleets::Fleets {
+            client: self.client.clone(),
+            manager: self.manager.clone(),
+            lease,
+            template,
+            leader: self.leader.clone(),
+            inspected: self.inspected.clone(),
+            faults: fleet_faults,
+            metrics: self.metrics.clone(),
+        });
+        let fleets = async move {
+            if let Some(fleets) = fleets {
+                fleets.run().await;
+            }
+        };
         let infrastructure = Infrastructure {
+            template: self.fleets.map(|(template, _)| template),
+            fleet_faults: known_fleet_faults,
             client: self.client.clone(),
             manager: self.manager.clone(),
             leader: self.leader.clone(),
@@ -176,7 +198,7 @@ impl Writer {
         };
         let writers = join_all(WRITERS.iter().map(|(_, run)| run(status.clone())));
         let addresses = addresses::follow(self.client, self.settings, addresses);
-        tokio::join!(addresses, writers, infrastructure.run(), events.run());
+        tokio::join!(addresses, writers, infrastructure.run(), fleets, events.run());
     }
 }
 

@@ -1,9 +1,11 @@
 //! `lockgate serve`: puts the parts together, waits for the end.
 
+mod fleets;
 mod observer;
 mod tls;
 mod writing;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -12,7 +14,7 @@ use lockgate_route::explain::Request;
 use lockgate_route::translate::explained::{Answer, Target};
 use lockgate_route::translate::problem::Problems;
 use lockgate_xds::server::{self, Client, Limits, Registry, Stores, Timing, Variant};
-use lockgate_xds::snapshot::ApiVersion;
+use lockgate_xds::snapshot::{ApiVersion, Store};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -21,8 +23,9 @@ use super::pipeline::{self, Pipeline};
 use super::scraping::Scraping;
 use super::{COMMIT, ServeArgs};
 use crate::admin::{self, AdminState};
-use crate::controller::{self, Class, FleetId, View};
+use crate::controller::{self, Class, View};
 use crate::explain::envoys::Live;
+use crate::fleet::FleetId;
 use crate::metrics::Metrics;
 use crate::replicas::{self, Here, Others};
 use crate::settings::{Process, Xds, XdsTls};
@@ -30,6 +33,7 @@ use crate::source::Event;
 use crate::status::AllEnvoys;
 use crate::telemetry;
 
+use fleets::Fleets;
 use tls::Certificates;
 use writing::{Known, Writing};
 
@@ -58,11 +62,14 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         Pipeline::start(source.clone(), settings, log.clone(), metrics.clone(), View::Envoy, asks_replicas)?;
     let readiness = pipeline.readiness.clone();
     let mut writing = Writing::elect(&source, &options, &metrics, stopping.clone()).await?;
+    let mut fleets = Fleets::start(&options, pipeline.inspected.clone())?;
     let mut certificates =
-        Certificates::start(&options, &source, writing.leader.clone(), &metrics, &readiness).await.context(named)?;
+        Certificates::start(&options, &source, writing.leader.clone(), fleets.pairs.clone(), &metrics, &readiness)
+            .await
+            .context(named)?;
     let registry = Arc::new(Registry::default());
 
-    let here = Here::new(registry.clone(), pipeline.inspected.clone());
+    let here = Here::new(registry.clone(), fleet_stores(pipeline.stores.clone()), pipeline.inspected.clone());
     let (observer, rejected) = observer::LogAndCount::new(metrics.clone(), registry.clone());
     let state = Arc::new(AdminState {
         readiness: readiness.clone(),
@@ -80,7 +87,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     });
     let (gate_timeout, removal_grace) = (xds_settings.gate_timeout, xds_settings.removal_grace);
     let timing = Timing { gate_timeout, removal_grace, ..Timing::default() };
-    let service = server::Service::new(stores(pipeline.stores.clone()), stopping.clone())
+    let service = server::Service::new(stores(pipeline.stores.clone(), certificates.fleet_uri()), stopping.clone())
         .with_timing(timing)
         .with_identifier(options.identifier.clone())
         .with_observer(Arc::new(observer))
@@ -118,6 +125,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
         error = pipeline.failed() => return Err(error),
         error = certificates.failed() => return Err(error),
+        error = fleets.failed() => return Err(error),
         error = writing.failed() => return Err(error),
         error = scraping.failed() => return Err(error),
         ended = &mut following => return ended.context("asking the other replicas panicked").and_then(|()| bail!("nobody asks the other replicas any more")),
@@ -199,17 +207,25 @@ fn limits(settings: &Xds) -> Limits {
     Limits { connections, arriving, connection_age: settings.connection_age, ..Limits::default() }
 }
 
-/// Selects the store of each client. The first client of a class creates its store.
-fn stores(stores: Arc<controller::Stores>) -> Stores {
+/// Selects the store of each client. The first client of a class creates its store. The loop removes the stores of fleets that
+/// do not exist. `uri` is the beginning of the URIs in the certificates of fleets.
+fn stores(stores: Arc<controller::Stores>, uri: Option<String>) -> Stores {
     Stores::by_client(move |client| {
-        let class = Class { fleet: fleet(client), view: view(client) };
+        let fleet = FleetId::of_client(client.names, client.node, uri.as_deref());
+        let class = Class { fleet, view: view(client) };
         Some(stores.get_or_create(class))
     })
 }
 
-/// Returns the fleet of a client. All clients belong to the shared fleet.
-fn fleet(_: Client<'_>) -> FleetId {
-    FleetId::shared()
+/// Returns the stores of each fleet, for the acceptance of objects.
+fn fleet_stores(stores: Arc<controller::Stores>) -> impl Fn() -> BTreeMap<FleetId, Vec<Arc<Store>>> {
+    move || {
+        let mut fleets = BTreeMap::<FleetId, Vec<Arc<Store>>>::new();
+        for class in stores.classes() {
+            fleets.entry(class.fleet.clone()).or_default().extend(stores.get(&class));
+        }
+        fleets
+    }
 }
 
 /// Returns the view of a client.

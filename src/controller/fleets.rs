@@ -17,28 +17,29 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_route::envoy::Change;
-use lockgate_route::model::{ListenerId, Model};
+use lockgate_route::model::{ListenerId, Part, Touched};
+use lockgate_route::translate::Dedicated;
 use lockgate_xds::snapshot::{Changes, Snapshot};
 
 use super::report::Quota;
+use crate::fleet::FleetId;
 
-pub use class::{Class, FleetId, Stores, View};
+pub use class::{Class, Stores, View};
 use publication::Publication;
 use views::Views;
 
 /// Called when a client requests a view that does not exist.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// The listeners of a fleet; `None` means all listeners of the model.
-pub type Listeners = Option<BTreeSet<ListenerId>>;
-
-/// All fleets.
+/// All fleets: the shared one, and one for each Gateway with Envoys of its own.
 #[derive(Debug)]
 pub struct Fleets {
     fleets: BTreeMap<FleetId, Fleet>,
     stores: Arc<Stores>,
     /// The view of each fleet that always exists.
     primary: View,
+    /// The listeners that the shared fleet does not serve.
+    dedicated: Arc<Dedicated>,
     /// The number of the newest publication.
     generation: u64,
     /// Whether the resources come from a directory and not from a model.
@@ -50,10 +51,15 @@ pub struct Fleets {
 /// One fleet.
 #[derive(Debug)]
 struct Fleet {
-    listeners: Listeners,
-    /// The part of the model that these listeners need. Empty for a fleet with all listeners.
-    subset: Model,
+    /// The part of the model that its listeners need. `None`: the fleet serves the whole model, without a copy.
+    part: Option<Part>,
     views: Views,
+}
+
+/// The listeners that move between fleets with a change.
+struct Moves<'a> {
+    dedicated: &'a Dedicated,
+    moved: BTreeSet<ListenerId>,
 }
 
 impl Default for Fleets {
@@ -63,20 +69,20 @@ impl Default for Fleets {
 }
 
 impl Fleets {
-    /// Returns the fleets with these listeners. The view `primary` of each fleet always exists. When `wake` is called,
+    /// Returns one fleet for all clients. The view `primary` of each fleet always exists. When `wake` is called,
     /// [`Fleets::update`] must be called, even if nothing has changed.
-    pub fn new(fleets: impl IntoIterator<Item = (FleetId, Listeners)>, primary: View, wake: Wake) -> Self {
-        let fleet = |listeners| Fleet { listeners, subset: Model::default(), views: Views::new(primary) };
-        let fleets: BTreeMap<_, _> = fleets.into_iter().map(|(id, listeners)| (id, fleet(listeners))).collect();
-        let classes = fleets.keys().map(|fleet| Class { fleet: fleet.clone(), view: primary });
-        let stores = Arc::new(Stores::new(classes, wake));
-        let quota = RefCell::default();
-        Self { fleets, stores, primary, generation: 0, is_foreign: false, quota }
-    }
-
-    /// Returns one fleet for all clients.
     pub fn shared(primary: View, wake: Wake) -> Self {
-        Self::new([(FleetId::shared(), None)], primary, wake)
+        let fleet = Fleet { part: None, views: Views::new(primary) };
+        let stores = Arc::new(Stores::new([Class::shared(primary)], wake));
+        Self {
+            fleets: [(FleetId::shared(), fleet)].into(),
+            stores,
+            primary,
+            dedicated: Arc::default(),
+            generation: 0,
+            is_foreign: false,
+            quota: RefCell::default(),
+        }
     }
 
     /// Returns the stores, to serve clients from. Requesting a store makes the loop fill it.
@@ -110,15 +116,42 @@ impl Fleets {
         self.fleets.values().filter_map(|fleet| fleet.views.due()).min()
     }
 
-    /// Publishes a change to all fleets, and builds views that are newly requested or due. Returns the changes of the primary
-    /// view of the shared fleet.
-    pub fn update(&mut self, change: Change<'_>, start: Instant) -> Arc<Changes> {
+    /// Publishes a change to all fleets, and builds views that are newly requested or due. `dedicated` are the listeners that
+    /// the shared fleet does not serve. Returns the changes of the primary view of the shared fleet.
+    pub fn update(&mut self, change: Change<'_>, dedicated: &Arc<Dedicated>, start: Instant) -> Arc<Changes> {
+        let moved = self.assign(dedicated);
         if self.is_foreign {
             return Arc::default();
         }
         let is_first = self.newest().is_none();
-        self.generation += u64::from(is_first || change.settings_changed || !change.touched.is_empty());
-        self.publish(start, |fleet, to| fleet.update(change, to))
+        let is_changed = change.settings_changed || !change.touched.is_empty() || !moved.is_empty();
+        self.generation += u64::from(is_first || is_changed);
+        let moves = Moves { dedicated, moved };
+        self.publish(start, |fleet, to| fleet.update(change, &moves, to))
+    }
+
+    /// Adds and removes fleets. Returns the listeners that move. The streams of a removed fleet end, and its Envoys keep their
+    /// configuration until their pods are deleted.
+    fn assign(&mut self, dedicated: &Arc<Dedicated>) -> BTreeSet<ListenerId> {
+        let mut moved = BTreeSet::new();
+        if !Arc::ptr_eq(&self.dedicated, dedicated) {
+            let before = std::mem::replace(&mut self.dedicated, dedicated.clone());
+            let both = before.listeners.keys().chain(dedicated.listeners.keys());
+            moved.extend(both.filter(|id| before.listeners.get(*id) != dedicated.listeners.get(*id)).cloned());
+            let wanted: BTreeSet<FleetId> = dedicated.fleets.iter().map(FleetId::of_gateway).collect();
+            self.fleets.retain(|id, _| *id == FleetId::shared() || wanted.contains(id));
+            for id in wanted {
+                let new = || Fleet { part: Some(Part::default()), views: Views::new(self.primary) };
+                self.fleets.entry(id).or_insert_with(new);
+            }
+        }
+        for class in self.stores.classes().iter().filter(|class| !self.fleets.contains_key(&class.fleet)) {
+            self.stores.remove(class);
+        }
+        for id in self.fleets.keys() {
+            self.stores.get_or_create(Class { fleet: id.clone(), view: self.primary });
+        }
+        moved
     }
 
     /// Calls `publish` for each fleet. Returns the changes of the shared fleet.
@@ -142,11 +175,36 @@ impl Fleets {
 
 impl Fleet {
     /// Publishes a change of the model, or of the part that the listeners of this fleet need.
-    fn update(&mut self, change: Change<'_>, to: &Publication<'_>) -> Arc<Changes> {
-        let Some(listeners) = &self.listeners else { return self.views.update(change, to) };
-        let before = std::mem::replace(&mut self.subset, change.model.subset(listeners));
-        let touched = change.touched.in_subset(&before, &self.subset);
-        self.views.update(Change { model: &self.subset, touched: &touched, ..change }, to)
+    fn update(&mut self, change: Change<'_>, moves: &Moves<'_>, to: &Publication<'_>) -> Arc<Changes> {
+        let all = change.model;
+        let Moves { dedicated, moved } = moves;
+        let is_shared = *to.fleet == FleetId::shared();
+        let is_in = |id: &ListenerId| match dedicated.listeners.get(id) {
+            Some(gateway) => !is_shared && FleetId::of_gateway(gateway) == *to.fleet,
+            None => is_shared,
+        };
+        let mut touched = change.touched.clone();
+        match &mut self.part {
+            None if dedicated.listeners.is_empty() => return self.views.update(change, to),
+            None => {
+                let mut part = Part::default();
+                part.update(all, &Touched::all(all), &BTreeSet::new(), is_in);
+                touched.extend(part.rest(all));
+                self.part = Some(part);
+            }
+            Some(part) if is_shared && dedicated.listeners.is_empty() => {
+                touched.extend(part.rest(all));
+                self.part = None;
+            }
+            Some(part) if to.newest(self.views.primary()).is_none() => {
+                // A new fleet. Its listeners may have been in the model for a while.
+                let own: BTreeSet<ListenerId> = dedicated.listeners.keys().filter(|id| is_in(id)).cloned().collect();
+                touched = part.update(all, &Touched { stats_tls: true, ..touched }, &own, is_in);
+            }
+            Some(part) => touched = part.update(all, &touched, moved, is_in),
+        }
+        let model = self.part.as_ref().map_or(all, Part::model);
+        self.views.update(Change { model, touched: &touched, ..change }, to)
     }
 }
 

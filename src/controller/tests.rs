@@ -432,11 +432,12 @@ proptest! {
             let Translation { model, problems, sources } = translate(&whole, &settings);
             let (all, mut whole) = (Touched::all(&model), requested());
             let change = Change { model: &model, touched: &all, settings: &settings, settings_changed: false };
-            whole.update(change, Instant::now());
+            whole.update(change, &Arc::default(), Instant::now());
             while controller.fleets.due().is_some() {
                 // As if all pauses were over.
                 let change = Change { touched: &Touched::default(), ..change };
-                controller.fleets.update(change, Instant::now() + LATER);
+                let dedicated = controller.translator.dedicated().clone();
+                controller.fleets.update(change, &dedicated, Instant::now() + LATER);
             }
             for view in View::ALL {
                 let [published, whole] = [&controller.fleets, &whole].map(|fleets| newest(fleets, view));

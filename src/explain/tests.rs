@@ -95,6 +95,7 @@ fn explained(case: &Case) -> (Report, State) {
         revision: translator.revision(id).unwrap(),
         since: SINCE,
         served: !translator.has_lost(id),
+        fleets: Default::default(),
     };
     let inspection = Inspection {
         problems: translator.problems().clone(),

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::certificate::{Authority, Issuer, certificates, judge};
-use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, KEY, NEXT_KEY, Role, Stored, Wanted};
+use super::{AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Holder, KEY, NEXT_KEY, Role, Stored, Wanted};
 
 /// The parsed Secret of the authority. At least one of `issuing` and `next` exists.
 #[derive(Debug)]
@@ -72,17 +72,18 @@ fn trusted(content: &Content, now: SystemTime) -> Result<Vec<Authority>, String>
 /// valid. All of them stay trusted until their key pairs are replaced.
 pub(super) fn in_use(stored: &Stored, wanted: &Wanted, now: SystemTime) -> Vec<Authority> {
     let mut known: Vec<Authority> = Vec::new();
-    for content in Role::ALL.into_iter().filter_map(|role| stored.get(role)) {
+    for content in Role::ALL.into_iter().chain([Role::Fleets]).filter_map(|role| stored.get(role)) {
         for authority in trusted(content, now).unwrap_or_default() {
             if !known.contains(&authority) {
                 known.push(authority);
             }
         }
     }
-    let good = |role| {
+    let good = |role, holder| {
         let content: Option<&Content> = stored.get(role);
-        content
-            .is_some_and(|content| judge(role, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok())
+        content.is_some_and(|content| {
+            judge(holder, content.get(CERTIFICATE), content.get(KEY), &known, wanted, now).is_ok()
+        })
     };
-    if good(Role::Server) || good(Role::Envoy) { known } else { Vec::new() }
+    if good(Role::Server, Holder::Server) || good(Role::Envoy, Holder::Envoy) { known } else { Vec::new() }
 }

@@ -23,7 +23,7 @@ use x509_parser::der_parser::asn1_rs::FromDer;
 use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
 
-use super::{Fault, Role, Wanted};
+use super::{Fault, Holder, Wanted};
 
 /// The time by which the start of validity is backdated, for clocks that are slow.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
@@ -159,20 +159,20 @@ impl Issuer {
     }
 
     /// Creates a key pair: certificate and private key in PEM.
-    pub fn issue(&self, role: Role, wanted: &Wanted, now: SystemTime) -> Result<(String, String), Fault> {
+    pub fn issue(&self, holder: Holder<'_>, wanted: &Wanted, now: SystemTime) -> Result<(String, String), Fault> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "lockgate");
-        params.distinguished_name.push(DnType::CommonName, role.subject());
-        params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(role.uri(wanted))?)];
-        if role == Role::Server {
+        params.distinguished_name.push(DnType::CommonName, holder.subject());
+        params.subject_alt_names = vec![SanType::URI(Ia5String::try_from(holder.uri(wanted))?)];
+        if holder == Holder::Server {
             for name in &wanted.names {
                 params.subject_alt_names.push(SanType::DnsName(Ia5String::try_from(name.as_str())?));
             }
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = usages(role).to_vec();
+        params.extended_key_usages = usages(holder).to_vec();
         params.use_authority_key_identifier_extension = true;
         set_dates(&mut params, now, self.end_of_new(wanted, now));
         let issuer = rcgen::Issuer::from_ca_cert_der(&self.authority.der, &self.key)?;
@@ -186,9 +186,9 @@ impl Issuer {
     }
 }
 
-/// Validates the key pair of `role` by the rules of the peer. The error is the reason why it is unusable.
+/// Validates the key pair of `holder` by the rules of the peer. The error is the reason why it is unusable.
 pub(super) fn judge(
-    role: Role,
+    holder: Holder<'_>,
     certificate: &[u8],
     key: &[u8],
     trusted: &[Authority],
@@ -203,13 +203,13 @@ pub(super) fn judge(
         return Err("tls.key: it is not the key of tls.crt".to_owned());
     }
     let uris = read.subject_alternative_name().ok().flatten();
-    let uri = role.uri(wanted);
+    let uri = holder.uri(wanted);
     if !uris.is_some_and(|names| names.value.general_names.iter().any(|name| *name == GeneralName::URI(&uri))) {
         return Err(format!("tls.crt: it is not made for \"{uri}\""));
     }
     let mut why = "no authority is left".to_owned();
     for authority in trusted {
-        match verify(role, leaf, authority, wanted, now) {
+        match verify(holder, leaf, authority, wanted, now) {
             Ok(()) => return Ok(Leaf { authority: authority.clone(), not_after: end(&read) }),
             Err(error) => why = error,
         }
@@ -219,7 +219,7 @@ pub(super) fn judge(
 
 /// Validates a key pair with the TLS library.
 fn verify(
-    role: Role,
+    holder: Holder<'_>,
     leaf: &CertificateDer<'_>,
     authority: &Authority,
     wanted: &Wanted,
@@ -233,7 +233,7 @@ fn verify(
     let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
     let clients = clients.build().map_err(|error| error.to_string())?;
     clients.verify_client_cert(leaf, &[], now).map_err(|error| error.to_string())?;
-    if role == Role::Server {
+    if holder == Holder::Server {
         let servers = WebPkiServerVerifier::builder_with_provider(roots, provider);
         let servers = servers.build().map_err(|error| error.to_string())?;
         for name in &wanted.names {
@@ -253,12 +253,12 @@ fn private_key(pem: &[u8]) -> Result<KeyPair, String> {
     KeyPair::from_pem(text).map_err(|_| "it is no private key in PEM".to_owned())
 }
 
-/// Returns the key usages of `role`. The server key pair has both usages, because replicas of the controller also
+/// Returns the key usages of `holder`. The server key pair has both usages, because replicas of the controller also
 /// connect to each other with it.
-fn usages(role: Role) -> &'static [ExtendedKeyUsagePurpose] {
-    match role {
-        Role::Server => &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
-        Role::Envoy | Role::Authority => &[ExtendedKeyUsagePurpose::ClientAuth],
+fn usages(holder: Holder<'_>) -> &'static [ExtendedKeyUsagePurpose] {
+    match holder {
+        Holder::Server => &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+        Holder::Envoy | Holder::Fleet(_) => &[ExtendedKeyUsagePurpose::ClientAuth],
     }
 }
 

@@ -1,5 +1,7 @@
 //! Computes the next write from the stored content and the time.
 
+mod fleets;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +10,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::authorities::{self, Authorities};
 use super::certificate::{Authority, Issuer, judge};
 use super::{
-    AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, KEY, NEXT_KEY, ROTATE, Role, Step, Stored,
-    WRITTEN, Wanted,
+    AT_ONCE, AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, Content, Fault, Holder, KEY, NEXT_KEY, ROTATE, Role, Step,
+    Stored, WRITTEN, Wanted,
 };
 
 /// The maximum clock difference of two replicas. A write time that is further ahead is not trusted.
@@ -36,11 +38,16 @@ pub fn plan(now: SystemTime, stored: &Stored, wanted: &Wanted) -> Result<Step, F
     };
     // The earliest of all due times.
     let mut next = None::<SystemTime>;
-    for role in [Role::Server, Role::Envoy] {
-        match key_pair(role, now, stored.get(role), &authorities, wanted)? {
+    for (role, holder) in [(Role::Server, Holder::Server), (Role::Envoy, Holder::Envoy)] {
+        match key_pair((role, holder), now, stored.get(role), &authorities, wanted)? {
             Step::Wait(until) => next = Some(next.map_or(until, |next| next.min(until))),
             step => return Ok(step),
         }
+    }
+    match fleets::plan(now, stored.get(Role::Fleets), &authorities, wanted)? {
+        Some(Step::Wait(until)) => next = Some(next.map_or(until, |next| next.min(until))),
+        Some(step) => return Ok(step),
+        None => {}
     }
     let content = stored.get(Role::Authority).cloned().unwrap_or_default();
     Ok(match authority(now, stored, content, authorities, wanted)? {
@@ -71,7 +78,7 @@ fn new_authority(
 
 /// Creates or renews the key pair of `role`, or updates its trusted authorities.
 fn key_pair(
-    role: Role,
+    (role, holder): (Role, Holder<'_>),
     now: SystemTime,
     content: Option<&Content>,
     authorities: &Authorities,
@@ -80,9 +87,9 @@ fn key_pair(
     // `Authorities::read` ensures that there is an issuer.
     let Some(issuer) = authorities.issuer() else { return Ok(Step::Wait(now)) };
     let mut annotations = content.map(|content| content.annotations.clone()).unwrap_or_default();
-    annotations.remove(ROTATE);
+    let is_asked = annotations.remove(ROTATE).is_some();
     let issue = |reason: String| {
-        let (certificate, key) = issuer.issue(role, wanted, now)?;
+        let (certificate, key) = issuer.issue(holder, wanted, now)?;
         let data =
             [(CERTIFICATE, certificate.into_bytes()), (KEY, key.into_bytes()), (AUTHORITIES, authorities.bundle())];
         Ok(write(role, now, annotations.clone(), data, format!("a new key pair: {reason}")))
@@ -92,24 +99,10 @@ fn key_pair(
         return issue("the Secret is empty".to_owned());
     }
     let (certificate, key) = (content.get(CERTIFICATE), content.get(KEY));
-    let leaf = match judge(role, certificate, key, &authorities.trusted, wanted, now) {
-        Ok(leaf) => leaf,
+    let until = match lifetime(holder, (certificate, key), is_asked, authorities, wanted, now) {
+        Ok(until) => until,
         Err(why) => return issue(why),
     };
-    if !authorities.keeps(&leaf.authority) {
-        return issue("its authority is being replaced".to_owned());
-    }
-    // While no trusted authority issues, valid key pairs stay.
-    let issues = authorities.issuing.is_some();
-    if issues && content.annotations.contains_key(ROTATE) {
-        return issue(format!("the annotation {ROTATE} asks for it"));
-    }
-    let due = leaf.not_after - wanted.certificate_lifetime / 3;
-    // An authority at its own end cannot issue a longer validity.
-    let gains = issues && issuer.end_of_new(wanted, now.max(due)) > leaf.not_after + WORTHWHILE;
-    if now >= due && gains {
-        return issue(format!("it expires at {}", timestamp(leaf.not_after)));
-    }
     let keep = |reason: &str| {
         let annotations = content.annotations.clone();
         let data = [(CERTIFICATE, certificate.to_vec()), (KEY, key.to_vec()), (AUTHORITIES, authorities.bundle())];
@@ -121,7 +114,38 @@ fn key_pair(
     if written(now, content).is_none() {
         return keep("it does not say when it was written");
     }
-    Ok(Step::Wait(if gains { due } else { leaf.not_after }))
+    Ok(Step::Wait(until))
+}
+
+/// Returns until when a key pair stays. `is_asked`: a user asks for another one.
+///
+/// # Errors
+/// The reason why it is replaced now.
+fn lifetime(
+    holder: Holder<'_>,
+    (certificate, key): (&[u8], &[u8]),
+    is_asked: bool,
+    authorities: &Authorities,
+    wanted: &Wanted,
+    now: SystemTime,
+) -> Result<SystemTime, String> {
+    let leaf = judge(holder, certificate, key, &authorities.trusted, wanted, now)?;
+    if !authorities.keeps(&leaf.authority) {
+        return Err("its authority is being replaced".to_owned());
+    }
+    // While no trusted authority issues, valid key pairs stay.
+    let issues = authorities.issuing.is_some();
+    if issues && is_asked {
+        return Err(format!("the annotation {ROTATE} asks for it"));
+    }
+    let due = leaf.not_after - wanted.certificate_lifetime / 3;
+    // An authority at its own end cannot issue a longer validity.
+    let end = |issuer: &Issuer| issuer.end_of_new(wanted, now.max(due));
+    let gains = issues && authorities.issuer().is_some_and(|issuer| end(issuer) > leaf.not_after + WORTHWHILE);
+    if now >= due && gains {
+        return Err(format!("it expires at {}", timestamp(leaf.not_after)));
+    }
+    Ok(if gains { due } else { leaf.not_after })
 }
 
 /// Updates the Secret of the authority. The Secrets of the key pairs are already up to date with it.
@@ -133,7 +157,8 @@ fn authority(
     wanted: &Wanted,
 ) -> Result<Step, Fault> {
     // From that time on, all peers have the content of the key pairs' Secrets.
-    let spread = [Role::Server, Role::Envoy].into_iter().filter_map(|role| written(now, stored.get(role)?));
+    let spread = [Role::Server, Role::Envoy, Role::Fleets];
+    let spread = spread.into_iter().filter_map(|role| written(now, stored.get(role)?));
     let spread = spread.max().unwrap_or(now) + wanted.pause;
     let Authorities { mut trusted, issuing, next } = authorities;
     let key = |name: &str| content.get(name).to_vec();

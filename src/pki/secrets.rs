@@ -1,9 +1,9 @@
 //! The Secrets of the certificates at the API server. Every replica follows its own key pair, and the leader performs
 //! the writes of [`plan()`](super::plan()).
 //!
-//! There is no polling: watches of single Secrets wake the writer. Before a write, all three are read again in the
+//! There is no polling: watches of single Secrets wake the writer. Before a write, all of them are read again in the
 //! order that [`pki`](super) requires. A replica that does not lead reads only the Secret of its own key pair. The
-//! leader watches only the metadata of the other two.
+//! leader watches only the metadata of the others.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,9 @@ use kube::runtime::watcher::{self, Config, watcher};
 use kube::runtime::{WatchStreamExt, utils::Backoff, watcher::DefaultBackoff};
 use tokio::sync::{Notify, watch};
 
-use super::{AUTHORITIES, CERTIFICATE, Content, Fault, KEY, Material, Role, Step, Stored, Wanted, not_after, plan};
+use super::{
+    AUTHORITIES, CERTIFICATE, Content, Fault, Fleets, KEY, Material, Role, Step, Stored, Wanted, not_after, plan,
+};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::source::cluster::reason;
@@ -33,6 +35,8 @@ pub struct Secrets {
     api: Api<Secret>,
     wanted: Wanted,
     metrics: Metrics,
+    /// The fleets that need a key pair.
+    fleets: watch::Receiver<Fleets>,
     /// Notifies of a change of a Secret.
     changed: Notify,
 }
@@ -56,9 +60,9 @@ enum Failure {
 
 impl Secrets {
     /// Creates the Secrets of `wanted` in its namespace.
-    pub fn new(client: kube::Client, wanted: Wanted, metrics: Metrics) -> Self {
+    pub fn new(client: kube::Client, wanted: Wanted, fleets: watch::Receiver<Fleets>, metrics: Metrics) -> Self {
         let api = Api::namespaced(client, &wanted.namespace);
-        Self { api, wanted, metrics, changed: Notify::new() }
+        Self { api, wanted, metrics, fleets, changed: Notify::new() }
     }
 
     /// Sends the controller's key pair to `supply` whenever it changes, and maintains all Secrets while this replica
@@ -118,7 +122,9 @@ impl Secrets {
     async fn maintain_while_leading(&self, leader: Leader) {
         loop {
             leader.leading().await;
-            let all = async { tokio::join!(self.work(), self.wake(Role::Authority), self.wake(Role::Envoy)) };
+            let all = async {
+                tokio::join!(self.work(), self.wake(Role::Authority), self.wake(Role::Envoy), self.wake_for_fleets())
+            };
             leader.while_leading(all).await;
         }
     }
@@ -134,6 +140,20 @@ impl Secrets {
                 Err(error) => self.cannot_watch(role, &error),
             }
         }
+    }
+
+    /// Wakes the writer on changes of the fleets and of their Secret.
+    async fn wake_for_fleets(&self) {
+        if *self.fleets.borrow() == Fleets::Off {
+            return;
+        }
+        let mut fleets = self.fleets.clone();
+        let follow = async {
+            while fleets.changed().await.is_ok() {
+                self.changed.notify_one();
+            }
+        };
+        tokio::join!(follow, self.wake(Role::Fleets));
     }
 
     /// Performs the due writes whenever there are any.
@@ -172,7 +192,10 @@ impl Secrets {
             // The authority is read last: the writer of another Secret has seen it in its current version, or an older
             // one.
             let mut secrets = BTreeMap::new();
-            for role in [Role::Server, Role::Envoy, Role::Authority] {
+            let fleets = self.fleets.borrow().clone();
+            let of_fleets = Some(Role::Fleets).filter(|_| fleets != Fleets::Off);
+            let wanted = Wanted { fleets, ..self.wanted.clone() };
+            for role in [Role::Server, Role::Envoy].into_iter().chain(of_fleets).chain([Role::Authority]) {
                 let name = self.name(role);
                 let secret = self.api.get_opt(&name).await.map_err(|error| failure("read", name, error))?;
                 secrets.extend(secret.map(|secret| (role, secret)));
@@ -181,7 +204,7 @@ impl Secrets {
             for (role, secret) in &secrets {
                 stored.set(*role, Some(content(secret)));
             }
-            match plan(SystemTime::now(), &stored, &self.wanted)? {
+            match plan(SystemTime::now(), &stored, &wanted)? {
                 Step::Wait(until) => {
                     self.record_expiry(&stored);
                     return Ok(until);

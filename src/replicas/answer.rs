@@ -28,7 +28,8 @@ async fn answer(State(here): State<Here>, Json(wanted): Json<Vec<Wanted>>) -> Js
     tokio::pin!(hold);
     loop {
         let reached = here.reached(&wanted);
-        if reached.envoys == 0 || (0..wanted.len()).any(|at| reached.by_all(at)) || wanted.is_empty() {
+        let nobody = (0..wanted.len()).all(|at| reached.expected(at) == 0);
+        if nobody || (0..wanted.len()).any(|at| reached.by_all(at)) {
             return Json(reached);
         }
         tokio::select! {

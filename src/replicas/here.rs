@@ -1,26 +1,34 @@
 //! The acceptance of objects by the Envoys of this replica.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_route::objects::{Kept, Kind, ObjectKey};
-use lockgate_xds::server::{Acceptance, Node, Registry};
-use lockgate_xds::snapshot::Resource;
+use lockgate_xds::server::{Acceptance, Registry};
+use lockgate_xds::snapshot::{Resource, Store};
 use tokio::sync::watch;
 
 use super::{Reached, Wanted};
+use crate::fleet::FleetId;
 use crate::inspection::{Inspection, Published};
 
 /// The acceptance of objects by the Envoys of this replica.
 #[derive(Debug, Clone)]
 pub struct Here {
     registry: Arc<Registry>,
+    stores: FleetStores,
     inspected: watch::Receiver<Arc<Inspection>>,
 }
 
 impl Here {
-    /// Combines the streams of `registry`, whose stores are published together, with the objects in `inspected`.
-    pub fn new(registry: Arc<Registry>, inspected: watch::Receiver<Arc<Inspection>>) -> Self {
-        Self { registry, inspected }
+    /// Combines the streams of `registry`, whose stores are published together, with the objects in `inspected`. `stores`
+    /// returns the stores of each fleet.
+    pub fn new(
+        registry: Arc<Registry>,
+        stores: impl Fn() -> BTreeMap<FleetId, Vec<Arc<Store>>> + Send + Sync + 'static,
+        inspected: watch::Receiver<Arc<Inspection>>,
+    ) -> Self {
+        Self { registry, stores: FleetStores(Arc::new(stores)), inspected }
     }
 
     /// Returns the progress of the Envoys with each of `wanted`. No Envoy has accepted an object that this replica does
@@ -30,21 +38,40 @@ impl Here {
         if !inspection.complete {
             return Reached::nobody(wanted.len());
         }
-        let acceptance = self.registry.acceptance(Node::is_envoy);
-        let accepted = |wanted: &Wanted| {
-            let Some(kind) = Kind::of_resource(&wanted.resource) else {
-                return 0;
+        let mut fleets: BTreeSet<FleetId> = wanted.iter().flat_map(fleets_of).collect();
+        fleets.insert(FleetId::shared());
+        let stores = (self.stores.0)();
+        let acceptance = |fleet: FleetId| {
+            let of_fleet = stores.get(&fleet).map_or(&[][..], Vec::as_slice);
+            let is_in = |store: Option<&Arc<Store>>| {
+                // Without other fleets, a stream need not be looked up.
+                stores.len() <= 1 && fleet == FleetId::shared()
+                    || store.is_some_and(|store| of_fleet.iter().any(|one| Arc::ptr_eq(one, store)))
             };
+            let acceptance = self.registry.acceptance(|node, store| node.is_envoy() && is_in(store));
+            (fleet, acceptance)
+        };
+        let fleets: BTreeMap<FleetId, Acceptance> = fleets.into_iter().map(acceptance).collect();
+        let of_object = |wanted: &Wanted| {
+            let of = |fleet: FleetId| fleets.get(&fleet);
+            let acceptances: Vec<&Acceptance> = fleets_of(wanted).into_iter().filter_map(of).collect();
+            let expected: usize = acceptances.iter().map(|acceptance| acceptance.clients.len()).sum();
+            let Some(kind) = Kind::of_resource(&wanted.resource) else { return (0, expected) };
             let key = ObjectKey::new(&wanted.namespace, &wanted.name);
             let known = inspection.published(kind, &key).filter(|known| is(known, wanted));
-            known.map_or(0, |known| accepted(&acceptance, known.since, kind, &key))
+            let by = |known: &Published| {
+                acceptances.iter().map(|acceptance| accepted(acceptance, known.since, kind, &key)).sum()
+            };
+            (known.map_or(0, by), expected)
         };
-        Reached { envoys: acceptance.clients.len(), accepted: wanted.iter().map(accepted).collect() }
+        let (accepted, expected) = wanted.iter().map(of_object).unzip();
+        let envoys = fleets.get(&FleetId::shared()).map_or(0, |acceptance| acceptance.clients.len());
+        Reached { envoys, accepted, expected }
     }
 
     /// Returns the progress of each Envoy of this replica, by node ID.
     pub fn envoys(&self) -> Vec<Progress> {
-        let Acceptance { clients, mut rejected } = self.registry.acceptance(Node::is_envoy);
+        let Acceptance { clients, mut rejected } = self.registry.acceptance(|node, _| node.is_envoy());
         let progress = |(id, answered): (String, Option<u64>)| {
             let rejected = rejected.remove(&id).unwrap_or_default();
             Progress { id, answered, rejected }
@@ -61,6 +88,24 @@ impl Here {
     /// the last.
     pub fn news(&self) -> News {
         News { progress: self.registry.progress(), inspected: self.inspected.clone() }
+    }
+}
+
+/// Returns the stores of each fleet.
+#[derive(Clone)]
+struct FleetStores(Arc<dyn Fn() -> BTreeMap<FleetId, Vec<Arc<Store>>> + Send + Sync>);
+
+impl std::fmt::Debug for FleetStores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FleetStores")
+    }
+}
+
+/// Returns the fleets of a wanted object.
+fn fleets_of(wanted: &Wanted) -> Vec<FleetId> {
+    match wanted.fleets.as_slice() {
+        [] => vec![FleetId::shared()],
+        fleets => fleets.iter().map(|name| FleetId::new(name)).collect(),
     }
 }
 

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ impl Replica {
             Variant::Delta => Some(delta.clone()),
             Variant::Sotw => Some(others.clone()),
         };
-        let here = Here::new(registry.clone(), inspected);
+        let here = Here::new(registry.clone(), BTreeMap::new, inspected);
         let service = Service::new(Stores::by_client(by_variant), stopping)
             .with_registry(registry)
             .with_routes(routes(here.clone(), false));
@@ -106,7 +107,7 @@ impl Envoy {
 
 /// Returns the publication of the Ingress in the revision of this number.
 fn published(number: u64, served: bool) -> Published {
-    Published { uid: "u".into(), revision: Revision(number), since: number, served }
+    Published { uid: "u".into(), revision: Revision(number), since: number, served, fleets: Arc::default() }
 }
 
 fn cart(number: u64) -> Wanted {
@@ -116,7 +117,7 @@ fn cart(number: u64) -> Wanted {
 /// Waits until this replica reports this progress.
 async fn until(here: &Here, wanted: &Wanted, envoys: usize, accepted: usize) {
     let mut news = here.news();
-    let expected = Reached { envoys, accepted: vec![accepted] };
+    let expected = Reached { envoys, accepted: vec![accepted], expected: vec![envoys] };
     let reached = async {
         while here.reached(std::slice::from_ref(wanted)) != expected {
             news.next().await;
@@ -234,7 +235,7 @@ async fn another_replica_answers_when_it_has_news() {
     assert!(!question.is_finished(), "it is held");
     envoy.answer(nonce, None).await;
     let answer = tokio::time::timeout(answer::HOLD, question).await.expect("at once").unwrap();
-    assert_eq!(answer, [(replica.address, Ok(Reached { envoys: 1, accepted: vec![1] }))]);
+    assert_eq!(answer, [(replica.address, Ok(Reached { envoys: 1, accepted: vec![1], expected: vec![1] }))]);
 }
 
 #[tokio::test]
@@ -272,8 +273,26 @@ async fn a_replica_of_an_earlier_version_and_this_one_accept_nothing_from_each_o
     let earlier = Earlier { namespace: "shop".into(), name: "cart".into(), uid: "u".into(), generation: 1 };
     let question = serde_json::to_vec(&[earlier]).unwrap();
     let wanted: Vec<Wanted> = serde_json::from_slice(&question).unwrap();
-    assert_eq!(replica.here.reached(&wanted), Reached { envoys: 1, accepted: vec![0] });
+    assert_eq!(replica.here.reached(&wanted), Reached { envoys: 1, accepted: vec![0], expected: vec![1] });
     // The fields of this version survive the round trip.
     let question = super::others::question(&[cart(1)]).unwrap();
     assert_eq!(serde_json::from_slice::<Vec<Wanted>>(&question).unwrap(), [cart(1)]);
+}
+
+#[test]
+fn an_object_waits_for_the_envoys_of_its_fleets_alone() {
+    let reached = |accepted: &[usize], expected: &[usize]| Reached {
+        envoys: 2,
+        accepted: accepted.into(),
+        expected: expected.into(),
+    };
+    let here = reached(&[2, 1, 0, 0], &[2, 1, 1, 0]);
+    assert_eq!([0, 1, 2, 3].map(|at| here.by_all(at)), [true, true, false, false], "no Envoy is not all Envoys");
+    assert_eq!([0, 1, 2, 3].map(|at| here.is_level(at)), [true, true, false, true]);
+    let there = reached(&[2, 0, 1, 1], &[2, 0, 1, 1]);
+    assert_eq!(here.clone().and(&there).expected, [4, 1, 2, 1]);
+    assert_eq!(here.at(&[1, 3]), reached(&[1, 0], &[1, 0]));
+    // A replica of an earlier version has only the shared fleet.
+    let earlier = Reached { envoys: 3, accepted: vec![3, 2], expected: vec![] };
+    assert_eq!((earlier.by_all(0), earlier.by_all(1), earlier.expected(1)), (true, false, 3));
 }

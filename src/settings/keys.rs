@@ -14,7 +14,7 @@ use super::values::numbers::{
     Streams,
 };
 use super::values::policy::{HeaderName, Headers, LogField, LogFile, LogLine, Runtime, Tags};
-use super::values::process::{Certificates, Directory, Identity, LogFilter};
+use super::values::process::{Certificates, Directory, Identity, LogFilter, TemplateFile};
 use super::values::retries::Condition;
 use super::values::services::{Descriptors, PathPrefix, Texts};
 use super::values::times::{Limit, Seconds, Time, Wait};
@@ -103,11 +103,13 @@ macro_rules! key {
 
 mod clients;
 mod process;
+mod selection;
 mod services;
 mod upstream;
 
 use clients::CLIENTS;
 use process::PROCESS;
+use selection::SELECTION;
 use services::SERVICES;
 use upstream::UPSTREAM;
 
@@ -184,12 +186,12 @@ pub static GROUPS: &[(&str, &str)] = &[
 ];
 
 /// Every key, in the order of the reference.
-pub static KEYS: &[Key] = &joined::<{ CLIENTS.len() + SERVICES.len() + UPSTREAM.len() + PROCESS.len() }>([
-    CLIENTS, SERVICES, UPSTREAM, PROCESS,
-]);
+pub static KEYS: &[Key] = &joined::<
+    { SELECTION.len() + CLIENTS.len() + SERVICES.len() + UPSTREAM.len() + PROCESS.len() },
+>([SELECTION, CLIENTS, SERVICES, UPSTREAM, PROCESS]);
 
 /// Concatenates the lists, which have `N` keys in total.
-const fn joined<const N: usize>(lists: [&[Key]; 4]) -> [Key; N] {
+const fn joined<const N: usize>(lists: [&[Key]; 5]) -> [Key; N] {
     let mut all = [lists[0][0]; N];
     let (mut list, mut at) = (0, 0);
     while list < lists.len() {

@@ -69,7 +69,11 @@ fn every_field_has_a_key() {
     let route::Settings {
         ingress:
             Ingress { controller: _, class_names: _, classless: _, restricting_annotations: _, ignored_annotations: _ },
-        gateway: Gateway { controller: _ },
+        gateway:
+            Gateway {
+                controller: _,
+                fleets: route::Fleets { max: _, max_per_namespace: _, max_replicas: _, max_cpus: _, max_memory: _ },
+            },
         namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
         listeners:
@@ -212,6 +216,7 @@ fn every_field_has_a_key() {
                 leader_election:
                     LeaderElection { enabled: _, lease: _, lease_duration: _, renew_deadline: _, retry_period: _ },
                 watch: Watch { namespaces: _, gateway_api: _ },
+                fleet_template: _,
             },
     } = Settings::default();
     let fields = 3
@@ -241,8 +246,8 @@ fn every_field_has_a_key() {
         + 1
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
-        // gateway.controller
-        + 1;
+        // gateway.controller, gateway.dedicatedFleets
+        + (1 + 6);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

@@ -13,8 +13,9 @@ use k8s_openapi::api::{core::v1 as core, networking::v1 as networking};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use lockgate_route::objects::gateway::{
-    Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, HttpFilter, HttpMatch,
-    HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant, ReferenceGrantSpec, RouteStatus,
+    EnvoyFleet, EnvoyFleetSpec, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec,
+    GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
+    ReferenceGrantSpec, RouteStatus,
 };
 use lockgate_route::objects::{GatewayService, Kind, Object, Transport};
 use serde::Deserialize;
@@ -65,6 +66,24 @@ impl Decode for Custom<GatewayClassSpec, GatewayClassStatus> {
         let (spec, status) = (self.spec.unwrap_or_default(), self.status.unwrap_or_default());
         let version = version(&self.metadata);
         Some(Object::new(GatewayClass { meta: meta(self.metadata, Self::KIND), spec, status, version }))
+    }
+}
+
+impl Decode for Custom<EnvoyFleetSpec, IgnoredAny> {
+    const KIND: Kind = Kind::ENVOY_FLEET;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn normalized(value: Value) -> Value {
+        without_nulls(value)
+    }
+
+    fn decode(self) -> Option<Object> {
+        let mut spec = self.spec.unwrap_or_default();
+        spec.tolerations.shrink_to_fit();
+        Some(Object::new(EnvoyFleet { meta: meta(self.metadata, Self::KIND), spec }))
     }
 }
 

@@ -3,9 +3,9 @@
 
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery, networking::v1 as networking};
 use lockgate_route::objects::gateway::{
-    BackendTlsPolicySpec, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus, GrpcRouteSpec,
-    HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec, RouteStatus,
-    TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
+    BackendTlsPolicySpec, EnvoyFleetSpec, GatewayClassSpec, GatewayClassStatus, GatewaySpec, GatewayStatus,
+    GrpcRouteSpec, HttpPolicySpec, HttpRouteSpec, ListenerSetSpec, ListenerSetStatus, PolicyStatus, ReferenceGrantSpec,
+    RouteStatus, TcpRouteSpec, TlsRouteSpec, UdpRouteSpec,
 };
 use lockgate_route::objects::{Kind, Object};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -72,6 +72,7 @@ pub const ROWS: [Row; Kind::ALL.len()] = [
     Row::custom::<Custom<ReferenceGrantSpec, IgnoredAny>>(),
     Row::custom::<Custom<BackendTlsPolicySpec, PolicyStatus>>(),
     Row::custom::<Custom<HttpPolicySpec, PolicyStatus>>(),
+    Row::custom::<Custom<EnvoyFleetSpec, IgnoredAny>>(),
     Row::metadata::<Metadata>(Form::metadata::<Metadata>),
 ];
 

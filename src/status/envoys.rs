@@ -78,16 +78,14 @@ impl AllEnvoys {
         let wanted: Vec<Wanted> = these.iter().map(|(key, published)| Wanted::new(kind, key, published)).collect();
         // What Envoys of this replica lack need not be asked of others.
         let here = self.here.reached(&wanted);
-        let level = |at: &usize| here.accepted.get(*at) == Some(&here.envoys);
-        let candidates: Vec<usize> = (0..wanted.len()).filter(level).collect();
+        let candidates: Vec<usize> = (0..wanted.len()).filter(|at| here.is_level(*at)).collect();
         if candidates.is_empty() {
             return Accepted::new();
         }
         let question: Vec<Wanted> = candidates.iter().map(|at| wanted[*at].clone()).collect();
-        let reached = Reached { envoys: here.envoys, accepted: vec![here.envoys; question.len()] };
-        let Some(reached) = self.everywhere(reached, &question).await else { return Accepted::new() };
+        let Some(reached) = self.everywhere(here.at(&candidates), &question).await else { return Accepted::new() };
         let by_all = candidates.iter().enumerate().filter(|(i, _)| reached.by_all(*i));
-        by_all.map(|(_, at)| (these[*at].0.clone(), these[*at].1.clone(), reached.envoys)).collect()
+        by_all.map(|(i, at)| (these[*at].0.clone(), these[*at].1.clone(), reached.expected(i))).collect()
     }
 }
 

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bucket::Bucket;
-use super::{Chosen, Failure, PATIENCE, Trouble};
+use super::{Chosen, Failure, PATIENCE, Template, Trouble};
 use crate::inspection::{Inspection, changed};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
@@ -86,6 +86,10 @@ pub(super) struct Infrastructure {
     pub leader: Leader,
     pub inspected: watch::Receiver<Arc<Inspection>>,
     pub settings: watch::Receiver<Chosen>,
+    /// The template of fleets. `None`: the controller creates no Envoys.
+    pub template: Option<Arc<Template>>,
+    /// The Gateways whose fleets cannot be written.
+    pub fleet_faults: watch::Receiver<Faults>,
     /// Receives the Gateways that cannot have a Service, for their status.
     pub faults: watch::Sender<Faults>,
     pub metrics: Metrics,
@@ -151,6 +155,7 @@ impl Infrastructure {
                 }
                 () = super::changed(&mut self.inspected) => new = true,
                 () = super::changed(&mut self.settings) => new = true,
+                () = super::changed(&mut self.fleet_faults) => (new, again) = (true, true),
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => (new, again) = (true, true),
             }
@@ -168,7 +173,7 @@ impl Infrastructure {
         (term.known, term.chosen) = (inspection, chosen);
         if again || concerns {
             let recent = term.work.recent(&term.known.objects, now);
-            term.plan = plan::plan(&term.known, &term.chosen, &recent);
+            term.plan = plan::plan(&term.known, &term.chosen, self.template.as_deref(), &recent);
             term.work.look(&term.plan, &term.known.objects, now);
             self.publish(term);
         }
@@ -179,7 +184,7 @@ impl Infrastructure {
         let Term { known, chosen, plan, refused, is_setting_logged, .. } = term;
         refused.retain(|gateway, _| known.gateways.contains_key(gateway));
         let refused = refused.iter().map(|(gateway, fault)| (gateway.clone(), fault.clone()));
-        let faults = Faults::from_iter(refused).union(plan.faults.clone());
+        let faults = Faults::from_iter(refused).union(plan.faults.clone()).union(self.fleet_faults.borrow().clone());
         let before = self.faults.send_replace(faults.clone());
         if chosen.envoy_service().is_none() {
             if !faults.is_empty() && !std::mem::replace(is_setting_logged, true) {

@@ -58,7 +58,15 @@ mod tests {
     #[test]
     fn they_come_in_the_order_of_publication_and_in_turns() {
         let key = |name: &str| ObjectKey::new("shop", name);
-        let at = |since| Some(Published { uid: "u".into(), revision: Revision(1), since, served: true });
+        let at = |since| {
+            Some(Published {
+                uid: "u".into(),
+                revision: Revision(1),
+                since,
+                served: true,
+                fleets: std::sync::Arc::default(),
+            })
+        };
         let mut waiting = Waiting::default();
         for (name, since) in [("a", 3), ("b", 1), ("c", 2), ("d", 2)] {
             waiting.set(&key(name), at(since));

@@ -10,9 +10,9 @@ mod header;
 mod ids;
 mod listener;
 mod matches;
+mod part;
 mod policy;
 mod route;
-mod subset;
 mod tls;
 mod touched;
 mod verification;
@@ -35,6 +35,7 @@ pub use listener::{
     Bind, Destination, Listener, ListenerId, PlainHosts, RouteDiscovery, Termination, TlsConnections, TlsHosts, Traffic,
 };
 pub use matches::{Conditions, HeaderMatch, Match, PathMatch, QueryMatch, ValueMatch};
+pub use part::Part;
 pub use policy::{AddressRange, ClientAddresses, CompressionAlgorithm, Jwt, JwtProvider, LocalRateLimit, RoutePolicy};
 pub use route::{
     Action, CommonEnds, Forward, Redirect, RedirectStatus, Retry, Route, Scheme, VirtualHost, WeightedCluster,

@@ -38,7 +38,7 @@ pub use endpoints::endpoints_of;
 pub use foreign::{Effect, effects};
 pub use graph::{ChangedInputs, Input};
 pub use problem::{Problem, Reason};
-pub use translator::{Translator, Update, explained};
+pub use translator::{Dedicated, Translator, Update, explained};
 pub use verdict::Verdict;
 
 use crate::model::Model;

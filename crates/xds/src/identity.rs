@@ -76,8 +76,10 @@ impl fmt::Display for Names {
 /// A role of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// An Envoy: every resource, private keys included.
+    /// An Envoy: every resource of its store, private keys included.
     Envoy,
+    /// An Envoy that may also read the status of all clients.
+    Status,
     /// A gRPC client without a proxy: its own view, without secrets.
     Grpc,
     /// A replica of the controller: what Envoys have accepted, and last good key pairs.
@@ -89,6 +91,7 @@ impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Envoy => "the Envoys",
+            Self::Status => "the Envoys that may read the status of all clients",
             Self::Grpc => "the gRPC clients",
             Self::Replica => "the replicas",
         })
@@ -100,6 +103,8 @@ impl fmt::Display for Role {
 pub struct Roles {
     /// [`Role::Envoy`]
     pub envoy: bool,
+    /// [`Role::Status`]
+    pub status: bool,
     /// [`Role::Grpc`]
     pub grpc: bool,
     /// [`Role::Replica`]
@@ -108,7 +113,7 @@ pub struct Roles {
 
 impl Roles {
     /// Every role: for clients of a server without TLS.
-    pub const ALL: Self = Self { envoy: true, grpc: true, replica: true };
+    pub const ALL: Self = Self { envoy: true, status: true, grpc: true, replica: true };
 
     /// Returns whether there is no role at all.
     pub fn is_empty(self) -> bool {
@@ -119,6 +124,7 @@ impl Roles {
     pub fn has(self, role: Role) -> bool {
         match role {
             Role::Envoy => self.envoy,
+            Role::Status => self.status,
             Role::Grpc => self.grpc,
             Role::Replica => self.replica,
         }
@@ -130,6 +136,8 @@ impl Roles {
 pub struct Policy {
     /// Names of Envoys.
     pub envoys: Vec<Pattern>,
+    /// Names of Envoys that may not read the status of other clients, because they receive only a part of the resources.
+    pub members: Vec<Pattern>,
     /// Names of gRPC clients without a proxy.
     pub grpc: Vec<Pattern>,
     /// Names of replicas.
@@ -140,7 +148,9 @@ impl Policy {
     /// Returns the roles of a client whose certificate has `names`.
     pub fn roles(&self, names: &Names) -> Roles {
         let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(names));
-        Roles { envoy: any(&self.envoys), grpc: any(&self.grpc), replica: any(&self.replicas) }
+        let status = any(&self.envoys);
+        let envoy = status || any(&self.members);
+        Roles { envoy, status, grpc: any(&self.grpc), replica: any(&self.replicas) }
     }
 }
 
@@ -169,11 +179,14 @@ mod tests {
     fn a_role_needs_a_name_of_that_role() {
         let policy = Policy {
             envoys: vec![Pattern::parse("envoy").unwrap()],
+            members: vec![Pattern::parse("spiffe://example.org/fleet/*/*").unwrap()],
             grpc: vec![Pattern::parse("spiffe://example.org/ns/*/sa/*").unwrap()],
             replicas: names(&["lockgate"], &[]).patterns(),
         };
         let roles = |dns: &[&str], uris: &[&str]| policy.roles(&names(dns, uris));
-        assert_eq!(roles(&["envoy"], &[]), Roles { envoy: true, ..Roles::default() });
+        assert_eq!(roles(&["envoy"], &[]), Roles { envoy: true, status: true, ..Roles::default() });
+        let member = roles(&[], &["spiffe://example.org/fleet/shop/public"]);
+        assert_eq!(member, Roles { envoy: true, ..Roles::default() }, "it receives its part, and no status of others");
         assert_eq!(roles(&[], &["spiffe://example.org/ns/shop/sa/cart"]), Roles { grpc: true, ..Roles::default() });
         assert_eq!(roles(&["lockgate", "envoy"], &[]), Roles { grpc: false, ..Roles::ALL });
         assert!(roles(&["web.shop.svc"], &["spiffe://example.org/other"]).is_empty());

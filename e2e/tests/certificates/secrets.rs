@@ -41,7 +41,7 @@ metadata: { name: objects, namespace: shop }
 rules:
 - { apiGroups: ["", networking.k8s.io, discovery.k8s.io], resources: [ingresses, services, endpointslices, secrets, configmaps], verbs: [list, watch] }
 - { apiGroups: [gateway.networking.k8s.io], resources: [gateways, listenersets, httproutes, grpcroutes, tcproutes, udproutes, tlsroutes, referencegrants, backendtlspolicies], verbs: [list, watch] }
-- { apiGroups: [lockgate.dev], resources: [httppolicies], verbs: [list, watch] }
+- { apiGroups: [lockgate.dev], resources: [httppolicies, envoyfleets], verbs: [list, watch] }
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

@@ -12,7 +12,7 @@ use super::{get, leads};
 const KINDS: [&str; 4] = ["gatewayclasses", "gateways", "httproutes", "referencegrants"];
 
 /// The CustomResourceDefinitions of Gateway API, as the official module has them.
-async fn definitions() -> String {
+pub(super) async fn definitions() -> String {
     let modules = ["conformance", "e2e/lab/tools/gateway"].map(|path| repository().join(path));
     let module = modules.iter().find(|path| path.join("go.mod").exists()).expect("a module that needs Gateway API");
     let mut go = Command::new("go");
@@ -24,11 +24,11 @@ async fn definitions() -> String {
     documents(&KINDS.map(text))
 }
 
-const CLASS: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: { name: edge }, \
+pub(super) const CLASS: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: { name: edge }, \
                      spec: { controllerName: example.com/gateways } }\n";
 
 /// A Gateway with HTTP listeners on these ports.
-fn gateway(name: &str, ports: &[u16]) -> String {
+pub(super) fn gateway(name: &str, ports: &[u16]) -> String {
     let listener = |port: &u16| format!("{{ name: http-{port}, port: {port}, protocol: HTTP }}");
     let listeners = ports.iter().map(listener).collect::<Vec<_>>().join(", ");
     format!(
@@ -56,26 +56,26 @@ async fn start(server: &ApiServer) -> Lockgate {
 }
 
 /// An object, or null if it does not exist.
-async fn find(server: &ApiServer, kind: &str, name: &str) -> Value {
+pub(super) async fn find(server: &ApiServer, kind: &str, name: &str) -> Value {
     let list = get(server, &[kind]).await;
     let items = list["items"].as_array().cloned().unwrap_or_default();
     items.into_iter().find(|item| item["metadata"]["name"] == name).unwrap_or_default()
 }
 
 /// The ports of a Service: port and target port.
-fn ports(service: &Value) -> Vec<(u64, u64)> {
+pub(super) fn ports(service: &Value) -> Vec<(u64, u64)> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     ports.map(|port| (port["port"].as_u64().unwrap_or(0), port["targetPort"].as_u64().unwrap_or(0))).collect()
 }
 
 /// Status, reason, and message of a condition.
-fn condition(object: &Value, name: &str) -> String {
+pub(super) fn condition(object: &Value, name: &str) -> String {
     let conditions = object["conditions"].as_array().into_iter().flatten();
     let one = conditions.into_iter().find(|one| one["type"] == name).cloned().unwrap_or_default();
     ["status", "reason", "message"].map(|field| one[field].as_str().unwrap_or_default().to_owned()).join(" ")
 }
 
-async fn until_programmed(server: &ApiServer, name: &str, expected: &str) -> Value {
+pub(super) async fn until_programmed(server: &ApiServer, name: &str, expected: &str) -> Value {
     wait_until(&format!("Programmed {expected}"), async || {
         condition(&find(server, "gateways", name).await["status"], "Programmed").starts_with(expected)
     })
@@ -84,7 +84,7 @@ async fn until_programmed(server: &ApiServer, name: &str, expected: &str) -> Val
 }
 
 /// Does what a load balancer does.
-async fn assign(server: &ApiServer, service: &str, address: &str) {
+pub(super) async fn assign(server: &ApiServer, service: &str, address: &str) {
     let status = json!({ "status": { "loadBalancer": { "ingress": [{ "ip": address }] } } }).to_string();
     server.kubectl(&["patch", "service", service, "--subresource=status", "--type=merge", "-p", &status], "").await;
 }

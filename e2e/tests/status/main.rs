@@ -3,6 +3,7 @@
 mod broken;
 mod election;
 mod events;
+mod fleets;
 mod gateway;
 mod ingress;
 mod many;

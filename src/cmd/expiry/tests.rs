@@ -20,7 +20,7 @@ fn ending_at(name: &str, not_after: i64) -> Object {
 }
 
 fn published() -> Published {
-    Published { uid: "u".into(), revision: Revision(1), since: 1, served: true }
+    Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() }
 }
 
 #[test]

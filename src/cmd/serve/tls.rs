@@ -17,7 +17,7 @@ use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::pki::directory::Trust;
 use crate::pki::secrets::Secrets;
-use crate::pki::{self, Material, Role, Wanted};
+use crate::pki::{self, Fleets, Holder, Material, Wanted};
 use crate::replicas::{Client, Connector};
 use crate::settings::{ServerOptions, Source, Xds, XdsTls};
 use crate::source;
@@ -35,6 +35,8 @@ pub(super) struct Certificates {
     pub access: Access,
     /// For asking other replicas.
     pub connector: Connector,
+    /// The beginning of the URIs in the certificates of fleets.
+    fleet_uri: Option<String>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -46,15 +48,18 @@ impl Certificates {
         options: &ServerOptions,
         source: &Source,
         leader: Leader,
+        fleets: watch::Receiver<Fleets>,
         metrics: &Metrics,
         readiness: &Readiness,
     ) -> anyhow::Result<Self> {
-        let plain = |access| Self { access, connector: Connector::Plain, tasks: Vec::new() };
+        let plain = |access| Self { access, connector: Connector::Plain, fleet_uri: None, tasks: Vec::new() };
+        let mut fleet_uri = None;
         let (supply, supplied) = watch::channel(None);
         let mut tasks = Vec::new();
         let settings = &options.process.xds;
         let mut names = Accepted {
             envoys: settings.envoy_names.clone(),
+            members: Vec::new(),
             grpc: settings.grpc_names.clone(),
             replicas: settings.replica_names.clone(),
         };
@@ -81,9 +86,13 @@ impl Certificates {
                 let client = source::cluster::client(kubeconfig.clone(), context.clone()).await?;
                 let wanted = wanted(settings, &client);
                 let origin = format!("Secret {}/{}-server: ", wanted.namespace, wanted.prefix);
-                names.envoys.push(Pattern::exact_uri(&Role::Envoy.uri(&wanted)));
-                names.replicas.push(Pattern::exact_uri(&Role::Server.uri(&wanted)));
-                tasks.push(tokio::spawn(Secrets::new(client, wanted, metrics.clone()).maintain(leader, supply)));
+                let uri = pki::fleet_uri(&wanted);
+                names.members.extend(Pattern::parse(&format!("{uri}*/*")));
+                fleet_uri = Some(uri);
+                names.envoys.push(Pattern::exact_uri(&Holder::Envoy.uri(&wanted)));
+                names.replicas.push(Pattern::exact_uri(&Holder::Server.uri(&wanted)));
+                tasks
+                    .push(tokio::spawn(Secrets::new(client, wanted, fleets, metrics.clone()).maintain(leader, supply)));
                 origin
             }
         };
@@ -94,7 +103,13 @@ impl Certificates {
         let reloader =
             Reloader { origin, names, configs, clients, metrics: metrics.clone(), readiness: readiness.clone() };
         tasks.push(tokio::spawn(reloader.run(supplied)));
-        Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), tasks })
+        Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), fleet_uri, tasks })
+    }
+
+    /// Returns the beginning of the URIs in the certificates of Envoys that serve a single Gateway: the key of the Gateway
+    /// follows.
+    pub fn fleet_uri(&self) -> Option<String> {
+        self.fleet_uri.clone()
     }
 
     /// Why it has ended; while it works, or has nothing to do, this waits.
@@ -126,6 +141,8 @@ async fn check_first(directory: &Path, names: &Accepted) -> anyhow::Result<()> {
 /// The names that give a role.
 struct Accepted {
     envoys: Vec<Pattern>,
+    /// Those of Envoys that serve a single Gateway.
+    members: Vec<Pattern>,
     grpc: Vec<Pattern>,
     /// Empty: those in this replica's own certificate.
     replicas: Vec<Pattern>,
@@ -134,9 +151,9 @@ struct Accepted {
 impl Accepted {
     /// The policy of a server whose certificate is `own`, PEM.
     fn policy(&self, own: &[u8]) -> Policy {
-        let Self { envoys, grpc, replicas } = self;
+        let Self { envoys, members, grpc, replicas } = self;
         let replicas = if replicas.is_empty() { pki::names(own).patterns() } else { replicas.clone() };
-        Policy { envoys: envoys.clone(), grpc: grpc.clone(), replicas }
+        Policy { envoys: envoys.clone(), members: members.clone(), grpc: grpc.clone(), replicas }
     }
 }
 
@@ -177,6 +194,7 @@ fn wanted(settings: &Xds, client: &kube::Client) -> Wanted {
         certificate_lifetime: settings.certificate_lifetime,
         authority_lifetime: settings.authority_lifetime,
         pause: settings.rotation_pause,
+        fleets: Fleets::Off,
     }
 }
 

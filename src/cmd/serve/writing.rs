@@ -1,5 +1,6 @@
 //! Who writes to the API server, and what.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
@@ -13,7 +14,7 @@ use crate::leader::{Candidate, Leader, Timing};
 use crate::metrics::Metrics;
 use crate::settings::{LeaderElection, ServerOptions, Source, Writes};
 use crate::source;
-use crate::status::{self, AllEnvoys, Chosen, Writer};
+use crate::status::{self, AllEnvoys, Chosen, Template, Writer};
 
 /// The tasks of the election and of the writer, if there are any.
 pub(super) struct Writing {
@@ -28,6 +29,7 @@ struct Installation {
     client: kube::Client,
     instance: String,
     manager: String,
+    fleets: Option<(Arc<Template>, String)>,
 }
 
 /// What the writer needs to know of the rest.
@@ -73,17 +75,31 @@ impl Writing {
             };
             (Leader::always(), tokio::spawn(until_stopped))
         };
-        let installation = Installation { client: writer, instance, manager: status::manager(&namespace, lease) };
+        let template = options.process.fleet_template.as_deref().map(|file| template(file, &namespace)).transpose()?;
+        let fleets = template.map(|template| (Arc::new(template), lease.clone()));
+        let manager = status::manager(&namespace, lease);
+        let installation = Installation { client: writer, instance, manager, fleets };
         Ok(Self { leader, installation: Some(installation), tasks: vec![("the election", election)] })
     }
 
     /// Begins to write.
     pub fn begin(&mut self, known: Known) {
-        let Some(Installation { client, instance, manager }) = self.installation.take() else { return };
+        let Some(Installation { client, instance, manager, fleets }) = self.installation.take() else { return };
         let Known { inspected, expiring, rejected, settings, envoys, metrics } = known;
         let leader = self.leader.clone();
-        let writer =
-            Writer { client, instance, manager, leader, inspected, expiring, rejected, settings, envoys, metrics };
+        let writer = Writer {
+            client,
+            instance,
+            manager,
+            leader,
+            inspected,
+            expiring,
+            rejected,
+            settings,
+            envoys,
+            metrics,
+            fleets,
+        };
         self.tasks.push(("the status writer", tokio::spawn(writer.run())));
     }
 
@@ -108,6 +124,14 @@ impl Writing {
         }
         tasks.for_each(|(_, task)| task.abort());
     }
+}
+
+/// Reads the template of fleets. The controller restarts when it changes.
+fn template(file: &Path, namespace: &str) -> anyhow::Result<Template> {
+    let named = || format!("gateway.dedicatedFleets.template: {}", file.display());
+    let text = std::fs::read_to_string(file).with_context(named)?;
+    let deployment = serde_saphyr::from_str(&text).with_context(named)?;
+    Template::new(namespace, deployment).map_err(anyhow::Error::msg).with_context(named)
 }
 
 /// A name that no other living process has: the pod's, else one of this process.

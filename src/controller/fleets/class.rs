@@ -1,28 +1,13 @@
 //! The classes of clients: each fleet has a view for each form of the resources.
 
 use std::fmt;
-use std::sync::Arc;
 
 use lockgate_xds::snapshot::StoreMap;
 
+use crate::fleet::FleetId;
+
 /// The stores that the loop fills, and that streams read.
 pub type Stores = StoreMap<Class>;
-
-/// The name of a fleet: a group of Envoys, and other clients, with the same listeners.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FleetId(Arc<str>);
-
-impl FleetId {
-    /// Returns the fleet with this name.
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// Returns the fleet of all clients without a fleet of their own.
-    pub fn shared() -> Self {
-        Self::new("shared")
-    }
-}
 
 /// The form of the resources. All views of a fleet have the same clusters, endpoints, and secrets, except that gRPC clients
 /// receive no secrets.
@@ -61,7 +46,7 @@ impl Class {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.fleet != FleetId::shared() {
-            write!(f, "{}/", self.fleet.0)?;
+            write!(f, "{}/", self.fleet)?;
         }
         f.write_str(match self.view {
             View::Envoy => "envoy",

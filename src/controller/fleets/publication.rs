@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use lockgate_xds::snapshot::{Changes, Key, Resource, Snapshot, Update};
 
-use super::class::{Class, FleetId, Stores, View};
+use super::class::{Class, Stores, View};
 use crate::controller::report::{self, Quota};
+use crate::fleet::FleetId;
 
 /// An update of a store with shared resources.
 pub type SharedUpdate = Update<Arc<Resource>>;

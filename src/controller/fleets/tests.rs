@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::listener::v3 as listener_v3;
-use lockgate_route::model::{Bind, Destination, Host, Listener, ListenerId, Touched, Traffic, WeightedCluster};
+use lockgate_route::model::{Bind, Destination, Host, Listener, ListenerId, Model, Touched, Traffic, WeightedCluster};
+use lockgate_route::objects::ObjectKey;
 use lockgate_route::settings::{Discovery, Routes, Settings};
 use lockgate_route::testing::model::{Shared as _, cluster_id, model, model_with};
 use lockgate_xds::provenance::ObjectRef;
@@ -32,7 +33,7 @@ fn publish(fleets: &mut Fleets, model: &Model) {
 
 fn update(fleets: &mut Fleets, model: &Model, touched: &Touched, settings_changed: bool) -> Arc<Changes> {
     let settings = &Settings::default();
-    fleets.update(Change { model, touched, settings, settings_changed }, Instant::now())
+    fleets.update(Change { model, touched, settings, settings_changed }, &fleets.dedicated.clone(), Instant::now())
 }
 
 /// A change of the model alone.
@@ -44,7 +45,7 @@ fn change<'a>(model: &'a Model, touched: &'a Touched, settings: &'a Settings) ->
 fn publish_with(fleets: &mut Fleets, model: &Model, settings: &Settings) {
     let all = Touched::all(model);
     let everything = Change { settings_changed: true, ..change(model, &all, settings) };
-    fleets.update(everything, Instant::now());
+    fleets.update(everything, &fleets.dedicated.clone(), Instant::now());
     settle(fleets, model, settings);
 }
 
@@ -52,7 +53,7 @@ fn publish_with(fleets: &mut Fleets, model: &Model, settings: &Settings) {
 fn settle(fleets: &mut Fleets, model: &Model, settings: &Settings) {
     for _ in 0..100 {
         let Some(due) = fleets.due() else { return };
-        fleets.update(change(model, &Touched::default(), settings), due);
+        fleets.update(change(model, &Touched::default(), settings), &fleets.dedicated.clone(), due);
     }
     panic!("a build never ends");
 }
@@ -160,7 +161,11 @@ fn a_view_is_built_when_a_client_requests_it_and_then_equals_one_that_always_exi
             store(&fleets, view);
             store(&fleets, view);
             assert_eq!(woken.load(Ordering::Relaxed), wakes, "once");
-            let changes = fleets.update(change(&model, &Touched::default(), &settings), Instant::now());
+            let changes = fleets.update(
+                change(&model, &Touched::default(), &settings),
+                &fleets.dedicated.clone(),
+                Instant::now(),
+            );
             assert!(changes.is_empty(), "nothing is new for Envoys");
             settle(&mut fleets, &model, &settings);
             assert_eq!(snapshot(&fleets, view).generation(), fleets.generation());
@@ -180,7 +185,7 @@ fn a_view_that_no_client_requests_is_never_due() {
     let settings = with_discovery(Discovery::Auto);
     let none = Touched::default();
     let everything = Change { settings_changed: true, ..change(&model, &none, &settings) };
-    fleets.update(everything, Instant::now());
+    fleets.update(everything, &fleets.dedicated.clone(), Instant::now());
     assert_eq!(fleets.due(), None, "the loop would never sleep");
 }
 
@@ -204,7 +209,11 @@ fn files_have_routes_in_one_piece_also_where_envoys_have_buckets() {
     let model = model_with(&settings);
     for settings_changed in [false, true] {
         let all = Touched::all(&model);
-        fleets.update(Change { settings_changed, ..change(&model, &all, &settings) }, Instant::now());
+        fleets.update(
+            Change { settings_changed, ..change(&model, &all, &settings) },
+            &fleets.dedicated.clone(),
+            Instant::now(),
+        );
         assert!(one(&fleets, View::Whole, ResourceType::ROUTES, "http").references().names_cluster("shop/cart/http"));
         let scopes = names(&fleets, View::Whole, ResourceType::SCOPED_ROUTES);
         assert!(scopes.iter().all(|scope| scope.starts_with("https/")), "{scopes:?}");
@@ -224,7 +233,11 @@ fn the_settings_say_in_which_form_delta_envoys_get_routes() {
         let model = model_with(&settings);
         for (fleets, settings_changed) in [(&mut fleets, true), (&mut again, false)] {
             let all = Touched::all(&model);
-            fleets.update(Change { settings_changed, ..change(&model, &all, &settings) }, Instant::now());
+            fleets.update(
+                Change { settings_changed, ..change(&model, &all, &settings) },
+                &fleets.dedicated.clone(),
+                Instant::now(),
+            );
             settle(fleets, &model, &settings);
         }
         let by_host = !names(&fleets, View::Envoy, ResourceType::ROUTES).is_empty()
@@ -283,7 +296,7 @@ fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
     let mut model = first.clone();
     model.http_mut().remove(&host);
     let before = version(&fleets);
-    fleets.update(change(&model, &touched(&host), &settings), start);
+    fleets.update(change(&model, &touched(&host), &settings), &Arc::default(), start);
     assert_ne!(version(&fleets), before, "the first at once");
     let begun = (version(&fleets), snapshot(&fleets, View::Whole).generation());
     assert_eq!(begun.1, fleets.generation());
@@ -292,14 +305,18 @@ fn what_costs_much_is_made_at_once_and_then_waits_for_its_turn() {
     whole(&mut fleets).pace.built(start, start + Duration::from_secs(1));
     let gone = model.clusters.pop_first().unwrap().0.to_string();
     model.http_mut().remove(&other);
-    fleets.update(change(&model, &touched(&other), &settings), start + Duration::from_secs(4));
+    fleets.update(change(&model, &touched(&other), &settings), &Arc::default(), start + Duration::from_secs(4));
     let whole = snapshot(&fleets, View::Whole);
     assert_eq!((version(&fleets), whole.generation()), begun, "it does not have all of the newest publication");
     assert!(whole.get(ResourceType::CLUSTER, &gone).is_some(), "routes may lead there");
     assert!(snapshot(&fleets, View::Envoy).get(ResourceType::CLUSTER, &gone).is_none());
     assert_eq!(fleets.due(), Some(start + Duration::from_secs(5)));
 
-    fleets.update(change(&model, &Touched::default(), &settings), start + Duration::from_secs(5));
+    fleets.update(
+        change(&model, &Touched::default(), &settings),
+        &fleets.dedicated.clone(),
+        start + Duration::from_secs(5),
+    );
     let whole = snapshot(&fleets, View::Whole);
     assert_eq!(whole.generation(), fleets.generation());
     assert!(whole.get(ResourceType::CLUSTER, &gone).is_none());
@@ -321,7 +338,7 @@ fn resources_that_outdated_routes_kept_are_removed_when_the_settings_change_the_
     let name = cluster.to_string();
     let mut touched = Touched { clusters: [cluster].into(), ..Touched::default() };
     touched.insert_host(ListenerId::HTTP, host);
-    fleets.update(change(&model, &touched, &settings), start);
+    fleets.update(change(&model, &touched, &settings), &fleets.dedicated.clone(), start);
     assert!(snapshot(&fleets, View::Envoy).get(ResourceType::CLUSTER, &name).is_some());
     publish_with(&mut fleets, &model, &Settings::default());
     assert_equal(&snapshot(&fleets, View::Envoy), &snapshot(&published(&model), View::Envoy), "after the change");
@@ -336,13 +353,18 @@ fn with_tcp(cluster: &str) -> Model {
     model
 }
 
+/// Returns the state in which the Gateway `edge` has a fleet with these listeners.
+fn dedicated(listeners: &[&str]) -> Arc<Dedicated> {
+    let gateway = ObjectKey::new("shop", "edge");
+    let listeners = listeners.iter().map(|name| (ListenerId::new(name), gateway.clone())).collect();
+    Arc::new(Dedicated { listeners, fleets: [gateway].into(), ..Dedicated::default() })
+}
+
 #[test]
 fn two_fleets_serve_different_listeners_of_one_model() {
-    let edge = FleetId::new("edge");
-    let of_edge = Some([ListenerId::new("tcp")].into());
-    let of_shared = Some([ListenerId::HTTP, ListenerId::HTTPS].map(ListenerId::new).into());
-    let ids = [(FleetId::shared(), of_shared), (edge.clone(), of_edge)];
-    let mut fleets = Fleets::new(ids, View::Envoy, Box::new(|| ()));
+    let edge = FleetId::of_gateway(&ObjectKey::new("shop", "edge"));
+    let mut fleets = Fleets::default();
+    fleets.assign(&dedicated(&["tcp"]));
     fleets.request_all();
     publish(&mut fleets, &with_tcp("shop/ip/h2c"));
     let stores = fleets.stores();
@@ -372,6 +394,75 @@ fn two_fleets_serve_different_listeners_of_one_model() {
         assert!(Arc::ptr_eq(&shared(&of_edge(View::Envoy)), &shared(&of_edge(View::Whole))), "views share {kind:?}");
     }
     assert_eq!(of_edge(View::Envoy).generation(), fleets.generation());
+}
+
+/// Moves listeners without a change of the model.
+fn assign(fleets: &mut Fleets, model: &Model, dedicated: &Arc<Dedicated>) {
+    fleets.update(change(model, &Touched::default(), &Settings::default()), dedicated, Instant::now());
+    settle(fleets, model, &Settings::default());
+}
+
+#[test]
+fn a_listener_moves_between_fleets_with_what_it_needs() {
+    let mut model = with_tcp("shop/cart/http");
+    model.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.client_certificate = None);
+    let mut fleets = published(&model);
+    let shared = View::ALL.map(|view| snapshot(&fleets, view));
+    let of_edge = |stores: &Stores| {
+        let fleet = FleetId::of_gateway(&ObjectKey::new("shop", "edge"));
+        stores.get(&Class { fleet, view: View::Envoy })
+    };
+    let stores = fleets.stores();
+    assert!(of_edge(&stores).is_none());
+
+    // All listeners that need key pairs move to a fleet of their own.
+    assign(&mut fleets, &model, &dedicated(&["https", "tcp"]));
+    let edge = of_edge(&stores).unwrap();
+    let count = |snapshot: &Snapshot, kind| snapshot.all(kind).count();
+    for view in [View::Envoy, View::Whole] {
+        assert_eq!(names(&fleets, view, ResourceType::LISTENER), ["http", "stats"], "{view:?}");
+        assert!(names(&fleets, view, ResourceType::SECRET).is_empty(), "{view:?}");
+    }
+    let moved = edge.newest().unwrap();
+    assert_eq!(moved.get(ResourceType::LISTENER, "tcp").map(|one| one.kind()), Some(ResourceType::LISTENER));
+    assert_eq!(count(&moved, ResourceType::SECRET), 1, "the key pair of the listener");
+    assert_eq!(moved.generation(), fleets.generation());
+
+    // What the fleets have does not depend on the path.
+    let mut others = Fleets::default();
+    others.assign(&dedicated(&["https", "tcp"]));
+    others.request_all();
+    publish(&mut others, &model);
+    for view in View::ALL {
+        assert_equal(&snapshot(&fleets, view), &snapshot(&others, view), &format!("shared {view:?}"));
+    }
+    assert_equal(&moved, &of_edge(&others.stores()).unwrap().newest().unwrap(), "edge");
+
+    // One listener returns, then the fleet goes. Its streams end.
+    assign(&mut fleets, &model, &dedicated(&["tcp"]));
+    assert_eq!(names(&fleets, View::Envoy, ResourceType::LISTENER), ["http", "https", "stats"]);
+    let mut stream = edge.subscribe();
+    drop(edge);
+    assign(&mut fleets, &model, &Arc::default());
+    assert!(of_edge(&stores).is_none());
+    stream.borrow_and_update();
+    assert!(stream.has_changed().is_err(), "the streams of its Envoys end");
+    for (view, before) in View::ALL.into_iter().zip(&shared) {
+        assert_equal(&snapshot(&fleets, view), before, &format!("all in one fleet again: {view:?}"));
+    }
+    assert!(fleets.fleets.values().all(|fleet| fleet.part.is_none()), "the model is not copied any more");
+}
+
+#[test]
+fn a_client_of_a_fleet_that_does_not_exist_is_sent_away() {
+    let mut fleets = published(&model());
+    let stores = fleets.stores();
+    let class = Class { fleet: FleetId::of_gateway(&ObjectKey::new("shop", "gone")), view: View::Envoy };
+    let stream = stores.get_or_create(class.clone()).subscribe();
+    assert!(fleets.is_incomplete(), "the loop is woken");
+    update(&mut fleets, &model(), &Touched::default(), false);
+    assert!(stores.get(&class).is_none() && stream.has_changed().is_err());
+    assert!(!fleets.is_incomplete());
 }
 
 /// What `store` was published as before and after `change`, and whether its streams were told of anything.

@@ -36,6 +36,11 @@ impl Views {
         self.builder.statistics().counts()
     }
 
+    /// Returns the view that always exists.
+    pub fn primary(&self) -> View {
+        self.primary
+    }
+
     /// Returns when [`Views::update`] has work although nothing has changed.
     pub fn due(&self) -> Option<Instant> {
         self.whole.pace.due().into_iter().chain(self.grpc.due()).min()

@@ -4,9 +4,13 @@
 
 mod random;
 
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use lockgate_route::objects::ObjectKey;
+
 use super::*;
+use crate::pki::Fleets;
 use crate::pki::certificate::certificates;
 
 pub(super) const START: Duration = Duration::from_secs(1_790_000_000);
@@ -14,6 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) fn wanted() -> Wanted {
     Wanted {
+        fleets: Fleets::Off,
         namespace: "ingress".into(),
         prefix: "lockgate-xds".into(),
         names: vec!["lockgate".into(), "lockgate.ingress.svc".into()],
@@ -322,4 +327,62 @@ fn names_that_fit_into_no_certificate_are_a_fault_and_no_panic() {
     };
     desk.stored.set(Role::Authority, Some(authority));
     assert!(plan(desk.now, &desk.stored, &desk.wanted).unwrap_err().to_string().contains("certificate"));
+}
+
+/// Returns the Gateways with Envoys of their own.
+fn fleets(names: &[&str]) -> Fleets {
+    Fleets::Known(Arc::new(names.iter().map(|name| ObjectKey::new("shop", name)).collect()))
+}
+
+#[test]
+fn each_fleet_has_a_key_pair_of_its_own_in_one_secret() {
+    let mut desk = Desk::furnished();
+    desk.wanted.fleets = fleets(&[]);
+    assert_eq!(roles(&desk.work()), [], "no Secret without fleets");
+    desk.wanted.fleets = fleets(&["a", "b.c"]);
+    assert_eq!(roles(&desk.work()), [Role::Fleets]);
+    let content = desk.content(Role::Fleets);
+    let keys = ["ca.crt", "shop.a.crt", "shop.a.key", "shop.b.c.crt", "shop.b.c.key"];
+    assert!(content.data.keys().eq(&keys), "{:?}", content.data.keys());
+    assert_eq!(content.get(AUTHORITIES), desk.content(Role::Envoy).get(AUTHORITIES));
+    let names = |key: &str| crate::pki::names(content.get(key)).uris;
+    assert_eq!(names("shop.a.crt"), ["spiffe://lockgate.dev/ns/ingress/lockgate-xds/fleet/shop/a"]);
+    assert_eq!(names("shop.b.c.crt"), ["spiffe://lockgate.dev/ns/ingress/lockgate-xds/fleet/shop/b.c"]);
+
+    // One goes, another comes: the key pair of the third stays. A restart that does not know the Gateways yet changes nothing.
+    desk.wanted.fleets = fleets(&["b.c", "d"]);
+    assert_eq!(roles(&desk.work()), [Role::Fleets]);
+    let now = desk.content(Role::Fleets);
+    assert_eq!(now.get("shop.b.c.crt"), content.get("shop.b.c.crt"));
+    assert!(now.data.contains_key("shop.d.key") && !now.data.contains_key("shop.a.key"));
+    desk.wanted.fleets = Fleets::Unknown;
+    assert_eq!(roles(&desk.work()), []);
+
+    // Key pairs are renewed in time, and when somebody asks for it or breaks one.
+    desk.now += desk.wanted.certificate_lifetime * 2 / 3;
+    assert_eq!(roles(&desk.work()), [Role::Server, Role::Envoy, Role::Fleets]);
+    desk.edit(Role::Fleets, |content| drop(content.annotations.insert(ROTATE.into(), "now".into())));
+    let before = desk.content(Role::Fleets);
+    assert_eq!(roles(&desk.work()), [Role::Fleets]);
+    assert_ne!(desk.content(Role::Fleets).get("shop.d.crt"), before.get("shop.d.crt"));
+    let other = desk.content(Role::Fleets).get("shop.b.c.crt").to_vec();
+    desk.edit(Role::Fleets, |content| drop(content.data.insert("shop.d.crt".into(), other)));
+    assert_eq!(roles(&desk.work()), [Role::Fleets], "the certificate of another fleet");
+}
+
+#[test]
+fn fleets_follow_a_change_of_the_authority_step_by_step() {
+    let mut desk = Desk::furnished();
+    desk.wanted.fleets = fleets(&["a"]);
+    desk.work();
+    desk.edit(Role::Authority, |content| drop(content.annotations.insert(ROTATE.into(), "now".into())));
+    for trusted in [2, 2, 1] {
+        let done = roles(&desk.work());
+        assert_eq!(done, [Role::Authority, Role::Server, Role::Envoy, Role::Fleets]);
+        assert_eq!(desk.trusted(Role::Fleets), trusted);
+        // The next step waits for the slowest mount.
+        desk.now += desk.wanted.pause / 2;
+        assert_eq!(roles(&desk.work()), []);
+        desk.now += desk.wanted.pause / 2;
+    }
 }

@@ -1,53 +1,9 @@
-//! Keys of Envoy's client side, and of the selection of Ingresses.
+//! Keys of Envoy's client side.
 
 use super::*;
 
 /// In the order of the reference.
 pub const CLIENTS: &[Key] = &[
-    key!(
-        "ingress.controllerName",
-        ControllerName,
-        route.ingress.controller,
-        "The value of `spec.controller` in the IngressClasses that this installation serves. Use another name for \
-         each installation in one Kubernetes cluster."
-    ),
-    key!(
-        "ingress.classNames",
-        List<ClassName>,
-        route.ingress.class_names,
-        "Ingress classes that are served even without an IngressClass object. Classes whose object names this \
-         controller are always served."
-    ),
-    key!(
-        "ingress.withoutClass",
-        Bool,
-        route.ingress.classless,
-        "Serves Ingresses without a class, even if no IngressClass of this controller is the default class."
-    ),
-    key!(
-        "ingress.restrictingAnnotations",
-        Word<RestrictingAnnotations>,
-        route.ingress.restricting_annotations,
-        "The treatment of paths with an annotation of another ingress controller that [restricts \
-         access](annotations.md#annotations-that-restrict-access), such as `nginx.ingress.kubernetes.io/auth-url`. \
-         `deny`: requests are answered 403. `ignore`: requests are served without the restriction. The Ingress gets \
-         a Warning in both cases."
-    ),
-    key!(
-        "ingress.ignoredAnnotations",
-        List<Annotation>,
-        route.ingress.ignored_annotations,
-        "Annotations of other ingress controllers, by full name, that are ignored without a report, even if they \
-         restrict access. Example: `nginx.ingress.kubernetes.io/auth-url` if `externalAuthorization` protects all \
-         hosts."
-    ),
-    key!(
-        "gateway.controller",
-        ControllerName,
-        route.gateway.controller,
-        "The value of `spec.controllerName` in the GatewayClasses that this installation serves. Use another name for \
-         each installation in one Kubernetes cluster."
-    ),
     key!(
         "namespaceOwnership",
         Word<NamespaceOwnership>,

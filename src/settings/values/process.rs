@@ -86,6 +86,29 @@ impl Scalar for Directory {
     }
 }
 
+/// A file with the template of pods.
+pub struct TemplateFile;
+
+impl Scalar for TemplateFile {
+    type Value = PathBuf;
+    const NAME: &'static str = "file";
+
+    fn parse(text: &str) -> Result<PathBuf, String> {
+        match text.is_empty() || text.contains('\0') {
+            true => Err("expected the path of a file, such as /etc/lockgate/fleet/pod.yaml".to_owned()),
+            false => Ok(PathBuf::from(text)),
+        }
+    }
+
+    fn show(value: &PathBuf) -> Json {
+        value.to_string_lossy().into()
+    }
+
+    fn schema() -> Json {
+        json!({"type": "string", "minLength": 1})
+    }
+}
+
 /// The log filter.
 pub struct LogFilter;
 

@@ -44,7 +44,13 @@ impl Given {
     }
 
     fn published(&self) -> Published {
-        Published { uid: self.name.into(), revision: Revision(self.revision), since: 7, served: self.served }
+        Published {
+            uid: self.name.into(),
+            revision: Revision(self.revision),
+            since: 7,
+            served: self.served,
+            fleets: Arc::default(),
+        }
     }
 
     /// As it is after this write.

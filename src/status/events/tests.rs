@@ -28,7 +28,8 @@ fn inspection(ingresses: &[(&str, &str)], problems: &[Problem]) -> Arc<Inspectio
     };
     for (name, uid) in ingresses {
         let key = ObjectKey::new("shop", name);
-        let published = Published { uid: (*uid).into(), revision: Revision(3), since: 1, served: true };
+        let published =
+            Published { uid: (*uid).into(), revision: Revision(3), since: 1, served: true, fleets: Arc::default() };
         inspection.sources.insert(Kind::INGRESS.id(key.clone()), published);
         let meta = Meta {
             key,

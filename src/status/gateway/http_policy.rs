@@ -184,7 +184,8 @@ mod tests {
         };
         policy.status = PolicyStatus { ancestors: vec![other.clone()] };
         let (inspection, faults, verdicts) = (Inspection::default(), Faults::default(), verdicts());
-        let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+        let published =
+            Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
         let facts = |published| Facts {
             manager: "us",
             addresses: &[],

@@ -135,7 +135,8 @@ mod tests {
     impl World {
         fn new(gateways: &[&str]) -> Self {
             let policy = Object::from(backend_tls_policy("tls")).get::<BackendTlsPolicy>().expect("a policy").clone();
-            let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+            let published =
+                Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
             let verdict =
                 Verdict::new(ObjectRef::new("BackendTLSPolicy", "shop", "tls"), "Accepted", Status::True, "Accepted");
             let mut world =

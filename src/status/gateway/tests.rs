@@ -71,7 +71,13 @@ impl World {
             desk: Desk::new("us".into()),
             gateway: typed(gateway("public").listener("http", 80, "HTTP")),
             class: true,
-            published: Some(Published { uid: "u".into(), revision: Revision(1), since: 1, served: true }),
+            published: Some(Published {
+                uid: "u".into(),
+                revision: Revision(1),
+                since: 1,
+                served: true,
+                fleets: Arc::default(),
+            }),
             verdicts: verdicts.into(),
             report: Report { listeners: vec![http], ports: vec![(Transport::Tcp, 80)], ..Report::default() },
             service: Some(vec![ip("192.0.2.1")]),
@@ -401,7 +407,8 @@ fn facts<'a>(inspection: &'a Inspection, published: &'a Published, verdicts: &'a
 #[test]
 fn a_gateway_class_has_its_conditions_and_the_features() {
     assert!(class::FEATURES.is_sorted(), "as the API requires");
-    let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+    let published =
+        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
     let inspection = Inspection::default();
     let verdicts = [verdict(None, "Accepted", Status::True, "Accepted")];
     let facts = facts(&inspection, &published, &verdicts);
@@ -422,7 +429,8 @@ fn a_gateway_class_has_its_conditions_and_the_features() {
 
 #[test]
 fn experimental_features_need_the_experimental_channel() {
-    let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+    let published =
+        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
     let class: GatewayClass = typed(gateway_class("lockgate"));
     for (plural, channel, expected) in [
         ("httproutes", "experimental", true),
@@ -484,7 +492,8 @@ fn settle(route: &mut HttpRoute, facts: &Facts) -> usize {
 
 #[test]
 fn a_route_has_an_entry_for_each_parent_of_ours() {
-    let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+    let published =
+        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
     let inspection = Inspection::default();
     let accepted = |at| at_parent(at, "Accepted", Status::True, "Accepted");
     let verdicts = [
@@ -543,7 +552,8 @@ fn a_route_has_an_entry_for_each_parent_of_ours() {
 
 #[test]
 fn entries_of_all_controllers_are_no_more_than_the_api_allows() {
-    let published = Published { uid: "u".into(), revision: Revision(1), since: 1, served: true };
+    let published =
+        Published { uid: "u".into(), revision: Revision(1), since: 1, served: true, fleets: Arc::default() };
     let inspection = Inspection::default();
     let mut route: HttpRoute = typed((0..32).fold(http_route("cart"), |route, i| route.parent(&format!("g{i}"))));
     let verdicts: Vec<Verdict> = (0..32).map(|i| at_parent(i, "Accepted", Status::True, "Accepted")).collect();

@@ -8,13 +8,13 @@ use lockgate_route::objects::{
     AddressType, Kind, Object, ObjectId, ObjectKey, Objects, Precedence, Service as Observed, SliceEndpoint, Transport,
 };
 use lockgate_route::translate::gateway::listener::PORTS;
-use lockgate_route::translate::gateway::{home, service_key};
+use lockgate_route::translate::gateway::{FleetReport, home, service_key};
 
 use super::content::{Content, LABEL, Service, Slice};
 use super::ports::{RANGE, Request, allocate};
 use super::{Fault, Faults};
 use crate::inspection::{Inspection, changed};
-use crate::status::Chosen;
+use crate::status::{Chosen, Template};
 
 /// The maximum number of endpoints in an EndpointSlice. Source: validation of discovery.k8s.io/v1.
 const ENDPOINTS: usize = 1000;
@@ -33,6 +33,8 @@ pub struct Plan {
     pub faults: Faults,
     /// The Gateway of each Service.
     pub services: BTreeMap<ObjectKey, ObjectKey>,
+    /// The Services with the Envoys of single Gateways.
+    pub fleets: BTreeSet<ObjectKey>,
 }
 
 /// A Gateway that can have a Service.
@@ -43,6 +45,8 @@ struct Candidate<'a> {
     ports: &'a [(Transport, u16)],
     /// The ports without those of ListenerSets.
     own_ports: BTreeSet<(Transport, u16)>,
+    /// Its own Envoys, if it does not share those of others.
+    fleet: Option<&'a FleetReport>,
 }
 
 /// Returns whether two inspections may have different plans.
@@ -57,7 +61,8 @@ pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &P
     };
     let slice = |key: &ObjectKey| {
         let services = [before, now].into_iter().filter_map(|inspection| inspection.objects.service_of(key));
-        services.into_iter().any(|key| plan.services.contains_key(&key) || Some(&key) == envoys.as_ref())
+        let is_of_envoys = |key: &ObjectKey| Some(key) == envoys.as_ref() || plan.fleets.contains(key);
+        services.into_iter().any(|key| plan.services.contains_key(&key) || is_of_envoys(&key))
     };
     changed(&before.gateways, &now.gateways).next().is_some()
         || differs(Kind::GATEWAY).next().is_some()
@@ -66,9 +71,14 @@ pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &P
         || differs(Kind::ENDPOINT_SLICE).any(slice)
 }
 
-/// Returns the objects that the Gateways need. `recent` contains the ports of Services that were written, and that
+/// Returns the objects that the Gateways need. `template` is that of fleets. `recent` contains the ports of Services that were written, and that
 /// the watch has not brought back yet.
-pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKey, Ports>) -> Plan {
+pub fn plan(
+    inspection: &Inspection,
+    chosen: &Chosen,
+    template: Option<&Template>,
+    recent: &BTreeMap<ObjectKey, Ports>,
+) -> Plan {
     let mut plan = Plan::default();
     let Some(envoys) = chosen.envoy_service() else {
         let message = "no Service is created for Gateways, because the setting `status.envoyService` is empty";
@@ -104,8 +114,16 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
         }
         let mut ports: Ports = ports.into_iter().filter_map(|(a, b, target)| Some((a, b, target?))).collect();
         ports.sort_unstable();
-        if !ports.is_empty() {
-            plan.need(objects, candidate, ports, &endpoints);
+        if ports.is_empty() {
+            continue;
+        }
+        match candidate.fleet {
+            None => plan.need(objects, candidate, ports, &endpoints),
+            Some(fleet) => {
+                let envoys = plan.fleet(candidate, fleet, template);
+                let endpoints = envoys.map(|envoys| Endpoints::new(objects, &envoys)).unwrap_or_default();
+                plan.need(objects, candidate, ports, &endpoints);
+            }
         }
     }
     if !chosen.watches(&envoys.namespace) {
@@ -124,6 +142,26 @@ pub fn plan(inspection: &Inspection, chosen: &Chosen, recent: &BTreeMap<ObjectKe
 }
 
 impl Plan {
+    /// Returns the Service with the Envoys of a single Gateway. If the controller creates none, the Gateway has a fault.
+    fn fleet(&mut self, candidate: &Candidate, fleet: &FleetReport, template: Option<&Template>) -> Option<ObjectKey> {
+        let key = &candidate.gateway.meta.key;
+        let message = match (&fleet.refused, template) {
+            (Some(limit), _) => format!("the Gateway has no Envoys: {limit}"),
+            (None, None) => {
+                "the Gateway has no Envoys, because the controller creates none; the operator enables them by the \
+                 value gatewayAPI.dedicatedFleets.enabled of the chart"
+                    .to_owned()
+            }
+            (None, Some(template)) => {
+                let envoys = template.key(&candidate.gateway.meta);
+                self.fleets.insert(envoys.clone());
+                return Some(envoys);
+            }
+        };
+        self.faults.insert(key.clone(), Fault::new("NoResources", message));
+        None
+    }
+
     /// Adds the objects of a Gateway.
     fn need(&mut self, objects: &Objects, candidate: &Candidate, ports: Ports, endpoints: &Endpoints) {
         let (gateway, key) = (candidate.gateway, &candidate.service);
@@ -179,7 +217,8 @@ fn candidates<'a>(inspection: &'a Inspection, plan: &mut Plan) -> Vec<Candidate<
             claimed.insert(service.clone());
             plan.services.insert(service.clone(), key.clone());
             let own_ports = report.own_ports().collect();
-            candidates.push(Candidate { precedence, gateway, service, ports: &report.ports, own_ports });
+            let fleet = report.fleet.as_ref();
+            candidates.push(Candidate { precedence, gateway, service, ports: &report.ports, own_ports, fleet });
         }
     }
     candidates
@@ -250,6 +289,7 @@ fn is_slice_of(name: &str, service: &str) -> bool {
 }
 
 /// The Envoys, as the EndpointSlices of their Service have them.
+#[derive(Default)]
 struct Endpoints(Vec<(AddressType, Vec<SliceEndpoint>)>);
 
 impl Endpoints {

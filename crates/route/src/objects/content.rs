@@ -7,8 +7,8 @@ use std::sync::Arc;
 use lockgate_xds::provenance::ObjectRef;
 
 use super::gateway::{
-    BackendTlsPolicy, Definition, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet, ReferenceGrant,
-    TcpRoute, TlsRoute, UdpRoute,
+    BackendTlsPolicy, Definition, EnvoyFleet, Gateway, GatewayClass, GrpcRoute, HttpPolicy, HttpRoute, ListenerSet,
+    ReferenceGrant, TcpRoute, TlsRoute, UdpRoute,
 };
 use super::{
     ConfigMap, EndpointSlice, GatewayService, Grouping, Ingress, IngressClass, Kind, Meta, Misencoded, Namespace,
@@ -153,6 +153,7 @@ typed!(EndpointSlice, Kind::ENDPOINT_SLICE);
 typed!(Secret, Kind::SECRET);
 typed!(Namespace, Kind::NAMESPACE);
 typed!(ConfigMap, Kind::CONFIG_MAP);
+typed!(EnvoyFleet, Kind::ENVOY_FLEET);
 
 /// Implements [`Typed`] for a type whose status the translation does not read.
 macro_rules! with_status {

@@ -5,6 +5,7 @@
 //! Source: Gateway API v1.6, `apis/v1`.
 
 mod definition;
+mod envoy_fleet;
 mod grpc_route;
 mod http_policy;
 mod listener_set;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
+pub use envoy_fleet::{EnvoyFleet, EnvoyFleetSpec, FleetQuantities, FleetResources, FleetToleration, Quantity};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,

@@ -206,6 +206,17 @@ impl Kind {
         ..GATEWAY_API
     });
 
+    /// lockgate.dev/v1alpha1
+    pub const ENVOY_FLEET: Self = Self(&KindInfo {
+        name: "EnvoyFleet",
+        group: super::gateway::LOCKGATE,
+        version: "v1alpha1",
+        other_versions: &[],
+        plural: "envoyfleets",
+        has_status: false,
+        ..GATEWAY_API
+    });
+
     /// apiextensions.k8s.io/v1. Only the definitions of Gateway API are read, and of these only the metadata.
     pub const CUSTOM_RESOURCE_DEFINITION: Self = Self(&KindInfo {
         name: "CustomResourceDefinition",
@@ -220,7 +231,7 @@ impl Kind {
     });
 
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::INGRESS,
         Self::INGRESS_CLASS,
         Self::SERVICE,
@@ -239,6 +250,7 @@ impl Kind {
         Self::REFERENCE_GRANT,
         Self::BACKEND_TLS_POLICY,
         Self::HTTP_POLICY,
+        Self::ENVOY_FLEET,
         Self::CUSTOM_RESOURCE_DEFINITION,
     ];
 

@@ -11,6 +11,7 @@ mod authorities;
 mod backend;
 mod client_certificates;
 mod filters;
+mod fleet;
 mod grpc_route;
 pub mod hostname;
 pub mod http_policies;
@@ -27,6 +28,7 @@ pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;
 
+pub use fleet::{FleetReport, REPLICAS};
 pub use policies::PolicyReports;
 pub use report::{ListenerReport, Report, Reports, SetReport};
 

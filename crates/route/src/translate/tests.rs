@@ -4,6 +4,7 @@
 
 mod annotations;
 mod envoy;
+mod fleets;
 mod fuzz;
 mod gateway;
 mod gateway_incremental;

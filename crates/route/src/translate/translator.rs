@@ -37,6 +37,7 @@ use super::{listeners, tls};
 
 use clusters::{Clusters, NewClusters};
 use conflicts::Conflicts;
+pub use gateways::Dedicated;
 use gateways::Gateways;
 use ledger::Ledger;
 use missed::Outcomes;

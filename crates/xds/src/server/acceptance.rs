@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use super::message::Node;
 use super::observer::Registry;
 use super::stream::Stream;
-use crate::snapshot::{Key, Resource, Snapshot};
+use crate::snapshot::{Key, Resource, Snapshot, Store};
 
 /// The progress of the clients of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,16 +33,17 @@ impl Acceptance {
 }
 
 impl Registry {
-    /// Returns the progress of the clients that satisfy `counts`, each in its own store. Several stores must be
+    /// Returns the progress of the clients that satisfy `counts`, each in its own store, which `counts` receives too. Several stores must be
     /// [published together](crate::snapshot::Store::publish). A response that was not answered in time counts as answered.
     ///
     /// Polling clients have no stream, so they are not included.
-    pub fn acceptance(&self, counts: impl Fn(&Node) -> bool) -> Acceptance {
+    pub fn acceptance(&self, counts: impl Fn(&Node, Option<&Arc<Store>>) -> bool) -> Acceptance {
         let mut acceptance = Acceptance::default();
         for open in self.streams() {
             let stream = open.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(node) = stream.node().filter(|node| counts(node)) else { continue };
-            let newest = open.newest.as_deref().unwrap_or(stream.newest());
+            let Some(node) = stream.node().filter(|node| counts(node, open.store.as_ref())) else { continue };
+            let newest = open.store.as_ref().and_then(|store| store.newest());
+            let newest = newest.as_deref().unwrap_or(stream.newest());
             let level = stream.level(newest);
             match acceptance.clients.get_mut(&node.id) {
                 // `None` is less than any number.

@@ -31,7 +31,7 @@ use tower_service::Service as _;
 
 use super::observer::Observer;
 use super::waits::Rarely;
-use crate::identity::{Role, Roles};
+use crate::identity::{Names, Role, Roles};
 use crate::snapshot::ResourceType;
 
 pub(super) use io::Io;
@@ -58,6 +58,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The client's roles.
     pub roles: Roles,
+    /// The names in the client's certificate. `None` without TLS.
+    pub names: Option<Arc<Names>>,
     /// Becomes true when the connection is about to be closed.
     leaving: watch::Receiver<bool>,
 }
@@ -160,10 +162,10 @@ impl Shared {
     }
 
     /// Serves one connection until either side has closed it.
-    pub async fn serve(&self, io: Io, address: SocketAddr, roles: Roles) {
+    pub async fn serve(&self, io: Io, address: SocketAddr, roles: Roles, names: Option<Arc<Names>>) {
         let (leave, leaving) = watch::channel(false);
         let (requests, mut under_way) = watch::channel(0);
-        let peer = Peer { address, roles, leaving };
+        let peer = Peer { address, roles, names, leaving };
         let service = service_fn(|request| self.respond(request, &peer, &requests));
         let mut connection = pin!(self.http.serve_connection(TokioIo::new(io), service));
         let mut stopping = self.stopping.clone();

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::message::{Node, Notice, Request, Response, Variant};
 use super::refusals::Refused;
 use super::stream::Stream;
-use crate::snapshot::{Snapshot, Store};
+use crate::snapshot::Store;
 
 /// The identity of a stream in logs, which is constant while the stream is open.
 #[derive(Debug, Clone)]
@@ -73,8 +73,8 @@ struct Entry {
 /// An open stream.
 pub(super) struct Open {
     pub stream: Arc<Mutex<Stream>>,
-    /// The newest snapshot of the stream's store, if the store still exists.
-    pub newest: Option<Arc<Snapshot>>,
+    /// The stream's store, if it still exists.
+    pub store: Option<Arc<Store>>,
 }
 
 impl Registry {
@@ -123,10 +123,7 @@ impl Registry {
     /// Returns the open streams in the order of their opening.
     pub(super) fn streams(&self) -> Vec<Open> {
         let entries = self.lock();
-        let open = |entry: &Entry| {
-            let newest = entry.store.upgrade().and_then(|store| store.newest());
-            Some(Open { stream: entry.stream.upgrade()?, newest })
-        };
+        let open = |entry: &Entry| Some(Open { stream: entry.stream.upgrade()?, store: entry.store.upgrade() });
         entries.values().filter_map(open).collect()
     }
 

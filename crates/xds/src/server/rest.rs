@@ -69,10 +69,8 @@ async fn answer(
     let request = v2::complete(request, Some(kind), api);
     let asked = service.asked(peer.address, &request);
     let fetch = Fetch::new(kind, request).map_err(bad_request)?;
-    let store = service
-        .stores
-        .select(Client::polling(&fetch.node, api, peer.roles))
-        .map_err(|why| (StatusCode::NOT_FOUND, why))?;
+    let store =
+        service.stores.select(Client::polling(&fetch.node, api, &peer)).map_err(|why| (StatusCode::NOT_FOUND, why))?;
     respond(service, &store, &asked, fetch, deadline).await
 }
 

@@ -143,7 +143,7 @@ impl Entrance {
             () = slot.evicted() => return self.refusals.count(address, Refused::Evicted, ""),
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        let Admitted { io, roles, stranger } = match admitted {
+        let Admitted { io, roles, names, stranger } = match admitted {
             Ok(Ok(admitted)) => admitted,
             Ok(Err((reason, detail))) => return self.refusals.count(address, reason, &detail),
             Err(_) => return self.refusals.count(address, Refused::Timeout, ""),
@@ -156,7 +156,7 @@ impl Entrance {
             None => match self.places.acquire(address.ip(), &self.limits) {
                 Ok(_place) => {
                     drop(slot);
-                    return self.shared.serve(io, address, roles).await;
+                    return self.shared.serve(io, address, roles, names).await;
                 }
                 Err(reason) => {
                     self.refusals.count(address, Refused::Connections, reason);
@@ -184,6 +184,8 @@ async fn replicas_only(request: axum::extract::Request, next: axum::middleware::
 pub(super) struct Admitted {
     io: Io,
     roles: Roles,
+    /// The names in the client's certificate. `None` without TLS.
+    names: Option<Arc<Names>>,
     /// The description of a client whose certificate grants no role.
     stranger: Option<String>,
 }
@@ -211,7 +213,7 @@ pub(super) async fn admit(
     socket.readable().await.map_err(broken)?;
     let Access::Tls(mut tls) = access else {
         debug_assert!(plain);
-        return Ok(Admitted { io: Io::Plain(socket), roles: Roles::ALL, stranger: None });
+        return Ok(Admitted { io: Io::Plain(socket), roles: Roles::ALL, names: None, stranger: None });
     };
     let settings = tls.current().await.ok_or_else(|| (Refused::Handshake, "there is no certificate".to_owned()))?;
     let accepted = TlsAcceptor::from(settings.config).accept(socket).await;
@@ -224,5 +226,5 @@ pub(super) async fn admit(
     // Without a certificate, a client has no role, regardless of the policy.
     let roles = if leaf.is_some() { settings.policy.roles(&names) } else { Roles::default() };
     let stranger = roles.is_empty().then(|| format!("its certificate has {names}, which gives it no role"));
-    Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, stranger })
+    Ok(Admitted { io: Io::Tls(Box::new(stream)), roles, names: Some(Arc::new(names)), stranger })
 }

@@ -10,9 +10,10 @@ use super::message::{Node, Request, Response, Variant};
 use super::observer::{Observer, Registry, StreamInfo};
 use super::order::Timing;
 use super::past::Past;
+use super::serve::Peer;
 use super::session::Method;
 use super::{fetch, rest, v2};
-use crate::identity::Roles;
+use crate::identity::{Names, Roles};
 use crate::snapshot::{ApiVersion, ResourceType, Snapshot, Store};
 
 /// The maximum size of a request. A returning Envoy names all its resources.
@@ -65,12 +66,15 @@ pub struct Client<'a> {
     pub api: ApiVersion,
     /// The roles of the names in the client's certificate.
     pub roles: Roles,
+    /// The names in the client's certificate, which prove its identity. `None` without TLS.
+    pub names: Option<&'a Names>,
 }
 
 impl<'a> Client<'a> {
     /// Returns a client that polls each type separately.
-    pub(super) fn polling(node: &'a Node, api: ApiVersion, roles: Roles) -> Self {
-        Self { node, variant: Variant::Sotw, aggregated: false, api, roles }
+    pub(super) fn polling(node: &'a Node, api: ApiVersion, peer: &'a Peer) -> Self {
+        let (roles, names) = (peer.roles, peer.names.as_deref());
+        Self { node, variant: Variant::Sotw, aggregated: false, api, roles, names }
     }
 }
 
@@ -92,7 +96,7 @@ impl Stores {
         Self::by_client(move |client| choose(client.node))
     }
 
-    /// Selects the store by node, protocol variant, API version, and roles.
+    /// Selects the store by node, protocol variant, API version, and the roles and names of the client's certificate.
     pub fn by_client(choose: impl Fn(Client<'_>) -> Option<Arc<Store>> + Send + Sync + 'static) -> Self {
         Self(Box::new(choose))
     }

@@ -212,7 +212,8 @@ impl<R: Message + Default + Into<Request> + 'static> Session<R> {
         service.observer.introduced(&self.info, node);
         service.observer.received(&self.info, node, &request);
         let (aggregated, api, roles) = (implied.is_none(), self.method.api, self.peer.roles);
-        let client = Client { node, variant: *variant, aggregated, api, roles };
+        let names = self.peer.names.as_deref();
+        let client = Client { node, variant: *variant, aggregated, api, roles, names };
         let store = match service.stores.select(client) {
             Ok(store) => store,
             Err(why) => return self.refused(Status::not_found(why)),

@@ -76,9 +76,9 @@ struct Desk {
 /// A share of the budget. The extensions of an HTTP response pass it to the body.
 type Part = Arc<OwnedSemaphorePermit>;
 
-/// Allows only Envoys, before the request is read, and limits the open requests.
+/// Allows only Envoys that receive all resources, before the request is read, and limits the open requests.
 async fn bounded(State(desk): State<Desk>, request: Request, next: Next) -> Response {
-    let peer = Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Envoy);
+    let peer = Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Status);
     if let Err(status) = peer {
         return refusal(&request, status);
     }
@@ -130,7 +130,7 @@ impl ClientStatusDiscoveryService for Desk {
         &self,
         request: tonic::Request<Streaming<ClientStatusRequest>>,
     ) -> Result<tonic::Response<Self::StreamClientStatusStream>, Status> {
-        let peer = Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Envoy)?;
+        let peer = Peer::in_role(request.extensions().get::<Peer>().cloned(), Role::Status)?;
         let state = Some((request.into_inner(), peer, self.clone(), None::<Part>));
         let answers = futures::stream::unfold(state, |state| async move {
             let (mut requests, mut peer, desk, sent) = state?;

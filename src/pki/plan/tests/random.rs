@@ -69,6 +69,11 @@ struct World {
     writes: usize,
 }
 
+/// Returns the holder of the key pair in a Secret.
+fn holder(role: Role) -> Holder<'static> {
+    if role == Role::Server { Holder::Server } else { Holder::Envoy }
+}
+
 const ORDER: [Role; 3] = [Role::Server, Role::Envoy, Role::Authority];
 
 impl World {
@@ -195,7 +200,7 @@ impl World {
         let until = self.taken.entry((certificate.clone(), bundle.clone())).or_insert_with(|| {
             let trusted = certificates(&bundle).unwrap().into_iter();
             let trusted: Vec<_> = trusted.filter_map(|der| Authority::read(der, now).unwrap()).collect();
-            let leaf = judge(role, &certificate, own.get(KEY), &trusted, wanted, now)
+            let leaf = judge(holder(role), &certificate, own.get(KEY), &trusted, wanted, now)
                 .unwrap_or_else(|why| panic!("{role:?} is refused: {why}"));
             leaf.not_after.min(leaf.authority.not_after)
         });

@@ -106,7 +106,13 @@ impl World {
         Self {
             desk: Desk::new(US.into()),
             widget: Widget { meta, conditions: Vec::new(), version: "1".into() },
-            published: Published { uid: "u".into(), revision: Revision(1), since: 1, served: true },
+            published: Published {
+                uid: "u".into(),
+                revision: Revision(1),
+                since: 1,
+                served: true,
+                fleets: Arc::default(),
+            },
             accepted: Status::True,
             now,
             start: now,

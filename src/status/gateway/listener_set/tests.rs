@@ -57,7 +57,13 @@ impl World {
         Self {
             desk: Desk::new("us".into()),
             set: set.get::<ListenerSet>().expect("a ListenerSet").clone(),
-            published: Some(Published { uid: "u".into(), revision: Revision(1), since: 1, served: true }),
+            published: Some(Published {
+                uid: "u".into(),
+                revision: Revision(1),
+                since: 1,
+                served: true,
+                fleets: Arc::default(),
+            }),
             verdicts: [None, Some("more")].map(|of| verdict(of, "Accepted", Status::True, "Accepted")).into(),
             report,
             gateway: true,

@@ -45,7 +45,7 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
-        plan(&self.inspection, &chosen(), &self.recent)
+        plan(&self.inspection, &chosen(), None, &self.recent)
     }
 }
 
@@ -92,7 +92,7 @@ fn a_gateway_is_not_programmed_while_the_namespace_of_the_envoys_is_not_watched(
     for (namespaces, expected) in [(vec![], None), (vec!["infra", "shop"], None), (vec!["shop"], Some("NoResources"))] {
         let mut chosen = chosen();
         chosen.namespaces = namespaces.into_iter().map(str::to_owned).collect();
-        let plan = plan(&world.inspection, &chosen, &world.recent);
+        let plan = plan(&world.inspection, &chosen, None, &world.recent);
         let fault = plan.faults.get(&key("public"));
         assert_eq!(fault.map(|fault| fault.reason), expected);
         assert!(fault.is_none_or(|fault| fault.message.contains("\"infra\", is not watched")), "{fault:?}");
@@ -244,7 +244,7 @@ fn without_the_service_of_the_envoys_nothing_is_written_or_deleted() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(443, 12_345)]));
-    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), &BTreeMap::new());
+    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), None, &BTreeMap::new());
     assert!(plan.wanted.is_empty() && plan.obsolete.is_empty());
     assert!(plan.faults[&key("public")].message.contains("`status.envoyService`"));
 }
@@ -377,4 +377,47 @@ fn endpoint_slices_of_other_namespaces_are_no_envoys() {
     let plan = world.plan();
     let endpoints = slices(&plan).into_iter().flat_map(|slice| &slice.endpoints);
     assert_eq!(endpoints.map(|endpoint| &*endpoint.address).collect::<Vec<_>>(), ["10.0.0.1", "10.0.0.2"]);
+}
+
+/// Adds a fleet to the Gateway `shop/public`.
+fn with_fleet(world: &mut World, refused: Option<&str>) {
+    let key = key("public");
+    let report = world.inspection.gateways.get(&key).map(|report| Report::clone(report)).unwrap();
+    let fleet = Some(FleetReport { spec: Arc::default(), refused: refused.map(str::to_owned) });
+    world.inspection.gateways.insert(key, Arc::new(Report { fleet, ..report }));
+}
+
+#[test]
+fn the_service_of_a_gateway_with_a_fleet_leads_to_its_own_envoys() {
+    let mut world = World::new();
+    world.gateway(gateway("public"), &[80]);
+    world.apply(gateway_service("public", &[(80, 10_000)]));
+    let template = crate::status::fleets::template::tests::template();
+    let meta = world.inspection.objects.get::<Gateway>(&key("public")).unwrap().meta.clone();
+    let envoys = template.key(&meta);
+    let addresses = |plan: &Plan| -> Vec<String> {
+        let slices = plan.wanted.values().filter_map(|content| match content {
+            Content::Slice(slice) => Some(slice),
+            Content::Service(_) => None,
+        });
+        slices.flat_map(|slice| slice.endpoints.iter().map(|one| one.address.to_string())).collect()
+    };
+    let plan_with = |world: &World, template| plan(&world.inspection, &chosen(), template, &world.recent);
+    assert_eq!(addresses(&plan_with(&world, Some(&template))), ["10.0.0.1", "10.0.0.2"], "those of the shared Envoys");
+
+    with_fleet(&mut world, None);
+    let before = plan_with(&world, Some(&template));
+    assert!(addresses(&before).is_empty() && before.faults.is_empty(), "its Envoys do not exist yet");
+    let earlier = world.inspection.clone();
+    world.apply(slice(&format!("{}/a", envoys.namespace), &envoys.name).ready("10.0.0.9"));
+    assert!(concerns(&earlier, &world.inspection, &chosen(), &before));
+    assert_eq!(addresses(&plan_with(&world, Some(&template))), ["10.0.0.9"]);
+
+    // Nobody creates Envoys for it, or a limit is reached.
+    let fault = |plan: Plan| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
+    assert!(fault(plan_with(&world, None)).contains("gatewayAPI.dedicatedFleets.enabled"));
+    with_fleet(&mut world, Some("2 Gateways have Envoys of their own"));
+    let refused = plan_with(&world, Some(&template));
+    assert!(addresses(&refused).is_empty());
+    assert!(fault(refused).contains("2 Gateways have Envoys of their own"));
 }

@@ -45,6 +45,13 @@ pub struct Policy {
     pub reads: Reads,
 }
 
+impl Policy {
+    /// Returns the objects that it targets.
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectId> {
+        self.targets.iter().flatten().map(|target| &target.object)
+    }
+}
+
 /// The reason of the condition `Accepted`, and the message.
 pub type Fault = (&'static str, String);
 

@@ -22,7 +22,7 @@ pub use sets::AddedSet;
 
 use super::client_certificates::ClientCertificate;
 use crate::model::{ClientValidation, Host, ListenerId, SecretId};
-use crate::objects::gateway::{AllowedNamespaces, LabelSelector, RouteKind};
+use crate::objects::gateway::{AllowedNamespaces, EnvoyFleetSpec, LabelSelector, RouteKind};
 use crate::objects::{Kind, Namespace, ObjectKey, Precedence, Revision, Transport};
 use crate::translate::dialect::Reading;
 use crate::translate::graph::Input;
@@ -48,6 +48,8 @@ pub struct Gateway {
     pub sets: Box<[AddedSet]>,
     /// The key pair that it presents to backends.
     pub certificate: ClientCertificate,
+    /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
+    pub fleet: Option<Arc<EnvoyFleetSpec>>,
     /// The ports that its Service must have: its own, and then those of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
     /// The inputs that it was made from.

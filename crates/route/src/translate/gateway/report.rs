@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::fleet::FleetReport;
 use crate::objects::gateway::RouteKind;
 use crate::objects::{ObjectKey, Transport};
 
@@ -21,6 +22,8 @@ pub struct Report {
     /// The ports of the valid listeners without repetition: the ports that the Service of the Gateway must have. Those of
     /// ListenerSets come last.
     pub ports: Vec<(Transport, u16)>,
+    /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
+    pub fleet: Option<FleetReport>,
 }
 
 impl Report {

@@ -3,6 +3,7 @@
 //! A changed GatewayClass leads to its Gateways, a changed Gateway to the routes that name it, a changed route to its hosts.
 
 mod clients;
+mod fleets;
 mod hosts;
 mod http_policies;
 mod listeners;
@@ -15,6 +16,7 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use fleets::Dedicated;
 use lockgate_xds::provenance::ObjectRef;
 use ports::PortClaims;
 use sets::{SetsByGateway, Surplus};
@@ -36,7 +38,9 @@ use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
-use crate::translate::gateway::{ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route};
+use crate::translate::gateway::{
+    FleetReport, ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route,
+};
 use crate::translate::graph::Input;
 use crate::translate::problem::Problem;
 use crate::translate::source::Reads;
@@ -66,6 +70,8 @@ pub struct Gateways {
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
     pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
+    /// The Gateways with fleets of their own.
+    dedicated: Arc<Dedicated>,
     /// The inputs of every Gateway and route, of ours or not.
     reads: BTreeMap<ObjectId, Box<[Input]>>,
     /// The routes of each host.
@@ -258,6 +264,7 @@ impl Translator {
                 }
             }
         }
+        reported.extend(self.update_fleets(&replaced, settings));
         self.add_hosts_of_policies(&changed_policies, &mut hosts);
         while let Some((id, _)) = hosts.first().cloned() {
             let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
@@ -360,7 +367,11 @@ impl Translator {
                 serves: one.bound.is_some(),
             }
         };
-        let mut report = Report { ports: gateway.ports.clone(), ..Report::default() };
+        let fleet = gateway
+            .fleet
+            .clone()
+            .map(|spec| FleetReport { spec, refused: self.gateways.dedicated.refused.get(key).cloned() });
+        let mut report = Report { ports: gateway.ports.clone(), fleet, ..Report::default() };
         for set in &gateway.sets {
             report.sets.insert(set.key().clone(), SetReport { accepted: set.accepted, listeners: Vec::new() });
         }

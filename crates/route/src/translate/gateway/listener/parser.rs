@@ -1,14 +1,16 @@
 //! The parser of a whole Gateway: its listeners and those of its ListenerSets, their ports, and its conditions.
 
+use std::sync::Arc;
+
 use super::conflicts::Claims;
 use super::declared::Declared;
 use super::{Gateway, Listener, sets};
 use crate::model::ListenerId;
-use crate::objects::gateway::{self, GatewayClass, ListenerSet};
+use crate::objects::gateway::{self, EnvoyFleetSpec, GatewayClass, ListenerSet};
 use crate::objects::{GatewayService, Kind, ObjectKey, Revision, Service, Transport};
 use crate::settings::Listeners;
 use crate::translate::dialect::Reading;
-use crate::translate::gateway::{TARGET_PORTS, client_certificates, service_key};
+use crate::translate::gateway::{TARGET_PORTS, client_certificates, fleet, service_key};
 use crate::translate::graph::Input;
 use crate::translate::source::Reads;
 use crate::translate::verdict::Status;
@@ -35,7 +37,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
     let is_shared = routes_of_others || sets::allowed(gateway).has_others();
     let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
-    parser.whole();
+    let fleet = parser.whole();
     let Parser { declared: mut own, reading, .. } = parser;
     let (mut sets, reading) = sets::parse(gateway, sets, &own, &mut claims, reading);
     let settings = reading.context.settings;
@@ -64,6 +66,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         is_shared,
         sets: added.into(),
         certificate,
+        fleet,
         ports: wanted,
         reads: reading.into_reads(),
         verdicts: own.verdicts.into(),
@@ -143,19 +146,18 @@ impl<'r> Parser<'_, 'r> {
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
-    /// Decides the conditions of the whole Gateway.
-    fn whole(&mut self) {
+    /// Decides the conditions of the whole Gateway. Returns its fleet.
+    fn whole(&mut self) -> Option<Arc<EnvoyFleetSpec>> {
         let spec = &self.gateway.spec;
         let is_known = |kind: Option<&str>| matches!(kind, None | Some("IPAddress" | "Hostname"));
         if let Some(address) = spec.addresses.iter().find(|address| !is_known(address.r#type.as_deref())) {
             let message = format!("address type {:?} is not supported", address.r#type.as_deref().unwrap_or_default());
             self.declared.verdict(None, "Accepted", Status::False, "UnsupportedAddress", message);
         }
-        let parameters = spec.infrastructure.as_ref().and_then(|infrastructure| infrastructure.parameters_ref.as_ref());
-        if let Some(parameters) = parameters {
-            let message = format!("parameters of kind {:?} are not supported", parameters.kind);
+        let fleet = fleet::of_gateway(self.gateway, &mut self.reading).unwrap_or_else(|message| {
             self.declared.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
-        }
+            None
+        });
         if client_certificates::is_insecure(self.gateway) {
             let message = "clients without a valid certificate are accepted, because a mode is AllowInsecureFallback";
             let message = message.to_owned();
@@ -168,5 +170,6 @@ impl<'r> Parser<'_, 'r> {
             );
         }
         self.declared.accept(Listener::is_accepted);
+        fleet
     }
 }

@@ -8,7 +8,7 @@ use super::clients::clients_of;
 use super::sets::seen_otherwise;
 use super::{Translator, Update};
 use crate::model::{Bind, Destination, Host, Listener, ListenerId, RouteDiscovery, Traffic};
-use crate::objects::ObjectId;
+use crate::objects::{Kind, ObjectId};
 use crate::settings::{Discovery, Settings};
 use crate::translate::gateway::hostname::covers;
 use crate::translate::gateway::listener::{self, Gateway, Protocol};
@@ -50,7 +50,15 @@ impl Translator {
             |gateway: &Option<Arc<Gateway>>| gateway.as_ref().map(|gateway| gateway.problems()).unwrap_or_default();
         self.ledger.replace(&problems(&before), &problems(&now));
         self.replace_sets(&id.key, before.as_deref(), now.as_deref(), update);
-        let parents = seen_otherwise(&id.key, before.as_deref(), now.as_deref());
+        let mut parents = seen_otherwise(&id.key, before.as_deref(), now.as_deref());
+        let has_fleet =
+            |gateway: &Option<Arc<Gateway>>| gateway.as_ref().is_some_and(|gateway| gateway.fleet.is_some());
+        if has_fleet(&before) != has_fleet(&now) {
+            // Other Envoys have to accept the routes from now on.
+            let sets = before.iter().chain(&now).flat_map(|gateway| gateway.sets.iter());
+            parents.extend(sets.map(|set| Kind::LISTENER_SET.id(set.key().clone())));
+            parents.insert(id.clone());
+        }
         let earlier = before.clone();
         let before = before.map(|gateway| listeners_of(&gateway, settings)).unwrap_or_default();
         let now_bound = now.as_ref().map(|gateway| listeners_of(gateway, settings)).unwrap_or_default();

@@ -76,10 +76,11 @@ fn channel(server: &Server, authority: &Authority, own: Option<(String, String)>
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect)
 }
 
-/// Accepts `envoy` as an Envoy, `client` as a gRPC client, and `replica` as a replica.
+/// Accepts `envoy` as an Envoy, `member` as an Envoy that receives a part, `client` as a gRPC client, and `replica` as a replica.
 fn accepting(config: Arc<rustls::ServerConfig>) -> Secured {
     let names = |name| vec![Pattern::parse(name).unwrap()];
-    let policy = Policy { envoys: names("envoy"), grpc: names("client"), replicas: names("replica") };
+    let (envoys, members) = (names("envoy"), names("member"));
+    let policy = Policy { envoys, members, grpc: names("client"), replicas: names("replica") };
     Secured { config, policy: Arc::new(policy) }
 }
 
@@ -153,6 +154,19 @@ async fn a15_a_session_is_not_taken_up_again() {
         let answer = exchange(stream, request.unwrap()).await;
         assert_eq!(answer.status(), 200);
     }
+}
+
+#[tokio::test]
+async fn a15_an_envoy_that_receives_a_part_gets_secrets_and_no_status_of_others() {
+    let authority = authority();
+    let server = secured(&authority).await;
+    let answers = async |name: &str| {
+        let own = || Some(issued(&authority, name));
+        let secrets = rest(&server, &authority, own(), "secrets").await;
+        (secrets, rest(&server, &authority, own(), "client_status").await)
+    };
+    assert_eq!(answers("envoy").await, (Some(200), Some(200)));
+    assert_eq!(answers("member").await, (Some(200), Some(403)));
 }
 
 #[tokio::test]

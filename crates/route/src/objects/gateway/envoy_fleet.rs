@@ -1,0 +1,178 @@
+//! EnvoyFleets: the Envoys that serve a single Gateway.
+//!
+//! `make crds` writes the CustomResourceDefinition from these types. A tenant writes these objects, and the pods run in the
+//! namespace of the controller. Fields that could reach other pods or the node are therefore absent on purpose: images,
+//! commands, volumes, security contexts, labels, annotations, priorities, and affinity to other pods.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::objects::Meta;
+use crate::size;
+
+/// An EnvoyFleet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvoyFleet {
+    /// The metadata.
+    pub meta: Meta,
+    /// The spec.
+    pub spec: EnvoyFleetSpec,
+}
+
+/// The pods of the Envoys of each Gateway that refers to the EnvoyFleet. Everything else is as in the pods of the shared Envoys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct EnvoyFleetSpec {
+    /// The number of Envoys, 2 if not set. The settings limit it.
+    #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 1000)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u16>,
+    /// The number of worker threads of an Envoy. The CPU limit, rounded up, if not set.
+    #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 256)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u16>,
+    /// The resources of an Envoy. Those of the shared Envoys if not set. The settings limit them.
+    #[cfg_attr(feature = "testing", schemars(with = "FleetResources"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<FleetResources>,
+    /// The labels that a node needs. Those of the shared Envoys if not set.
+    #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
+    pub node_selector: BTreeMap<String, String>,
+    /// The taints of nodes that the pods tolerate. Those of the shared Envoys if not set.
+    #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
+    pub tolerations: Vec<FleetToleration>,
+}
+
+/// The resources of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct FleetResources {
+    /// The reserved resources.
+    pub requests: FleetQuantities,
+    /// The limits.
+    pub limits: FleetQuantities,
+}
+
+/// Amounts of CPU and memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct FleetQuantities {
+    /// CPUs, such as `500m` or `2`.
+    #[cfg_attr(feature = "testing", schemars(with = "String"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+    /// Memory, such as `512Mi`.
+    #[cfg_attr(feature = "testing", schemars(with = "String"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+}
+
+/// A taint of nodes that pods tolerate. Source: Kubernetes v1, `Toleration`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct FleetToleration {
+    /// The key of the taint. All taints if not set, with the operator `Exists`.
+    #[cfg_attr(feature = "testing", schemars(with = "String", length(max = 316)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// `Equal`, which is the default, or `Exists`.
+    #[cfg_attr(feature = "testing", schemars(with = "String", extend("enum" = ["Equal", "Exists"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// The value of the taint.
+    #[cfg_attr(feature = "testing", schemars(with = "String", length(max = 63)))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The effect of the taint. All effects if not set.
+    #[cfg_attr(feature = "testing", schemars(with = "String", extend("enum" = ["NoSchedule", "PreferNoSchedule", "NoExecute"])))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
+    /// How long a pod stays on a node with the effect `NoExecute`.
+    #[cfg_attr(feature = "testing", schemars(with = "i64"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+/// An amount, as Kubernetes writes it: a text or a number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Quantity(String);
+
+impl Quantity {
+    /// Returns the quantity with this text.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Returns thousandths of a CPU, if it is such an amount.
+    pub fn millis(&self) -> Option<u64> {
+        match self.0.strip_suffix('m') {
+            Some(millis) => digits(millis),
+            None => {
+                let (whole, part) = self.0.split_once('.').unwrap_or((&self.0, "0"));
+                let part = part.get(..3).unwrap_or(part);
+                let scale = 10u64.pow(u32::try_from(3 - part.len()).ok()?);
+                digits(whole)?.checked_mul(1000)?.checked_add(digits(part)? * scale)
+            }
+        }
+    }
+
+    /// Returns a number of bytes, if it is such an amount.
+    pub fn bytes(&self) -> Option<u64> {
+        size::parse(&self.0)
+    }
+}
+
+fn digits(text: &str) -> Option<u64> {
+    Some(text).filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Text(String),
+            Number(serde_json::Number),
+        }
+        Ok(match Form::deserialize(deserializer)? {
+            Form::Text(text) => Self(text),
+            Form::Number(number) => Self(number.to_string()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_numbers_with_units() {
+        let millis = |text: &str| Quantity::new(text).millis();
+        assert_eq!(["500m", "2", "1.5", "0.1234"].map(millis), [500, 2000, 1500, 123].map(Some));
+        assert_eq!(["", "m", "-1", "1e3", "1.", "99999999999999999999", "2 "].map(millis), [None; 7]);
+        let bytes = |text: &str| Quantity::new(text).bytes();
+        assert_eq!(["512Mi", "1G", "7"].map(bytes), [512 << 20, 1_000_000_000, 7].map(Some));
+        assert_eq!(["lots", "-1", ""].map(bytes), [None; 3]);
+    }
+
+    #[test]
+    fn quantities_may_be_numbers() {
+        let spec = serde_json::json!({ "resources": { "limits": { "cpu": 2, "memory": "1Gi" } } });
+        let spec: EnvoyFleetSpec = serde_json::from_value(spec).unwrap_or_default();
+        let limits = spec.resources.unwrap_or_default().limits;
+        assert_eq!(limits.cpu.and_then(|cpu| cpu.millis()), Some(2000));
+        assert_eq!(limits.memory.and_then(|memory| memory.bytes()), Some(1 << 30));
+    }
+}

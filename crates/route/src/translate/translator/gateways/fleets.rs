@@ -1,0 +1,113 @@
+//! The Gateways with fleets of their own, and the limits of their number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Translator;
+use crate::model::ListenerId;
+use crate::objects::{Kind, ObjectId, ObjectKey};
+use crate::settings::{Fleets, Settings};
+use crate::translate::gateway::listener::Gateway;
+
+/// The Gateways that the shared Envoys do not serve.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dedicated {
+    /// The Gateway of each Envoy listener that only its own fleet serves, or nobody.
+    pub listeners: BTreeMap<ListenerId, ObjectKey>,
+    /// The Gateways with a fleet.
+    pub fleets: BTreeSet<ObjectKey>,
+    /// The Gateways without a fleet because of a limit, with the name of the setting.
+    pub refused: BTreeMap<ObjectKey, String>,
+}
+
+impl Dedicated {
+    /// Assigns fleets to Gateways. Older Gateways precede younger ones.
+    fn new<'a>(gateways: impl Iterator<Item = &'a Arc<Gateway>>, limits: &Fleets) -> Self {
+        let mut asking: Vec<&Arc<Gateway>> = gateways.filter(|gateway| gateway.fleet.is_some()).collect();
+        asking.sort_by(|a, b| a.precedence.cmp(&b.precedence));
+        let mut dedicated = Self::default();
+        let mut by_namespace = BTreeMap::<&Arc<str>, u32>::new();
+        for gateway in asking {
+            let key = gateway.key();
+            let bound = gateway.listeners.iter().filter_map(|listener| listener.bound.as_ref());
+            dedicated.listeners.extend(bound.map(|(id, _)| (id.clone(), key.clone())));
+            let of_namespace = by_namespace.entry(&key.namespace).or_default();
+            let total = u32::try_from(dedicated.fleets.len()).unwrap_or(u32::MAX);
+            if total >= limits.max {
+                let message =
+                    format!("{} Gateways have Envoys of their own (setting gateway.dedicatedFleets.max)", limits.max);
+                dedicated.refused.insert(key.clone(), message);
+            } else if *of_namespace >= limits.max_per_namespace {
+                let most = limits.max_per_namespace;
+                let message = format!(
+                    "{most} Gateways of the namespace have Envoys of their own (setting gateway.dedicatedFleets.maxPerNamespace)"
+                );
+                dedicated.refused.insert(key.clone(), message);
+            } else {
+                *of_namespace += 1;
+                dedicated.fleets.insert(key.clone());
+            }
+        }
+        dedicated
+    }
+
+    /// Returns whether a Gateway asks for a fleet.
+    fn knows(&self, gateway: &ObjectKey) -> bool {
+        self.fleets.contains(gateway) || self.refused.contains_key(gateway)
+    }
+}
+
+impl Translator {
+    /// Returns the Gateways that the shared Envoys do not serve.
+    pub fn dedicated(&self) -> &Arc<Dedicated> {
+        &self.gateways.dedicated
+    }
+
+    /// Assigns fleets again if one of the `replaced` units is a Gateway with a fleet. Returns the Gateways that gained or lost
+    /// their fleet.
+    pub(super) fn update_fleets(&mut self, replaced: &BTreeSet<ObjectId>, settings: &Settings) -> BTreeSet<ObjectKey> {
+        let gateways = &self.gateways.gateways;
+        let asks = |key: &ObjectKey| gateways.get(key).is_some_and(|gateway| gateway.fleet.is_some());
+        let mut changed = replaced.iter().filter(|id| id.kind == Kind::GATEWAY).map(|id| &id.key);
+        if !changed.any(|key| asks(key) || self.gateways.dedicated.knows(key)) {
+            return BTreeSet::new();
+        }
+        let now = Dedicated::new(gateways.values(), &settings.gateway.fleets);
+        let before = std::mem::replace(&mut self.gateways.dedicated, Arc::new(now));
+        let now = &self.gateways.dedicated;
+        let moved = before.refused.keys().chain(now.refused.keys());
+        moved.filter(|key| before.refused.get(*key) != now.refused.get(*key)).cloned().collect()
+    }
+
+    /// Returns the Gateways whose fleets serve an object. `None` stands for the shared Envoys.
+    pub fn fleets_of(&self, id: &ObjectId) -> BTreeSet<Option<ObjectKey>> {
+        let gateways = &self.gateways;
+        let own = |key: &ObjectKey| {
+            let has_fleet = gateways.gateways.get(key).is_some_and(|gateway| gateway.fleet.is_some());
+            has_fleet.then(|| key.clone())
+        };
+        // Without dedicated fleets, nothing is looked up.
+        if gateways.dedicated.fleets.is_empty() && gateways.dedicated.refused.is_empty() {
+            return [None].into();
+        }
+        let of_route = |id: &ObjectId| -> BTreeSet<Option<ObjectKey>> {
+            let attachments = gateways.routes.get(id).into_iter().flat_map(|route| route.attachments.iter());
+            attachments.map(|attachment| own(&attachment.listener.gateway)).collect()
+        };
+        let of_target = |id: &ObjectId| -> BTreeSet<Option<ObjectKey>> {
+            if id.kind == Kind::GATEWAY { [own(&id.key)].into() } else { of_route(id) }
+        };
+        let fleets = if id.kind == Kind::LISTENER_SET {
+            gateways.sets.get(&id.key).map(|(gateway, _)| own(gateway)).into_iter().collect()
+        } else if id.kind == Kind::BACKEND_TLS_POLICY {
+            gateways.policy_reports.get(&id.key).into_iter().flat_map(|keys| keys.iter().map(own)).collect()
+        } else if id.kind == Kind::HTTP_POLICY {
+            let policy = gateways.http_policies.get(&id.key);
+            policy.into_iter().flat_map(|policy| policy.objects()).flat_map(of_target).collect()
+        } else {
+            of_target(id)
+        };
+        // An object that is served nowhere waits for the shared Envoys, as it always did.
+        if fleets.is_empty() { [None].into() } else { fleets }
+    }
+}

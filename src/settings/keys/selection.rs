@@ -1,0 +1,91 @@
+//! Keys of the selection of Ingresses and Gateways.
+
+use super::*;
+
+/// In the order of the reference.
+pub const SELECTION: &[Key] = &[
+    key!(
+        "ingress.controllerName",
+        ControllerName,
+        route.ingress.controller,
+        "The value of `spec.controller` in the IngressClasses that this installation serves. Use another name for \
+         each installation in one Kubernetes cluster."
+    ),
+    key!(
+        "ingress.classNames",
+        List<ClassName>,
+        route.ingress.class_names,
+        "Ingress classes that are served even without an IngressClass object. Classes whose object names this \
+         controller are always served."
+    ),
+    key!(
+        "ingress.withoutClass",
+        Bool,
+        route.ingress.classless,
+        "Serves Ingresses without a class, even if no IngressClass of this controller is the default class."
+    ),
+    key!(
+        "ingress.restrictingAnnotations",
+        Word<RestrictingAnnotations>,
+        route.ingress.restricting_annotations,
+        "The treatment of paths with an annotation of another ingress controller that [restricts \
+         access](annotations.md#annotations-that-restrict-access), such as `nginx.ingress.kubernetes.io/auth-url`. \
+         `deny`: requests are answered 403. `ignore`: requests are served without the restriction. The Ingress gets \
+         a Warning in both cases."
+    ),
+    key!(
+        "ingress.ignoredAnnotations",
+        List<Annotation>,
+        route.ingress.ignored_annotations,
+        "Annotations of other ingress controllers, by full name, that are ignored without a report, even if they \
+         restrict access. Example: `nginx.ingress.kubernetes.io/auth-url` if `externalAuthorization` protects all \
+         hosts."
+    ),
+    key!(
+        "gateway.controller",
+        ControllerName,
+        route.gateway.controller,
+        "The value of `spec.controllerName` in the GatewayClasses that this installation serves. Use another name for \
+         each installation in one Kubernetes cluster."
+    ),
+    key!(
+        "gateway.dedicatedFleets.max",
+        Count,
+        route.gateway.fleets.max,
+        "The maximum number of Gateways with Envoys of their own, which refer to an EnvoyFleet. Younger Gateways beyond it \
+         are not served. 0 disables these Envoys. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
+         the permissions that the controller needs."
+    ),
+    key!(
+        "gateway.dedicatedFleets.maxPerNamespace",
+        Count,
+        route.gateway.fleets.max_per_namespace,
+        "The maximum number of such Gateways in one namespace."
+    ),
+    key!(
+        "gateway.dedicatedFleets.maxReplicas",
+        Positive,
+        route.gateway.fleets.max_replicas,
+        "The maximum number of Envoys for one such Gateway. An EnvoyFleet with more replicas is not valid."
+    ),
+    key!(
+        "gateway.dedicatedFleets.maxCpus",
+        Positive,
+        route.gateway.fleets.max_cpus,
+        "The maximum number of CPUs that one such Envoy may request or be limited to."
+    ),
+    key!(
+        "gateway.dedicatedFleets.maxMemory",
+        Heap,
+        route.gateway.fleets.max_memory,
+        "The maximum memory that one such Envoy may request or be limited to."
+    ),
+    key!(
+        "gateway.dedicatedFleets.template",
+        Maybe<TemplateFile>,
+        process.fleet_template,
+        "A YAML file with the Deployment that is copied for each of these Gateways. The chart writes it. Without it, the controller creates \
+         no Envoys. Needs `xds.tls: auto`, because each fleet has a key pair of its own.",
+        Restart::Controller
+    ),
+];

@@ -1,0 +1,114 @@
+//! The objects of all fleets, as a function of the Gateways, and which of them to write. No I/O; time comes as an argument.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_route::objects::gateway::Gateway;
+use lockgate_route::objects::{Kind, ObjectKey};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::template::{Template, has};
+use crate::inspection::Inspection;
+
+/// First and longest wait between two writes of one object.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Writes of one object that are further apart are independent.
+const FIGHT: Duration = Duration::from_secs(120);
+/// The longest name of a Gateway, which is the value of a label.
+const LABEL: usize = 63;
+
+/// The kind of an object of a fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The Service with the Envoys.
+    Service,
+    /// The Deployment of the Envoys.
+    Deployment,
+}
+
+impl Part {
+    /// Returns the name of the kind.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Service => Kind::SERVICE.as_str(),
+            Self::Deployment => "Deployment",
+        }
+    }
+}
+
+/// An object of a fleet, by its name in the namespace of the controller.
+pub type Id = (Part, Arc<str>);
+
+/// The wanted objects, each with its Gateway.
+pub type Wanted = BTreeMap<Id, (ObjectKey, Value)>;
+
+/// Returns the objects that the Gateways with fleets need.
+pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wanted {
+    let mut wanted = Wanted::new();
+    for key in inspection.dedicated.fleets.iter().filter(|key| key.name.len() <= LABEL) {
+        let gateway = inspection.objects.get::<Gateway>(key);
+        let fleet = inspection.gateways.get(key).and_then(|report| report.fleet.as_ref());
+        let Some((gateway, fleet)) = gateway.zip(fleet) else { continue };
+        let name = template.key(&gateway.meta).name;
+        let service = template.service(&gateway.meta, owner);
+        let deployment = template.deployment(&gateway.meta, &fleet.spec, owner);
+        wanted.insert((Part::Service, name.clone()), (key.clone(), service));
+        wanted.insert((Part::Deployment, name), (key.clone(), deployment));
+    }
+    wanted
+}
+
+/// A write that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Creates an object, or changes it. The Gateway is the one that needs it.
+    Apply(ObjectKey, Value),
+    /// Deletes an object.
+    Delete,
+}
+
+/// The past writes of each object.
+#[derive(Debug, Default)]
+pub struct Past(BTreeMap<Id, (u32, Instant)>);
+
+impl Past {
+    /// Returns the next write that may happen now. If all have to wait, returns the time of the first.
+    ///
+    /// `observed` are the objects that carry the labels of fleets.
+    pub fn next(
+        &self,
+        wanted: &Wanted,
+        observed: &BTreeMap<Id, Value>,
+        now: Instant,
+    ) -> Result<(Id, Write), Option<Instant>> {
+        let applies = wanted.iter().filter(|(id, (_, object))| !observed.get(*id).is_some_and(|is| has(is, object)));
+        let applies = applies.map(|(id, (gateway, object))| (id, Write::Apply(gateway.clone(), object.clone())));
+        let deletes = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| (id, Write::Delete));
+        let mut first = None::<Instant>;
+        for (id, write) in applies.chain(deletes) {
+            match self.0.get(id).map(|(times, at)| *at + wait(*times)).filter(|until| *until > now) {
+                None => return Ok((id.clone(), write)),
+                Some(until) => first = Some(first.map_or(until, |first| first.min(until))),
+            }
+        }
+        Err(first)
+    }
+
+    /// Records a write at `now`. Repeated writes of one object slow down: they failed, or another writer disagrees.
+    pub fn written(&mut self, id: &Id, now: Instant) -> u32 {
+        self.0.retain(|_, (_, at)| now < *at + FIGHT);
+        let (times, at) = self.0.entry(id.clone()).or_insert((0, now));
+        (*times, *at) = (*times + 1, now);
+        *times
+    }
+}
+
+/// Returns the wait after so many writes in a row.
+fn wait(times: u32) -> Duration {
+    BACKOFF.0.saturating_mul(1 << times.saturating_sub(1).min(16)).min(BACKOFF.1)
+}
+
+#[cfg(test)]
+mod tests;

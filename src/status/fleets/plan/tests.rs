@@ -1,0 +1,84 @@
+use lockgate_route::objects::gateway::EnvoyFleetSpec;
+use lockgate_route::objects::{Kind, Object, Objects, gateway};
+use lockgate_route::translate::Dedicated;
+use lockgate_route::translate::gateway::{FleetReport, Report};
+use serde_json::json;
+
+use super::super::template::tests::{gateway as meta, template};
+use super::*;
+
+/// Returns the state of a loop with these Gateways, each with a fleet.
+fn inspection(names: &[&str]) -> Inspection {
+    let mut inspection = Inspection { complete: true, ..Inspection::default() };
+    let mut dedicated = Dedicated::default();
+    let mut objects = Vec::new();
+    for name in names {
+        let meta = meta(name);
+        let key = meta.key.clone();
+        dedicated.fleets.insert(key.clone());
+        let fleet = Some(FleetReport { spec: Arc::new(EnvoyFleetSpec::default()), refused: None });
+        inspection.gateways.insert(key, Arc::new(Report { fleet, ..Report::default() }));
+        let spec = gateway::GatewaySpec::default();
+        objects.push(Object::new(Gateway {
+            meta,
+            spec,
+            status: gateway::GatewayStatus::default(),
+            version: "1".into(),
+        }));
+    }
+    let mut all = Objects::default();
+    all.replace(Kind::GATEWAY, objects);
+    (inspection.objects, inspection.dedicated) = (all, Arc::new(dedicated));
+    inspection
+}
+
+fn names(wanted: &Wanted) -> Vec<(Part, String)> {
+    wanted.iter().map(|((part, _), (gateway, _))| (*part, gateway.name.to_string())).collect()
+}
+
+#[test]
+fn each_gateway_with_a_fleet_has_a_service_and_a_deployment() {
+    let wanted = wanted(&inspection(&["a", "b", &"c".repeat(64)]), &template(), &json!({}));
+    let expected = [(Part::Service, "a"), (Part::Service, "b"), (Part::Deployment, "a"), (Part::Deployment, "b")];
+    assert_eq!(names(&wanted), expected.map(|(part, name)| (part, name.to_owned())));
+}
+
+#[test]
+fn objects_are_created_repaired_and_deleted() {
+    let template = template();
+    let both = wanted(&inspection(&["a"]), &template, &json!({}));
+    let (mut past, mut now) = (Past::default(), Instant::now());
+    let mut observed = BTreeMap::new();
+    for expected in [Part::Service, Part::Deployment] {
+        let Ok((id, Write::Apply(_, object))) = past.next(&both, &observed, now) else {
+            unreachable!("nothing to write")
+        };
+        assert_eq!(id.0, expected);
+        past.written(&id, now);
+        observed.insert(id, object);
+    }
+    assert_eq!(past.next(&both, &observed, now), Err(None));
+
+    // Somebody scales the Deployment.
+    now += FIGHT;
+    let deployment = both.keys().find(|id| id.0 == Part::Deployment).cloned();
+    let deployment = deployment.unwrap_or_else(|| unreachable!());
+    observed.entry(deployment.clone()).and_modify(|is| is["spec"]["replicas"] = 9.into());
+    for expected in [BACKOFF.0, BACKOFF.0 * 2, BACKOFF.0 * 4] {
+        assert!(matches!(past.next(&both, &observed, now), Ok((id, Write::Apply(..))) if id == deployment));
+        past.written(&deployment, now);
+        // Another writer that insists slows the repair down.
+        assert_eq!(past.next(&both, &observed, now), Err(Some(now + expected)));
+        now += expected;
+    }
+
+    // The Gateway is gone.
+    now += FIGHT;
+    let none = Wanted::new();
+    for _ in 0..2 {
+        let Ok((id, Write::Delete)) = past.next(&none, &observed, now) else { unreachable!("nothing to delete") };
+        past.written(&id, now);
+        observed.remove(&id);
+    }
+    assert_eq!(past.next(&none, &observed, now), Err(None));
+}
