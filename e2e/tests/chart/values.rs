@@ -174,6 +174,31 @@ fn without_gateway_api_the_controller_neither_watches_nor_writes_it() {
     assert_ne!(controller(&pods(&off)), controller(&pods(&[])), "the controller needs a restart");
 }
 
+#[test]
+fn the_permissions_for_envoys_of_single_gateways_are_granted_on_request_only() {
+    let on = ["gatewayAPI.dedicatedFleets.enabled=true", "networkPolicy.enabled=true", "envoy.hostPorts.enabled=true"];
+    let roles = |values: &[&str]| documents("Role", values).concat();
+    assert!(roles(&on).contains("resources: [deployments]") && roles(&on).contains("lockgate-xds-fleets"));
+    let rendered = template(&[]).unwrap_or_else(|error| panic!("{error}"));
+    assert!(!rendered.contains("[deployments]") && !rendered.contains("-fleet"), "{rendered}");
+    // The template has the pods of the shared Envoys, which its Service must not select.
+    let template =
+        documents("ConfigMap", &on).into_iter().find(|map| map.contains("deployment.yaml")).expect("a template");
+    assert!(template.contains("secretName: lockgate-xds-fleets") && !template.contains("hostPort"), "{template}");
+    assert!(template.contains("component: fleet") && !template.contains("component: envoy"), "{template}");
+    let policies = documents("NetworkPolicy", &on);
+    assert!(policies.iter().all(|policy| policy.contains("fleet")), "both ends know these pods: {policies:?}");
+    let more = "envoy.logLevel=debug";
+    let controller =
+        |values: &[&str]| documents("Deployment", values).into_iter().find(|pod| pod.contains("- serve\n"));
+    assert_ne!(controller(&on), controller(&[&on[..], &[more]].concat()), "the controller needs a restart");
+    for (value, message) in
+        [("xdsTls.mode=cert-manager", "xdsTls.mode auto"), ("gatewayAPI.enabled=false", "gatewayAPI")]
+    {
+        assert_refused(&[on[0], value], &["gatewayAPI.dedicatedFleets.enabled", message]);
+    }
+}
+
 /// Values in the documentation can be copied as they stand.
 #[test]
 fn the_values_of_the_documentation_are_taken() {
