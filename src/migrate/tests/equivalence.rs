@@ -191,7 +191,12 @@ fn compare_with(
                 let by_default = has(findings, "behind the default certificate") && pattern.as_deref() == Some("*");
                 let is_refused =
                     has(findings, "TLS connections for this host are refused") && first == Decision::Closed;
-                if pattern.is_some_and(|pattern| excluded.contains(&*pattern)) || is_tls && (by_default || is_refused) {
+                // A host without any route is not served either way: a wildcard listener answers 404 instead of closing.
+                let plain = decide(&before, ListenerId::HTTP, Request { is_tls: false, ..request }, None).0;
+                let is_unserved =
+                    (&first, &second) == (&Decision::Closed, &Decision::Nothing) && plain.status() == Some(404);
+                let is_excluded = pattern.is_some_and(|pattern| excluded.contains(&*pattern));
+                if is_excluded || is_tls && (by_default || is_refused || is_unserved) {
                     continue;
                 }
                 let is_closed = has(findings, "is not served over plain HTTP");
