@@ -183,7 +183,7 @@ fn the_permissions_for_envoys_of_single_gateways_are_granted_on_request_only() {
     assert!(!rendered.contains("[deployments]") && !rendered.contains("-fleet"), "{rendered}");
     // The template has the pods of the shared Envoys, which its Service must not select.
     let template =
-        documents("ConfigMap", &on).into_iter().find(|map| map.contains("deployment.yaml")).expect("a template");
+        documents("ConfigMap", &on).into_iter().find(|map| map.contains("deployment.yaml: |")).expect("a template");
     assert!(template.contains("secretName: lockgate-xds-fleets") && !template.contains("hostPort"), "{template}");
     assert!(template.contains("component: fleet") && !template.contains("component: envoy"), "{template}");
     let policies = documents("NetworkPolicy", &on);
