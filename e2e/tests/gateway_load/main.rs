@@ -9,4 +9,5 @@ mod listeners;
 mod moves;
 mod policies;
 mod site;
+mod web_keys;
 mod weights;

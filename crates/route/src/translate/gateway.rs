@@ -27,6 +27,7 @@ mod report;
 pub mod stream_route;
 mod timeouts;
 pub mod virtual_host;
+mod web_keys;
 
 pub use fleet::{FleetReport, REPLICAS};
 pub use policies::PolicyReports;

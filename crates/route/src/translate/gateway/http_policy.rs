@@ -7,6 +7,7 @@ use lockgate_xds::provenance::ObjectRef;
 
 use super::backend::called;
 use super::policies::Policies;
+use super::web_keys;
 use crate::duration;
 use crate::model::{
     Action, AddressRange, Authorization, AuthorizationCheck, AuthorizationHttp, AuthorizationProtocol, ClientAddresses,
@@ -157,8 +158,8 @@ const CLOSED: &str = "a policy of this route cannot be enforced\n";
 /// The consequence of a feature that cannot be enforced.
 const CONSEQUENCE: &str = "requests to its targets are answered 403";
 
-/// The most address ranges, providers, and bytes of keys. Source: CustomResourceDefinition. Manifests have not passed it.
-const MOST: (usize, usize, usize) = (256, 4, 16_384);
+/// The most address ranges and providers. Source: CustomResourceDefinition. Manifests have not passed it.
+const MOST: (usize, usize) = (256, 4);
 
 /// The longest time that a request waits for authorization.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -289,45 +290,16 @@ fn jwt(spec: &JwtSpec) -> Result<Arc<Jwt>, (String, String)> {
     }
     let provider = |(i, provider): (usize, &JwtProviderSpec)| {
         let JwtProviderSpec { issuer, audiences, jwks: JwksSpec { inline } } = provider;
-        let fault = |field: &str, message: String| Err((format!(".providers[{i}].{field}"), message));
+        let fault = |field: &str, message: String| (format!(".providers[{i}].{field}"), message);
         if issuer.is_empty() {
-            return fault("issuer", "missing".to_owned());
+            return Err(fault("issuer", "missing".to_owned()));
         }
-        if let Some(message) = fault_of_keys(inline) {
-            return fault("jwks.inline", message);
-        }
+        let jwks = web_keys::parse(inline).map_err(|message| fault("jwks.inline", message))?;
         let audiences = audiences.iter().map(|one| one.as_str().into()).collect();
-        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks: inline.as_str().into() })
+        Ok(JwtProvider { issuer: issuer.as_str().into(), audiences, jwks })
     };
     let providers = providers.iter().enumerate().map(provider).collect::<Result<_, _>>()?;
     Ok(Arc::new(Jwt { providers }))
-}
-
-/// Returns the fault of a JSON Web Key Set without a usable public key. Source: RFC 7517.
-fn fault_of_keys(text: &str) -> Option<String> {
-    if text.len() > MOST.2 {
-        return Some(format!("longer than {} bytes", MOST.2));
-    }
-    let set: serde_json::Value = match serde_json::from_str(text) {
-        Ok(set) => set,
-        Err(fault) => return Some(format!("not JSON: {fault}")),
-    };
-    let Some(keys) = set.get("keys").and_then(|keys| keys.as_array()).filter(|keys| !keys.is_empty()) else {
-        return Some("has no list \"keys\" with a key".to_owned());
-    };
-    let fault = |(i, key): (usize, &serde_json::Value)| {
-        let text = |name: &str| key.get(name).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-        let required: &[&str] = match text("kty") {
-            Some("RSA") => &["n", "e"],
-            Some("EC") => &["crv", "x", "y"],
-            Some("OKP") => &["crv", "x"],
-            Some("oct") => return Some(format!("key {i} is a shared secret, not a public key")),
-            other => return Some(format!("key {i} has the unknown type {:?}", other.unwrap_or_default())),
-        };
-        let missing = required.iter().find(|name| text(name).is_none())?;
-        Some(format!("key {i} lacks {missing:?}"))
-    };
-    keys.iter().enumerate().find_map(fault)
 }
 
 fn authorization(
