@@ -23,7 +23,7 @@ done
 # step NUMBER WHAT: says what is done, and how long the whole has taken until now.
 step() { say "== [$(clock $SECONDS)] $1/4 $2 ..."; }
 
-step 1 "the controller (the first build takes 3 minutes on two cores, later ones seconds)"
+step 1 "the controller (the first build takes 4 minutes on two cores, later ones seconds)"
 if [[ -z ${LOCKGATE:-} ]]; then
   need cargo "" "https://rustup.rs"
   need cc gcc
