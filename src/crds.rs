@@ -12,6 +12,18 @@ use lockgate_route::objects::gateway::{EnvoyFleetSpec, HttpPolicySpec};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+/// Returns the names of a kind in its CustomResourceDefinition.
+fn names(kind: Kind) -> Value {
+    let info = kind.info();
+    json!({
+        "kind": info.name,
+        "listKind": format!("{}List", info.name),
+        "plural": info.plural,
+        "singular": info.name.to_lowercase(),
+        "categories": ["gateway-api"],
+    })
+}
+
 /// Returns the first line of the file of a kind whose types are in this module.
 fn head(module: &str) -> String {
     format!("# Written by `make crds` from crates/route/src/objects/gateway/{module}.rs: edit that file instead.\n")
@@ -56,13 +68,7 @@ fn http_policy() -> Value {
         },
         "spec": {
             "group": info.group,
-            "names": {
-                "kind": info.name,
-                "listKind": format!("{}List", info.name),
-                "plural": info.plural,
-                "singular": info.name.to_lowercase(),
-                "categories": ["gateway-api"],
-            },
+            "names": names(Kind::HTTP_POLICY),
             "scope": "Namespaced",
             "versions": [{
                 "name": info.version,
@@ -112,13 +118,7 @@ fn envoy_fleet() -> Value {
         "metadata": { "name": Kind::ENVOY_FLEET.resource() },
         "spec": {
             "group": info.group,
-            "names": {
-                "kind": info.name,
-                "listKind": format!("{}List", info.name),
-                "plural": info.plural,
-                "singular": info.name.to_lowercase(),
-                "categories": ["gateway-api"],
-            },
+            "names": names(Kind::ENVOY_FLEET),
             "scope": "Namespaced",
             "versions": [{
                 "name": info.version,

@@ -20,7 +20,7 @@ fn route(namespace: &str, name: &str) -> Route {
     Route::new(path, forward("shop/cart/http"), ObjectRef::new("Ingress", namespace, name))
 }
 
-/// Replaces the routes of a plain host. Returns what is touched.
+/// Replaces the routes of a plain host. Returns the touched parts of the model.
 fn serve(model: &mut Model, at: &str, routes: Vec<Route>) -> Touched {
     let hosts = &mut model.plain_mut(ListenerId::HTTP).unwrap().hosts;
     match routes.is_empty() {

@@ -1,4 +1,4 @@
-//! Gateways with Envoys of their own: which of them have a fleet, and which listeners the shared Envoys do not serve.
+//! The selection of Gateways with a dedicated fleet, and of the listeners that the shared Envoys do not serve.
 
 use super::gateway::{conditions, world_of};
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Infrastructure, LOCKGATE, ParametersRef};
