@@ -125,7 +125,8 @@ async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
     let authority = Authority::new();
     let pair = |name: &str| authority.issue(&[&format!("{name}.test")]).secret("default", name);
     let envoys = service("envoy", "", &["192.0.2.1:8080".parse().expect("an address")]);
-    let gateways = [gateway("public", ""), gateway("own", PARAMETERS)];
+    // `own` first: it has to be the older one, even if a second of the clock ends between the two.
+    let gateways = [gateway("own", PARAMETERS), gateway("public", "")];
     server.apply(&documents(&[CLASS.into(), FLEET.into(), envoys, pair("public"), pair("own")])).await;
     server.apply(&documents(&gateways)).await;
     let directory = tempfile::tempdir().expect("a directory");
