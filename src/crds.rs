@@ -93,6 +93,38 @@ fn envoy_fleet() -> Value {
     let mut spec = schema::<EnvoyFleetSpec>();
     spec["properties"]["nodeSelector"]["additionalProperties"] = json!({ "type": "string" });
     spec["properties"]["tolerations"]["x-kubernetes-list-type"] = json!("atomic");
+    spec["x-kubernetes-validations"] = json!([
+        { "rule": "!(has(self.replicas) && has(self.autoscaling))",
+          "message": "replicas and autoscaling exclude each other" },
+    ]);
+    let autoscaling = &mut spec["properties"]["autoscaling"];
+    autoscaling["required"] = json!(["maxReplicas"]);
+    autoscaling["x-kubernetes-validations"] = json!([
+        { "rule": "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+          "message": "minReplicas is more than maxReplicas" },
+    ]);
+    let budget = &mut spec["properties"]["podDisruptionBudget"];
+    budget["x-kubernetes-validations"] = json!([
+        { "rule": "has(self.maxUnavailable) != has(self.minAvailable)",
+          "message": "one of maxUnavailable and minAvailable is required" },
+    ]);
+    for field in ["maxUnavailable", "minAvailable"] {
+        let description = budget["properties"][field]["description"].clone();
+        // A pattern applies to text alone.
+        budget["properties"][field] = json!({
+            "description": description, "x-kubernetes-int-or-string": true, "pattern": "^(100|[0-9]{1,2})%$",
+        });
+    }
+    let service = &mut spec["properties"]["service"];
+    service["properties"]["annotations"]["additionalProperties"] = json!({ "type": "string" });
+    service["properties"]["loadBalancerSourceRanges"]["x-kubernetes-list-type"] = json!("atomic");
+    service["x-kubernetes-validations"] = json!([
+        { "rule": "!has(self.externalTrafficPolicy) || !has(self.type) || self.type != 'ClusterIP'",
+          "message": "externalTrafficPolicy needs the type LoadBalancer or NodePort" },
+        { "rule": "!has(self.type) || self.type == 'LoadBalancer' || !has(self.loadBalancerClass) && \
+                   !has(self.loadBalancerSourceRanges)",
+          "message": "loadBalancerClass and loadBalancerSourceRanges need the type LoadBalancer" },
+    ]);
     for field in ["requests", "limits"] {
         let quantities = &mut spec["properties"]["resources"]["properties"][field]["properties"];
         for (name, pattern) in [("cpu", r"^[0-9]+(m|\.[0-9]+)?$"), ("memory", "^[0-9]+(k|Ki|M|Mi|G|Gi)?$")] {
@@ -103,8 +135,9 @@ fn envoy_fleet() -> Value {
     }
     let schema = json!({
         "type": "object",
-        "description": "EnvoyFleet describes the Envoys that serve a single Gateway. A Gateway in the same namespace refers to it \
-            in spec.infrastructure.parametersRef.",
+        "description": "EnvoyFleet describes dedicated Envoys, which serve a single Gateway. A Gateway in the same namespace refers \
+            to it in spec.infrastructure.parametersRef. A GatewayClass refers to it in spec.parametersRef, for the defaults of \
+            each of its Gateways.",
         "properties": {
             "apiVersion": { "type": "string" },
             "kind": { "type": "string" },
@@ -126,6 +159,7 @@ fn envoy_fleet() -> Value {
                 "storage": true,
                 "additionalPrinterColumns": [
                     { "name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas" },
+                    { "name": "Maximum", "type": "integer", "jsonPath": ".spec.autoscaling.maxReplicas" },
                     { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" },
                 ],
                 "schema": { "openAPIV3Schema": schema },

@@ -1,7 +1,7 @@
 //! The names of fleets: groups of Envoys, and other clients, with the same listeners.
 //!
-//! The shared fleet serves everything that has no fleet of its own. Each Gateway with Envoys of its own is one more fleet,
-//! which is named after the Gateway. A client proves its fleet by its certificate.
+//! The shared fleet serves everything that is not in another fleet. The dedicated fleet of a Gateway is named
+//! after the Gateway. A client proves its fleet by its certificate.
 
 use std::fmt;
 use std::sync::Arc;

@@ -132,7 +132,7 @@ fn run(objects: &[Object], settings: &Settings) -> (Reports, Vec<Resource>) {
         });
         let sets: String = sets.collect();
         let fleet = report.fleet.as_ref().map(|fleet| match &fleet.refused {
-            None => "; fleet of its own".to_owned(),
+            None => format!("; dedicated fleet: {}", json!(*fleet.spec)),
             Some(limit) => format!("; no fleet: {limit}"),
         });
         let fleet = fleet.unwrap_or_default();

@@ -27,7 +27,7 @@ pub struct Inspection {
     pub verdicts: Verdicts,
     /// The listeners and ports of the Gateways that are served by class.
     pub gateways: Reports,
-    /// The Gateways with Envoys of their own.
+    /// The Gateways with dedicated fleets.
     pub dedicated: Arc<Dedicated>,
     /// The Gateways behind which each BackendTLSPolicy is in use.
     pub policies: PolicyReports,

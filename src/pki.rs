@@ -1,6 +1,6 @@
 //! The certificates with which Envoy and the controller authenticate each other: a private authority, and key pairs for
 //! the controller and for Envoy. They are stored in three Secrets and renewed in time. A fourth Secret contains a key pair for
-//! each Gateway with Envoys of its own.
+//! each dedicated fleet.
 //!
 //! [`plan()`] computes the next write from the stored content and the time, without I/O or a clock. [`secrets`]
 //! performs the writes. [`directory`] reads custom files instead. None of them knows the users of the certificates.
@@ -58,7 +58,7 @@ pub const ROTATE: &str = "lockgate.dev/rotate";
 /// trusted.
 pub const AT_ONCE: &str = "at-once";
 
-/// Returns the beginning of the URIs of Envoys that serve a single Gateway. The namespace and the name of the Gateway follow.
+/// Returns the beginning of the URIs of Envoys of dedicated fleets. The namespace and the name of the Gateway follow.
 pub fn fleet_uri(wanted: &Wanted) -> String {
     format!("spiffe://lockgate.dev/ns/{}/{}/fleet/", wanted.namespace, wanted.prefix)
 }
@@ -72,7 +72,7 @@ pub enum Role {
     Server,
     /// Envoy's key pair.
     Envoy,
-    /// The key pairs of Envoys that serve a single Gateway, if the installation has such Envoys.
+    /// The key pairs of dedicated fleets, if the installation has such Envoys.
     Fleets,
 }
 
@@ -183,7 +183,7 @@ pub struct Wanted {
     pub authority_lifetime: Duration,
     /// The maximum time until a change of a Secret has reached all readers, including clock differences.
     pub pause: Duration,
-    /// The Envoys that serve a single Gateway.
+    /// The dedicated fleets.
     pub fleets: Fleets,
 }
 

@@ -137,9 +137,15 @@ impl ApiServer {
     /// # Panics
     /// If it fails.
     pub async fn kubectl(&self, args: &[&str], stdin: &str) -> String {
-        kubectl(&self.kubeconfig("admin"), args, stdin)
-            .await
-            .unwrap_or_else(|error| panic!("kubectl {args:?}: {error}"))
+        self.try_kubectl(args, stdin).await.unwrap_or_else(|error| panic!("kubectl {args:?}: {error}"))
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// The error output of kubectl.
+    pub async fn try_kubectl(&self, args: &[&str], stdin: &str) -> Result<String, String> {
+        kubectl(&self.kubeconfig("admin"), args, stdin).await
     }
 
     /// Applies YAML with kubectl.

@@ -2,6 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process::{output, repository};
 
 /// A directory that `lockgate serve --manifests` reads.
 pub struct Manifests {
@@ -27,7 +30,7 @@ impl Manifests {
     /// If it cannot be read.
     pub fn copy_of(directory: &str) -> Self {
         let copy = Self::new();
-        for entry in std::fs::read_dir(crate::process::repository().join(directory)).expect("the directory") {
+        for entry in std::fs::read_dir(repository().join(directory)).expect("the directory") {
             let path = entry.expect("an entry of the directory").path();
             if path.extension().is_some_and(|extension| extension == "yaml") {
                 copy.write(path.file_name().and_then(|name| name.to_str()).expect("a file name"), &read(&path));
@@ -113,6 +116,22 @@ pub fn ingress(name: &str, host: &str, service: &str, tls: Option<&str>) -> Stri
          rules:\n    - host: {host}\n      http:\n        paths:\n          - path: /\n            pathType: Prefix\n            \
          backend: {{ service: {{ name: {service}, port: {{ name: http }} }} }}\n"
     )
+}
+
+/// The CustomResourceDefinitions of these kinds of Gateway API (`gateways`), as the official module has them.
+///
+/// # Panics
+/// If the module cannot be found.
+pub async fn gateway_definitions(kinds: &[&str]) -> String {
+    let modules = ["conformance", "e2e/lab/tools/gateway"].map(|path| repository().join(path));
+    let module = modules.iter().find(|path| path.join("go.mod").exists()).expect("a module that needs Gateway API");
+    let mut go = Command::new("go");
+    go.current_dir(module);
+    go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"]);
+    let module = output(go, "").await.expect("the module of Gateway API");
+    let file = |kind: &str| format!("{}/config/crd/standard/gateway.networking.k8s.io_{kind}.yaml", module.trim());
+    let text = |kind: &&str| std::fs::read_to_string(file(kind)).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    documents(&kinds.iter().map(text).collect::<Vec<_>>())
 }
 
 /// Documents of one file.

@@ -31,7 +31,7 @@ use views::Views;
 /// Called when a client requests a view that does not exist.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// All fleets: the shared one, and one for each Gateway with Envoys of its own.
+/// All fleets: the shared one, and the dedicated fleet of each Gateway that has one.
 #[derive(Debug)]
 pub struct Fleets {
     fleets: BTreeMap<FleetId, Fleet>,

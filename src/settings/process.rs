@@ -24,7 +24,7 @@ pub struct Process {
     pub leader_election: LeaderElection,
     /// The watched part of a Kubernetes cluster.
     pub watch: Watch,
-    /// The template of the pods of Envoys that serve a single Gateway; `None`: the controller creates none.
+    /// The template of the pods of dedicated fleets; `None`: the controller creates none.
     pub fleet_template: Option<PathBuf>,
 }
 

@@ -221,6 +221,7 @@ impl Decode for discovery::EndpointSlice {
                 serving: conditions.serving.unwrap_or(ready),
                 terminating: conditions.terminating.unwrap_or(false),
                 zone: shared(endpoint.zone.as_deref().unwrap_or_default()),
+                node: shared(endpoint.node_name.as_deref().unwrap_or_default()),
                 pod: pod.map(|target| {
                     let namespace = target.namespace.as_deref().unwrap_or(&namespace);
                     format!("{namespace}/{}", target.name.unwrap_or_default()).into()

@@ -13,7 +13,7 @@ use k8s_openapi::api::{core::v1 as core, networking::v1 as networking};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use lockgate_route::objects::gateway::{
-    EnvoyFleet, EnvoyFleetSpec, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec,
+    EnvoyFleet, EnvoyFleetSpec, FleetService, Gateway, GatewayClass, GatewayClassSpec, GatewayClassStatus, GatewaySpec,
     GatewayStatus, HttpFilter, HttpMatch, HttpRule, ListenerSet, ListenerSetSpec, ListenerSetStatus, ReferenceGrant,
     ReferenceGrantSpec, RouteStatus,
 };
@@ -221,16 +221,17 @@ pub fn service(
     };
     let mut ports = exact(spec.ports.iter().flatten().filter_map(port));
     ports.sort_unstable();
-    let addresses = status.and_then(|status| status.load_balancer).and_then(|balancer| balancer.ingress);
-    let address = |from: core::LoadBalancerIngress| networking::IngressLoadBalancerIngress {
-        ip: from.ip,
-        hostname: from.hostname,
-        ports: None,
-    };
+    let assigned = status.and_then(|status| status.load_balancer).and_then(|balancer| balancer.ingress);
+    let assigned = assigned.unwrap_or_default().into_iter().map(|from| (from.ip, from.hostname));
+    // Without a load balancer, clients of the Kubernetes cluster can reach it.
+    let has_balancer = spec.type_.as_deref().is_none_or(|kind| kind == FleetService::LOAD_BALANCER);
+    let inside = spec.cluster_ips.iter().flatten().filter(|ip| !has_balancer && *ip != "None");
+    let inside = inside.map(|ip| (Some(ip.clone()), None));
+    let address = |(ip, hostname)| networking::IngressLoadBalancerIngress { ip, hostname, ports: None };
     Some(Box::new(GatewayService {
         name: shared(name),
         ports,
-        addresses: exact(addresses.unwrap_or_default().into_iter().map(address)),
+        addresses: exact(assigned.filter(|_| has_balancer).chain(inside).map(address)),
         version: version(metadata),
     }))
 }

@@ -1,10 +1,11 @@
-//! The writer of the Deployments and Services of fleets: Envoys that serve a single Gateway. [`template`] makes the objects, and
-//! [`plan`] decides what to write; here is the I/O.
+//! The writer of the objects of fleets: Deployments, Services, PodDisruptionBudgets, and HorizontalPodAutoscalers of Envoys that
+//! serve a single Gateway. [`template`] and [`scale`] make the objects, and [`plan`] decides what to write; here is the I/O.
 //!
 //! All objects are in the namespace of the controller, and carry its labels. Objects of other owners are never changed. The
 //! Lease of the leader owns the objects, so they go with the installation.
 
 mod plan;
+mod scale;
 pub(super) mod template;
 
 use std::collections::BTreeMap;
@@ -15,9 +16,11 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use lockgate_route::objects::ObjectKey;
@@ -39,6 +42,8 @@ pub use template::Template;
 
 /// The maximum sleep.
 const LONG: Duration = Duration::from_secs(60);
+/// The field manager of the number of Envoys between a fixed number and an autoscaler.
+const AUTOSCALED: &str = "lockgate-autoscaled";
 /// The pause after the Lease could not be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -87,8 +92,12 @@ impl Fleets {
     /// Writes during one term.
     async fn lead(&mut self) {
         let owner = self.owner().await;
-        let mut seen =
-            futures::stream::select(self.watch::<Service>(Part::Service), self.watch::<Deployment>(Part::Deployment));
+        let mut seen = futures::stream::select_all([
+            self.watch::<Service>(Part::Service),
+            self.watch::<Deployment>(Part::Deployment),
+            self.watch::<PodDisruptionBudget>(Part::PodDisruptionBudget),
+            self.watch::<HorizontalPodAutoscaler>(Part::HorizontalPodAutoscaler),
+        ]);
         let mut term = Term::default();
         let mut known = None::<Arc<Inspection>>;
         loop {
@@ -98,8 +107,8 @@ impl Fleets {
                 known = Some(inspection);
             }
             let mut wake = Instant::now() + LONG;
-            if known.is_some() && term.listed.len() == 2 {
-                match term.past.next(&term.wanted, &term.observed, Instant::now()) {
+            if known.is_some() {
+                match term.past.next(&term.wanted, &term.observed, &term.listed, Instant::now()) {
                     Ok((id, write)) => {
                         self.write(&mut term, &id, write).await;
                         // The watch brings back the result.
@@ -198,8 +207,9 @@ impl Fleets {
         match fault {
             // The message has no details of the namespace of the controller, which the tenant may not read.
             Some(_) => {
-                let message =
-                    format!("the {kind} of its Envoys cannot be written; the log of the controller states why");
+                let message = format!(
+                    "the {kind} of its dedicated fleet cannot be written; the log of the controller states why"
+                );
                 term.faults.insert(gateway, Fault::new("NoResources", message));
             }
             None => drop(term.faults.remove(&gateway)),
@@ -218,11 +228,14 @@ impl Fleets {
     /// Performs a write. Returns `false` if the object belongs to another owner.
     async fn perform(&self, term: &Term, id: &Id, write: &Write) -> kube::Result<bool> {
         let resource = match id.0 {
-            Part::Service => kube::api::ApiResource::erase::<Service>(&()),
-            Part::Deployment => kube::api::ApiResource::erase::<Deployment>(&()),
+            Part::Service => ApiResource::erase::<Service>(&()),
+            Part::Deployment => ApiResource::erase::<Deployment>(&()),
+            Part::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
+            Part::HorizontalPodAutoscaler => ApiResource::erase::<HorizontalPodAutoscaler>(&()),
         };
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.template.namespace, &resource);
-        let uid = term.observed.get(id).and_then(|is| is["metadata"]["uid"].as_str()).map(str::to_owned);
+        let observed = term.observed.get(id);
+        let uid = observed.and_then(|is| is["metadata"]["uid"].as_str()).map(str::to_owned);
         match write {
             Write::Delete => {
                 let preconditions = Preconditions { resource_version: None, uid };
@@ -240,6 +253,14 @@ impl Fleets {
                         != Some(self.template.label())
                 {
                     return Ok(false);
+                }
+                if let Some(replicas) = observed.and_then(|is| scale::abandoned(is, object, &self.manager)) {
+                    let number = json!({
+                        "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": { "name": &*id.1, "uid": uid },
+                        "spec": { "replicas": replicas },
+                    });
+                    let params = PatchParams::apply(AUTOSCALED).force();
+                    api.patch(&id.1, &params, &Patch::Apply(number)).await?;
                 }
                 let params = PatchParams::apply(&self.manager).force();
                 api.patch(&id.1, &params, &Patch::Apply(object)).await.map(|_| true)
@@ -275,7 +296,7 @@ fn take(term: &mut Term, seen: Seen) {
 fn named<K: Serialize>(object: &K, part: Part) -> Option<(Arc<str>, Value)> {
     let mut value = serde_json::to_value(object).ok()?;
     value["kind"] = part.as_str().into();
-    value["apiVersion"] = if part == Part::Service { "v1" } else { "apps/v1" }.into();
+    value["apiVersion"] = part.api_version().into();
     let name = value["metadata"]["name"].as_str()?.into();
     Some((name, value))
 }

@@ -1,4 +1,4 @@
-{{/* The template of the Deployments of Envoys that serve a single Gateway: the pods of the shared Envoys with another component,
+{{/* The template of the Deployments of dedicated fleets: the pods of the shared Envoys with another component,
 and with the Secret of the key pairs of fleets. Ports of nodes are those of the shared Envoys. */}}
 {{- define "lockgate.fleetDeployment" -}}
 {{- $name := include "lockgate.fullname" . -}}
@@ -48,14 +48,14 @@ spec:
     {{- toYaml $pod | nindent 4 }}
 {{- end -}}
 
-{{/* Whether Gateways may have Envoys of their own. */}}
+{{/* Whether Gateways may have dedicated fleets. */}}
 {{- define "lockgate.fleets" -}}
 {{- if .Values.gatewayAPI.dedicatedFleets.enabled -}}
 {{- if not .Values.gatewayAPI.enabled -}}
 {{- fail "gatewayAPI.dedicatedFleets.enabled: needs gatewayAPI.enabled" -}}
 {{- end -}}
 {{- if ne .Values.xdsTls.mode "auto" -}}
-{{- fail "gatewayAPI.dedicatedFleets.enabled: needs xdsTls.mode auto, because each of these Gateways has a key pair of its own" -}}
+{{- fail "gatewayAPI.dedicatedFleets.enabled: needs xdsTls.mode auto, because each dedicated fleet has a key pair" -}}
 {{- end -}}
 true
 {{- end -}}

@@ -142,7 +142,7 @@ pub struct GatewayService {
     pub name: Arc<str>,
     /// The ports: transport, port of the Gateway, and port of Envoy (`targetPort`), sorted.
     pub ports: Vec<(Transport, u16, u16)>,
-    /// `status.loadBalancer.ingress`. The translation does not read it.
+    /// `status.loadBalancer.ingress`, or the cluster IPs if the type is not LoadBalancer. The translation does not read it.
     pub addresses: Vec<IngressLoadBalancerIngress>,
     /// `metadata.resourceVersion`. The translation does not read it.
     pub version: Arc<str>,
@@ -230,6 +230,8 @@ pub struct SliceEndpoint {
     pub terminating: bool,
     /// `zone`, empty if absent.
     pub zone: Arc<str>,
+    /// `nodeName`, empty if absent. The translation does not read it.
+    pub node: Arc<str>,
     /// `targetRef` as `namespace/name` if it is a Pod. A pod with addresses of both IP families counts once.
     pub pod: Option<Arc<str>>,
 }

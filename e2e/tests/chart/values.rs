@@ -175,10 +175,14 @@ fn without_gateway_api_the_controller_neither_watches_nor_writes_it() {
 }
 
 #[test]
-fn the_permissions_for_envoys_of_single_gateways_are_granted_on_request_only() {
+fn the_permissions_for_dedicated_fleets_are_granted_on_request_only() {
     let on = ["gatewayAPI.dedicatedFleets.enabled=true", "networkPolicy.enabled=true", "envoy.hostPorts.enabled=true"];
     let roles = |values: &[&str]| documents("Role", values).concat();
-    assert!(roles(&on).contains("resources: [deployments]") && roles(&on).contains("lockgate-xds-fleets"));
+    assert!(roles(&on).contains("lockgate-xds-fleets"));
+    for kind in ["deployments", "poddisruptionbudgets", "horizontalpodautoscalers"] {
+        let permission = format!("resources: [{kind}]");
+        assert!(roles(&on).contains(&permission) && !roles(&[]).contains(&permission), "{kind}");
+    }
     let rendered = template(&[]).unwrap_or_else(|error| panic!("{error}"));
     assert!(!rendered.contains("[deployments]") && !rendered.contains("-fleet"), "{rendered}");
     // The template has the pods of the shared Envoys, which its Service must not select.

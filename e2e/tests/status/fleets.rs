@@ -1,4 +1,4 @@
-//! Gateways with Envoys of their own: the objects that the controller creates, and what each Envoy receives.
+//! Gateways with dedicated fleets: the objects that the controller creates, and what each Envoy receives.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,13 @@ spec:
       volumes: [{ name: certs, secret: { secretName: lockgate-xds-fleets } }]
 ";
 
-const FLEET: &str = "{ apiVersion: lockgate.dev/v1alpha1, kind: EnvoyFleet, metadata: { name: own, namespace: default }, \
-                     spec: { replicas: 3, resources: { limits: { memory: 1024Mi } } } }\n";
+/// The EnvoyFleet `own` with these fields.
+fn fleet(spec: &str) -> String {
+    format!(
+        "{{ apiVersion: lockgate.dev/v1alpha1, kind: EnvoyFleet, metadata: {{ name: own, namespace: default }}, spec: {{ \
+         resources: {{ limits: {{ memory: 1024Mi }} }}, {spec} }} }}\n"
+    )
+}
 
 const PARAMETERS: &str = "parametersRef: { group: lockgate.dev, kind: EnvoyFleet, name: own }";
 
@@ -112,7 +117,7 @@ async fn until_received(envoy: &Envoy, gateways: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
+async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
     let server = ApiServer::start().await;
     let fleets = repository().join("crds/lockgate.dev_envoyfleets.yaml");
     let fleets = std::fs::read_to_string(fleets).expect("the CustomResourceDefinition");
@@ -127,7 +132,7 @@ async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
     let envoys = service("envoy", "", &["192.0.2.1:8080".parse().expect("an address")]);
     // `own` first: it has to be the older one, even if a second of the clock ends between the two.
     let gateways = [gateway("own", PARAMETERS), gateway("public", "")];
-    server.apply(&documents(&[CLASS.into(), FLEET.into(), envoys, pair("public"), pair("own")])).await;
+    server.apply(&documents(&[CLASS.into(), fleet("replicas: 3"), envoys, pair("public"), pair("own")])).await;
     server.apply(&documents(&gateways)).await;
     let directory = tempfile::tempdir().expect("a directory");
     let template = directory.path().join("deployment.yaml");
@@ -155,11 +160,57 @@ async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
     let repaired = find_fleet("deployments").await["metadata"]["generation"].clone();
     assert_eq!(repaired.as_u64(), generation.as_u64().map(|number| number + 2), "one change and one repair");
 
+    let budget = find_fleet("poddisruptionbudgets").await;
+    let selector = &deployment["spec"]["selector"];
+    assert_eq!((&budget["spec"]["maxUnavailable"], &budget["spec"]["selector"]), (&json!(1), selector));
+
+    // An autoscaler takes over the number of Envoys as it is.
+    let contradictory = fleet("replicas: 3, autoscaling: { maxReplicas: 4 }");
+    let refused = server.try_kubectl(&["apply", "-f", "-"], &contradictory).await.expect_err("a contradiction");
+    assert!(refused.contains("replicas and autoscaling exclude each other"), "{refused}");
+    server.apply(&fleet("autoscaling: { maxReplicas: 4 }, podDisruptionBudget: { minAvailable: 50% }")).await;
+    let scaled = async || find_fleet("horizontalpodautoscalers").await["spec"]["maxReplicas"] == 4;
+    wait_until("the autoscaler", scaled).await;
+    wait_until("the other budget", async || {
+        let spec = find_fleet("poddisruptionbudgets").await["spec"].clone();
+        spec["minAvailable"] == "50%" && spec["maxUnavailable"].is_null()
+    })
+    .await;
+    assert_eq!(find_fleet("deployments").await["spec"]["replicas"], 3);
+    server.kubectl(&["scale", "deployment", &name, "--replicas", "4"], "").await;
+    let exposed = "service: { type: NodePort, externalTrafficPolicy: Local, annotations: { a.test/size: small } }";
+    server.apply(&fleet(&format!("autoscaling: {{ maxReplicas: 4 }}, concurrency: 2, {exposed}"))).await;
+    wait_until("two threads", async || {
+        let pod = find_fleet("deployments").await["spec"]["template"]["spec"].clone();
+        pod["containers"][0]["args"] == json!(["--concurrency", "2"])
+    })
+    .await;
+    assert_eq!(find_fleet("deployments").await["spec"]["replicas"], 4, "the number of the autoscaler");
+
+    // The Service of the Gateway is exposed as the EnvoyFleet says.
+    wait_until("the type of the Service", async || {
+        let service = find(&server, "services", "own-edge").await;
+        let spec = &service["spec"];
+        (&spec["type"], &spec["externalTrafficPolicy"]) == (&json!("NodePort"), &json!("Local"))
+            && service["metadata"]["annotations"]["a.test/size"] == "small"
+    })
+    .await;
+    server.apply(&fleet("replicas: 3")).await;
+    wait_until("the default type of the Service", async || {
+        let service = find(&server, "services", "own-edge").await;
+        let spec = &service["spec"];
+        (&spec["type"], &spec["externalTrafficPolicy"]) == (&json!("LoadBalancer"), &json!("Cluster"))
+            && service["metadata"]["annotations"]["a.test/size"].is_null()
+    })
+    .await;
+    wait_until("the fixed number", async || find_fleet("deployments").await["spec"]["replicas"] == 3).await;
+    wait_until("no autoscaler", async || find_fleet("horizontalpodautoscalers").await.is_null()).await;
+
     // The Services of the Gateways lead to different Envoys.
     let slice = format!(
         "{{ apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {{ name: pods, namespace: default, labels: \
          {{ kubernetes.io/service-name: {name} }} }}, addressType: IPv4, ports: [], endpoints: [{{ addresses: \
-         [192.0.2.5], conditions: {{ ready: true }} }}] }}"
+         [192.0.2.5], nodeName: node-1, conditions: {{ ready: true }} }}] }}"
     );
     server.apply(&slice).await;
     for (gateway, address) in [("public", "192.0.2.1"), ("own", "192.0.2.5")] {
@@ -170,6 +221,9 @@ async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
         .await;
         assign(&server, &format!("{gateway}-edge"), "192.0.2.30").await;
     }
+
+    let slice = find(&server, "endpointslices", "own-edge-ipv4").await;
+    assert_eq!(slice["endpoints"][0]["nodeName"], "node-1", "for externalTrafficPolicy Local");
 
     // Each Envoy receives its part, whatever it says about itself. Only the Envoys of the fleet count.
     let (shared, _files) = envoy(&lockgate, &secret(&server, "lockgate-xds-envoy").await, ["tls.crt", "tls.key"]);
@@ -212,10 +266,12 @@ async fn a_gateway_with_a_fleet_is_served_by_its_own_envoys_alone() {
     })
     .await;
     server.kubectl(&["delete", "gateway", "public"], "").await;
-    wait_until("no Deployment", async || {
-        get(&server, &["deployments"]).await["items"].as_array().is_some_and(Vec::is_empty)
-    })
-    .await;
+    for kind in ["deployments", "poddisruptionbudgets"] {
+        wait_until(&format!("no {kind}"), async || {
+            get(&server, &[kind]).await["items"].as_array().is_some_and(Vec::is_empty)
+        })
+        .await;
+    }
 
     // A reference that is not valid is no reason to serve the Gateway elsewhere.
     server.kubectl(&["delete", "envoyfleet", "own"], "").await;

@@ -1,9 +1,6 @@
 //! The status of Gateways and routes, and the Services in front of Gateways.
 
-use std::process::Command;
-
-use e2e::manifests::{documents, service};
-use e2e::process::{output, repository};
+use e2e::manifests::{documents, gateway_definitions, service};
 use e2e::{ApiServer, Envoy, Lockgate, Mode, Source, Target, wait_until};
 use serde_json::{Value, json};
 
@@ -13,15 +10,7 @@ const KINDS: [&str; 4] = ["gatewayclasses", "gateways", "httproutes", "reference
 
 /// The CustomResourceDefinitions of Gateway API, as the official module has them.
 pub(super) async fn definitions() -> String {
-    let modules = ["conformance", "e2e/lab/tools/gateway"].map(|path| repository().join(path));
-    let module = modules.iter().find(|path| path.join("go.mod").exists()).expect("a module that needs Gateway API");
-    let mut go = Command::new("go");
-    go.current_dir(module);
-    go.args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api"]);
-    let module = output(go, "").await.expect("the module of Gateway API");
-    let file = |kind: &str| format!("{}/config/crd/standard/gateway.networking.k8s.io_{kind}.yaml", module.trim());
-    let text = |kind| std::fs::read_to_string(file(kind)).unwrap_or_else(|error| panic!("{kind}: {error}"));
-    documents(&KINDS.map(text))
+    gateway_definitions(&KINDS).await
 }
 
 pub(super) const CLASS: &str = "{ apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: { name: edge }, \

@@ -1,4 +1,4 @@
-//! The Envoys that serve a single Gateway: the template of their pods, and the Gateways that need a key pair.
+//! Dedicated fleets: the template of their pods, and the Gateways that need a key pair.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::inspection::Inspection;
 use crate::pki;
 use crate::settings::{ServerOptions, XdsTls};
 
-/// The Gateways with Envoys of their own.
+/// The Gateways with dedicated fleets.
 pub(super) struct Fleets {
     /// The Gateways that need a key pair.
     pub pairs: watch::Receiver<pki::Fleets>,

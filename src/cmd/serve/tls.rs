@@ -106,7 +106,7 @@ impl Certificates {
         Ok(Self { access: Access::Tls(config.into()), connector: Connector::Tls(client), fleet_uri, tasks })
     }
 
-    /// Returns the beginning of the URIs in the certificates of Envoys that serve a single Gateway: the key of the Gateway
+    /// Returns the beginning of the URIs in the certificates of Envoys of dedicated fleets: the key of the Gateway
     /// follows.
     pub fn fleet_uri(&self) -> Option<String> {
         self.fleet_uri.clone()
@@ -141,7 +141,7 @@ async fn check_first(directory: &Path, names: &Accepted) -> anyhow::Result<()> {
 /// The names that give a role.
 struct Accepted {
     envoys: Vec<Pattern>,
-    /// Those of Envoys that serve a single Gateway.
+    /// Those of dedicated fleets.
     members: Vec<Pattern>,
     grpc: Vec<Pattern>,
     /// Empty: those in this replica's own certificate.

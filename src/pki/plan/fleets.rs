@@ -1,4 +1,4 @@
-//! The Secret with the key pairs of Envoys that serve a single Gateway.
+//! The Secret with the key pairs of dedicated fleets.
 //!
 //! A single Secret, which the chart creates, so the controller needs no permission for other Secrets. The pods of a fleet mount
 //! only their own key pair and the authorities.

@@ -329,7 +329,7 @@ fn names_that_fit_into_no_certificate_are_a_fault_and_no_panic() {
     assert!(plan(desk.now, &desk.stored, &desk.wanted).unwrap_err().to_string().contains("certificate"));
 }
 
-/// Returns the Gateways with Envoys of their own.
+/// Returns the Gateways with dedicated fleets.
 fn fleets(names: &[&str]) -> Fleets {
     Fleets::Known(Arc::new(names.iter().map(|name| ObjectKey::new("shop", name)).collect()))
 }

@@ -52,40 +52,40 @@ pub const SELECTION: &[Key] = &[
         "gateway.dedicatedFleets.max",
         Count,
         route.gateway.fleets.max,
-        "The maximum number of Gateways with Envoys of their own, which refer to an EnvoyFleet. Younger Gateways beyond it \
-         are not served. 0 disables these Envoys. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
+        "The maximum number of dedicated fleets: Envoys of a single Gateway, which refers to an EnvoyFleet. Younger Gateways \
+         beyond it are not served. 0 disables dedicated fleets. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
          the permissions that the controller needs."
     ),
     key!(
         "gateway.dedicatedFleets.maxPerNamespace",
         Count,
         route.gateway.fleets.max_per_namespace,
-        "The maximum number of such Gateways in one namespace."
+        "The maximum number of dedicated fleets for the Gateways of one namespace."
     ),
     key!(
         "gateway.dedicatedFleets.maxReplicas",
         Positive,
         route.gateway.fleets.max_replicas,
-        "The maximum number of Envoys for one such Gateway. An EnvoyFleet with more replicas is not valid."
+        "The maximum number of Envoys of a dedicated fleet, also with autoscaling. An EnvoyFleet with more replicas is not valid."
     ),
     key!(
         "gateway.dedicatedFleets.maxCpus",
         Positive,
         route.gateway.fleets.max_cpus,
-        "The maximum number of CPUs that one such Envoy may request or be limited to."
+        "The maximum number of CPUs that an Envoy of a dedicated fleet may request or be limited to."
     ),
     key!(
         "gateway.dedicatedFleets.maxMemory",
         Heap,
         route.gateway.fleets.max_memory,
-        "The maximum memory that one such Envoy may request or be limited to."
+        "The maximum memory that an Envoy of a dedicated fleet may request or be limited to."
     ),
     key!(
         "gateway.dedicatedFleets.template",
         Maybe<TemplateFile>,
         process.fleet_template,
-        "A YAML file with the Deployment that is copied for each of these Gateways. The chart writes it. Without it, the controller creates \
-         no Envoys. Needs `xds.tls: auto`, because each fleet has a key pair of its own.",
+        "A YAML file with the Deployment that is copied for each dedicated fleet. The chart writes it. Without it, the controller creates \
+         no fleets. Needs `xds.tls: auto`, because each fleet has a key pair of its own.",
         Restart::Controller
     ),
 ];

@@ -151,6 +151,10 @@ fn the_status_of_other_controllers_is_kept_for_its_writers() {
 
 /// Decodes a Service with these labels.
 fn labeled_service(labels: Value) -> Option<GatewayService> {
+    service_of_type(labels, "LoadBalancer")
+}
+
+fn service_of_type(labels: Value, kind: &str) -> Option<GatewayService> {
     let ports = json!([
         {"name": "udp-443", "port": 443, "targetPort": 10443, "protocol": "UDP"},
         {"name": "tcp-80", "port": 80, "targetPort": 10080},
@@ -159,7 +163,8 @@ fn labeled_service(labels: Value) -> Option<GatewayService> {
         {"name": "sctp", "port": 83, "targetPort": 10083, "protocol": "SCTP"},
     ]);
     let value = json!({
-        "apiVersion": "v1", "kind": "Service", "spec": {"ports": ports},
+        "apiVersion": "v1", "kind": "Service",
+        "spec": {"type": kind, "ports": ports, "clusterIPs": ["10.96.0.9", "fd00::9"]},
         "metadata": {"name": "a", "namespace": "shop", "resourceVersion": "7", "labels": labels},
         "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}, {"hostname": "lb.example.com"}]}},
     });
@@ -175,6 +180,9 @@ fn two_labels_make_the_service_of_a_gateway() {
     assert_eq!(service.ports, expected);
     let addresses: Vec<_> = service.addresses.iter().map(|at| (at.ip.as_deref(), at.hostname.as_deref())).collect();
     assert_eq!(addresses, [(Some("192.0.2.1"), None), (None, Some("lb.example.com"))]);
+    let inside = service_of_type(json!({GATEWAY_NAME: "edge", MANAGED_BY: MANAGER}), "ClusterIP").unwrap();
+    let addresses: Vec<_> = inside.addresses.iter().map(|at| (at.ip.as_deref(), at.hostname.as_deref())).collect();
+    assert_eq!(addresses, [(Some("10.96.0.9"), None), (Some("fd00::9"), None)], "without a load balancer");
     for labels in [json!({GATEWAY_NAME: "edge"}), json!({MANAGED_BY: MANAGER}), json!({}), json!(null)] {
         assert_eq!(labeled_service(labels), None);
     }

@@ -26,6 +26,10 @@ pub enum Part {
     Service,
     /// The Deployment of the Envoys.
     Deployment,
+    /// The limit of Envoys that node drains remove at a time.
+    PodDisruptionBudget,
+    /// The autoscaler of the Deployment.
+    HorizontalPodAutoscaler,
 }
 
 impl Part {
@@ -34,6 +38,18 @@ impl Part {
         match self {
             Self::Service => Kind::SERVICE.as_str(),
             Self::Deployment => "Deployment",
+            Self::PodDisruptionBudget => "PodDisruptionBudget",
+            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
+        }
+    }
+
+    /// Returns the API version.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::Service => "v1",
+            Self::Deployment => "apps/v1",
+            Self::PodDisruptionBudget => "policy/v1",
+            Self::HorizontalPodAutoscaler => "autoscaling/v2",
         }
     }
 }
@@ -55,7 +71,12 @@ pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wa
         let service = template.service(&gateway.meta, owner);
         let deployment = template.deployment(&gateway.meta, &fleet.spec, owner);
         wanted.insert((Part::Service, name.clone()), (key.clone(), service));
-        wanted.insert((Part::Deployment, name), (key.clone(), deployment));
+        wanted.insert((Part::Deployment, name.clone()), (key.clone(), deployment));
+        let budget = template.disruption_budget(&gateway.meta, &fleet.spec, owner);
+        wanted.insert((Part::PodDisruptionBudget, name.clone()), (key.clone(), budget));
+        if let Some(autoscaler) = template.autoscaler(&gateway.meta, &fleet.spec, owner) {
+            wanted.insert((Part::HorizontalPodAutoscaler, name), (key.clone(), autoscaler));
+        }
     }
     wanted
 }
@@ -76,14 +97,16 @@ pub struct Past(BTreeMap<Id, (u32, Instant)>);
 impl Past {
     /// Returns the next write that may happen now. If all have to wait, returns the time of the first.
     ///
-    /// `observed` are the objects that carry the labels of fleets.
+    /// `observed` are the objects that carry the labels of fleets, of the kinds that are `listed`. Other kinds are not written.
     pub fn next(
         &self,
         wanted: &Wanted,
         observed: &BTreeMap<Id, Value>,
+        listed: &[Part],
         now: Instant,
     ) -> Result<(Id, Write), Option<Instant>> {
-        let applies = wanted.iter().filter(|(id, (_, object))| !observed.get(*id).is_some_and(|is| has(is, object)));
+        let wanted_now = wanted.iter().filter(|(id, _)| listed.contains(&id.0));
+        let applies = wanted_now.filter(|(id, (_, object))| !observed.get(*id).is_some_and(|is| has(is, object)));
         let applies = applies.map(|(id, (gateway, object))| (id, Write::Apply(gateway.clone(), object.clone())));
         let deletes = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| (id, Write::Delete));
         let mut first = None::<Instant>;

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use lockgate_route::objects::gateway::{EnvoyFleetSpec, FleetResources, Quantity};
+use lockgate_route::objects::gateway::{EnvoyFleetSpec, FleetResources, Quantity, REPLICAS};
 use lockgate_route::objects::{Meta, ObjectKey};
-use lockgate_route::translate::gateway::REPLICAS;
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::plan::Part;
 use crate::fleet::NODE_CLUSTER;
 
 /// The label of the objects of all fleets of an installation, with the name of the template.
@@ -79,7 +79,10 @@ impl Template {
         let key = self.key(gateway);
         let mut object = self.deployment.clone();
         let spec = &mut object["spec"];
-        spec["replicas"] = fleet.replicas.unwrap_or(REPLICAS).into();
+        // An autoscaler sets the number.
+        if fleet.autoscaling.is_none() {
+            spec["replicas"] = fleet.replicas.unwrap_or(REPLICAS).into();
+        }
         insert(&mut spec["selector"]["matchLabels"], FLEET, &key.name);
         for (name, value) in labels(gateway, &key) {
             insert(&mut spec["template"]["metadata"]["labels"], name, value);
@@ -91,15 +94,27 @@ impl Template {
     /// Returns the Service without an address whose EndpointSlices contain the Envoys of a fleet.
     pub fn service(&self, gateway: &Meta, owner: &Value) -> Value {
         let key = self.key(gateway);
+        let selector = self.selector(&key);
+        let spec = json!({ "clusterIP": "None", "ipFamilyPolicy": "PreferDualStack", "selector": selector });
+        self.object(Part::Service, spec, gateway, owner)
+    }
+
+    /// Returns the labels of the pods of a fleet.
+    pub(super) fn selector(&self, key: &ObjectKey) -> Value {
         let mut selector = self.deployment["spec"]["selector"]["matchLabels"].clone();
         insert(&mut selector, FLEET, &key.name);
+        selector
+    }
+
+    /// Returns an object of a fleet with this spec.
+    pub(super) fn object(&self, part: Part, spec: Value, gateway: &Meta, owner: &Value) -> Value {
         let object = json!({
-            "apiVersion": "v1",
-            "kind": "Service",
+            "apiVersion": part.api_version(),
+            "kind": part.as_str(),
             "metadata": { "labels": self.deployment["metadata"]["labels"] },
-            "spec": { "clusterIP": "None", "ipFamilyPolicy": "PreferDualStack", "selector": selector },
+            "spec": spec,
         });
-        self.finish(object, gateway, &key, owner)
+        self.finish(object, gateway, &self.key(gateway), owner)
     }
 
     /// Adds the metadata of an object.
@@ -132,7 +147,16 @@ fn insert(map: &mut Value, name: &str, value: &str) {
 
 /// Changes the pod of the template for a fleet.
 fn change_pod(pod: &mut Value, gateway: &Meta, fleet: &EnvoyFleetSpec, key: &ObjectKey) {
-    let EnvoyFleetSpec { replicas: _, concurrency, resources, node_selector, tolerations } = fleet;
+    let EnvoyFleetSpec {
+        replicas: _,
+        autoscaling: _,
+        pod_disruption_budget: _,
+        service: _,
+        concurrency,
+        resources,
+        node_selector,
+        tolerations,
+    } = fleet;
     if !node_selector.is_empty() {
         pod["nodeSelector"] = json!(node_selector);
     }

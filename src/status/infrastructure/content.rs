@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use lockgate_route::objects::gateway::GROUP;
+use lockgate_route::objects::gateway::{FleetService, GROUP};
 use lockgate_route::objects::{
     AddressType, EndpointSlice, Kind, Object, ObjectId, ObjectKey, SliceEndpoint, Transport,
 };
@@ -55,6 +55,9 @@ pub struct Service {
     pub ports: Vec<(Transport, u16, u16)>,
     /// The requested address.
     pub address: Option<String>,
+    /// The properties that the EnvoyFleet of the Gateway states. `None`: the Gateway has no fleet, so the type is LoadBalancer, and
+    /// other writers set the rest.
+    pub fleet: Option<FleetService>,
 }
 
 /// An EndpointSlice of the Service in front of a Gateway.
@@ -136,9 +139,20 @@ impl Service {
 
     /// Returns the new object. It has no selector, because Lockgate writes its EndpointSlices.
     pub fn object(&self) -> Value {
-        let mut spec = json!({ "type": "LoadBalancer", "ports": self.ports() });
+        let mut spec = json!({ "type": self.kind(), "ports": self.ports() });
         if let Some(address) = &self.address {
             spec["loadBalancerIP"] = address.as_str().into();
+        }
+        if let Some(fleet) = &self.fleet {
+            let FleetService { external_traffic_policy: policy, load_balancer_class: class, .. } = fleet;
+            for (field, value) in [("externalTrafficPolicy", policy), ("loadBalancerClass", class)] {
+                if let Some(value) = value {
+                    spec[field] = value.as_str().into();
+                }
+            }
+            if !fleet.load_balancer_source_ranges.is_empty() {
+                spec["loadBalancerSourceRanges"] = json!(fleet.load_balancer_source_ranges);
+            }
         }
         json!({
             "apiVersion": "v1",
@@ -152,6 +166,38 @@ impl Service {
             },
             "spec": spec,
         })
+    }
+
+    fn kind(&self) -> &str {
+        self.fleet.as_ref().map_or(FleetService::LOAD_BALANCER, FleetService::kind)
+    }
+
+    /// Adds the changes of the properties that an EnvoyFleet states to `spec`. Values of other writers stay if the EnvoyFleet does
+    /// not state them; those that `manager` has written go.
+    fn expose(&self, is: &core::Service, manager: &str, spec: &mut Map<String, Value>) {
+        let Some(fleet) = &self.fleet else { return };
+        let FleetService { external_traffic_policy, load_balancer_class, load_balancer_source_ranges: ranges, .. } =
+            fleet;
+        let existing = is.spec.clone().unwrap_or_default();
+        let is_ours = |field: &str| has_written(&is.metadata, field, manager);
+        let policy = existing.external_traffic_policy.as_deref();
+        // The API server sets the default, and removes the field from a Service that is for the Kubernetes cluster alone.
+        let wanted = match external_traffic_policy.as_deref() {
+            None if policy == Some("Local") && is_ours("f:externalTrafficPolicy") => Some("Cluster"),
+            wanted => wanted,
+        };
+        if wanted.is_some() && policy != wanted && self.kind() != "ClusterIP" {
+            spec.insert("externalTrafficPolicy".to_owned(), json!(wanted));
+        }
+        // It is immutable. A value without a wish can be that of the load balancer's own admission.
+        if load_balancer_class.is_some() && existing.load_balancer_class != *load_balancer_class {
+            spec.insert("loadBalancerClass".to_owned(), json!(load_balancer_class));
+        }
+        let of_balancer = existing.load_balancer_source_ranges.unwrap_or_default();
+        if of_balancer != *ranges && (!ranges.is_empty() || is_ours("f:loadBalancerSourceRanges")) {
+            let ranges = (!ranges.is_empty()).then_some(ranges);
+            spec.insert("loadBalancerSourceRanges".to_owned(), json!(ranges));
+        }
     }
 
     /// Returns whether the labels of an existing Service say that it was created for this Gateway.
@@ -180,9 +226,10 @@ impl Service {
         }
         let mut spec = Map::new();
         let existing = is.spec.clone().unwrap_or_default();
-        if existing.type_.as_deref() != Some("LoadBalancer") {
-            spec.insert("type".to_owned(), "LoadBalancer".into());
+        if existing.type_.as_deref() != Some(self.kind()) {
+            spec.insert("type".to_owned(), self.kind().into());
         }
+        self.expose(is, manager, &mut spec);
         if existing.load_balancer_ip.as_deref().filter(|ip| !ip.is_empty()) != self.address.as_deref() {
             spec.insert("loadBalancerIP".to_owned(), json!(self.address));
         }
@@ -206,13 +253,16 @@ impl Slice {
 
     fn endpoints(&self) -> Value {
         let endpoint = |endpoint: &SliceEndpoint| {
-            let SliceEndpoint { address, ready, serving, terminating, zone, pod } = endpoint;
+            let SliceEndpoint { address, ready, serving, terminating, zone, node, pod } = endpoint;
             let mut json = json!({
                 "addresses": [&**address],
                 "conditions": { "ready": ready, "serving": serving, "terminating": terminating },
             });
-            if !zone.is_empty() {
-                json["zone"] = (&**zone).into();
+            // Without its node, an endpoint is on no node for `externalTrafficPolicy: Local`.
+            for (field, value) in [("zone", zone), ("nodeName", node)] {
+                if !value.is_empty() {
+                    json[field] = (&**value).into();
+                }
             }
             if let Some((namespace, name)) = pod.as_deref().and_then(|pod| pod.split_once('/')) {
                 json["targetRef"] = json!({ "kind": "Pod", "namespace": namespace, "name": name });
@@ -310,6 +360,13 @@ fn written(is: &ObjectMeta, field: &str, manager: &str) -> BTreeSet<String> {
     let entries = is.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() == Some(manager));
     let fields = entries.filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:metadata")?.get(field)?.as_object());
     fields.flat_map(|fields| fields.keys().filter_map(|key| key.strip_prefix("f:")).map(str::to_owned)).collect()
+}
+
+/// Returns whether `manager` has written a field of the spec, such as `f:externalTrafficPolicy`.
+fn has_written(is: &ObjectMeta, field: &str, manager: &str) -> bool {
+    let entries = is.managed_fields.iter().flatten().filter(|entry| entry.manager.as_deref() == Some(manager));
+    let mut fields = entries.filter_map(|entry| entry.fields_v1.as_ref()?.0.get("f:spec"));
+    fields.any(|fields| fields.get(field).is_some())
 }
 
 /// Returns a merge patch that holds only for the version of `is`, if there is anything to change.

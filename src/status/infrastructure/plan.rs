@@ -33,7 +33,7 @@ pub struct Plan {
     pub faults: Faults,
     /// The Gateway of each Service.
     pub services: BTreeMap<ObjectKey, ObjectKey>,
-    /// The Services with the Envoys of single Gateways.
+    /// The Services with the Envoys of dedicated fleets.
     pub fleets: BTreeSet<ObjectKey>,
 }
 
@@ -45,7 +45,7 @@ struct Candidate<'a> {
     ports: &'a [(Transport, u16)],
     /// The ports without those of ListenerSets.
     own_ports: BTreeSet<(Transport, u16)>,
-    /// Its own Envoys, if it does not share those of others.
+    /// Its dedicated fleet, if it has one.
     fleet: Option<&'a FleetReport>,
 }
 
@@ -142,13 +142,13 @@ pub fn plan(
 }
 
 impl Plan {
-    /// Returns the Service with the Envoys of a single Gateway. If the controller creates none, the Gateway has a fault.
+    /// Returns the Service with the Envoys of a dedicated fleet. If the controller creates none, the Gateway has a fault.
     fn fleet(&mut self, candidate: &Candidate, fleet: &FleetReport, template: Option<&Template>) -> Option<ObjectKey> {
         let key = &candidate.gateway.meta.key;
         let message = match (&fleet.refused, template) {
-            (Some(limit), _) => format!("the Gateway has no Envoys: {limit}"),
+            (Some(limit), _) => format!("the Gateway has no dedicated fleet: {limit}"),
             (None, None) => {
-                "the Gateway has no Envoys, because the controller creates none; the operator enables them by the \
+                "the Gateway has no dedicated fleet, because the controller creates none; the operator enables them by the \
                  value gatewayAPI.dedicatedFleets.enabled of the chart"
                     .to_owned()
             }
@@ -171,6 +171,9 @@ impl Plan {
             }
         }
         let infrastructure = gateway.spec.infrastructure.clone().unwrap_or_default();
+        let fleet = candidate.fleet.map(|fleet| fleet.spec.service.clone().unwrap_or_default());
+        let mut annotations = fleet.as_ref().map(|service| service.annotations.clone()).unwrap_or_default();
+        annotations.extend(infrastructure.annotations);
         let is_address = |r#type: Option<&str>| r#type.is_none_or(|r#type| r#type == "IPAddress");
         let mut requested = gateway.spec.addresses.iter().filter(|address| is_address(address.r#type.as_deref()));
         self.add(Content::Service(Service {
@@ -179,8 +182,9 @@ impl Plan {
             uid: gateway.meta.uid.clone(),
             class: gateway.spec.gateway_class_name.clone(),
             labels: infrastructure.labels,
-            annotations: infrastructure.annotations,
+            annotations,
             ports,
+            fleet,
             address: requested.find(|address| !address.value.is_empty()).map(|address| address.value.clone()),
         }));
     }

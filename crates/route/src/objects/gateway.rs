@@ -22,7 +22,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use definition::{BUNDLE, CHANNEL, Definition, Installed, SUPPORTED};
-pub use envoy_fleet::{EnvoyFleet, EnvoyFleetSpec, FleetQuantities, FleetResources, FleetToleration, Quantity};
+pub use envoy_fleet::{
+    EnvoyFleet, EnvoyFleetSpec, FleetAutoscaling, FleetDisruptionBudget, FleetQuantities, FleetResources, FleetService,
+    FleetToleration, PodCount, Quantity, REPLICAS,
+};
 pub use grpc_route::{GrpcMatch, GrpcMethod, GrpcRoute, GrpcRouteSpec, GrpcRule};
 pub use http_policy::{
     Algorithm, AuthorizationBackend, AuthorizationBody, AuthorizationHttpSpec, ClientAddressesSpec, CompressionSpec,

@@ -214,14 +214,20 @@ impl SliceBuilder {
 
     /// Adds an endpoint with these values of `ready`, `serving`, and `terminating`.
     pub fn endpoint(mut self, address: &str, [ready, serving, terminating]: [bool; 3]) -> Self {
-        let (address, zone) = (address.into(), "".into());
-        self.0.endpoints.push(SliceEndpoint { address, ready, serving, terminating, zone, pod: None });
+        let (address, zone, node) = (address.into(), "".into(), "".into());
+        self.0.endpoints.push(SliceEndpoint { address, ready, serving, terminating, zone, node, pod: None });
         self
     }
 
     /// Sets the zone of the last endpoint.
     pub fn zone(mut self, zone: &str) -> Self {
         self.0.endpoints.last_mut().expect("an endpoint").zone = zone.into();
+        self
+    }
+
+    /// Sets the node of the last endpoint.
+    pub fn node(mut self, node: &str) -> Self {
+        self.0.endpoints.last_mut().expect("an endpoint").node = node.into();
         self
     }
 

@@ -11,7 +11,7 @@ mod authorities;
 mod backend;
 mod client_certificates;
 mod filters;
-mod fleet;
+pub mod fleet;
 mod grpc_route;
 pub mod hostname;
 pub mod http_policies;
@@ -29,7 +29,7 @@ mod timeouts;
 pub mod virtual_host;
 mod web_keys;
 
-pub use fleet::{FleetReport, REPLICAS};
+pub use fleet::FleetReport;
 pub use policies::PolicyReports;
 pub use report::{ListenerReport, Report, Reports, SetReport};
 

@@ -77,11 +77,21 @@ fn what_nothing_reads_is_not_kept() {
         kept += &text(&protobuf(proto, &form).1);
     }
     for unread in
-        ["unread", "last-applied", "f:spec", "Update", "node", "forZones", "10.96.", "\"app\"", "clusterIP", "password"]
+        ["unread", "last-applied", "f:spec", "Update", "forZones", "10.96.", "\"app\"", "clusterIP", "password"]
     {
         assert!(!kept.contains(unread), "\"{unread}\" in {kept}");
     }
-    for read in ["num-retries", "is-default-class", "192.0.2.7", "\"lockgate\"", "z1", "shop/cart-1", "Bucket", "h2c"] {
+    for read in [
+        "num-retries",
+        "is-default-class",
+        "192.0.2.7",
+        "\"lockgate\"",
+        "z1",
+        "node: \"a\"",
+        "shop/cart-1",
+        "Bucket",
+        "h2c",
+    ] {
         assert!(kept.contains(read), "no \"{read}\" in {kept}");
     }
     assert!(kept.contains("\"team\": \"a\""), "no label of a Namespace in {kept}");

@@ -28,6 +28,8 @@ struct Endpoint {
     conditions: Option<Conditions>,
     #[prost(message, optional, tag = "4")]
     target: Option<Target>,
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    node: Option<Bytes>,
     #[prost(bytes = "bytes", optional, tag = "7")]
     zone: Option<Bytes>,
 }
@@ -79,6 +81,7 @@ fn endpoint(i: usize, from: Endpoint, texts: &mut Texts) -> discovery::Endpoint 
             name: texts.some(&target.name, format_args!("endpoints[{i}].targetRef.name")),
             ..Default::default()
         }),
+        node_name: from.node.map(|node| texts.text(&node, format_args!("endpoints[{i}].nodeName"))),
         zone: from.zone.map(|zone| texts.text(&zone, format_args!("endpoints[{i}].zone"))),
         ..Default::default()
     }

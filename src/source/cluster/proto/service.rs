@@ -27,6 +27,9 @@ struct ServiceSpec {
     kind: Bytes,
     #[prost(bytes = "bytes", tag = "10")]
     external_name: Bytes,
+    /// The cluster IPs, which are decoded only for Services of Gateways.
+    #[prost(bytes = "bytes", repeated, tag = "18")]
+    cluster_ips: Vec<Bytes>,
     #[prost(bytes = "bytes", repeated, tag = "19")]
     ip_families: Vec<Bytes>,
 }
@@ -124,6 +127,10 @@ impl Proto<core::Service> for Service {
             spec: self.spec.map(|spec| core::ServiceSpec {
                 ports: list(spec.ports, |i, from| port(i, from, of_gateway, texts)),
                 type_: texts.some(&spec.kind, format_args!("spec.type")),
+                cluster_ips: match of_gateway {
+                    true => list(spec.cluster_ips, |i, ip| texts.text(&ip, format_args!("spec.clusterIPs[{i}]"))),
+                    false => None,
+                },
                 external_name: texts.some(&spec.external_name, format_args!("spec.externalName")),
                 ip_families: list(spec.ip_families, |i, family| {
                     texts.text(&family, format_args!("spec.ipFamilies[{i}]"))

@@ -32,53 +32,59 @@ fn inspection(names: &[&str]) -> Inspection {
     inspection
 }
 
+const LISTED: [Part; 3] = [Part::Service, Part::Deployment, Part::PodDisruptionBudget];
+
 fn names(wanted: &Wanted) -> Vec<(Part, String)> {
     wanted.iter().map(|((part, _), (gateway, _))| (*part, gateway.name.to_string())).collect()
 }
 
 #[test]
-fn each_gateway_with_a_fleet_has_a_service_and_a_deployment() {
+fn each_gateway_with_a_fleet_has_its_objects() {
     let wanted = wanted(&inspection(&["a", "b", &"c".repeat(64)]), &template(), &json!({}));
-    let expected = [(Part::Service, "a"), (Part::Service, "b"), (Part::Deployment, "a"), (Part::Deployment, "b")];
-    assert_eq!(names(&wanted), expected.map(|(part, name)| (part, name.to_owned())));
+    let of_both = |part| [(part, "a".to_owned()), (part, "b".to_owned())];
+    let expected = [Part::Service, Part::Deployment, Part::PodDisruptionBudget].map(of_both);
+    assert_eq!(names(&wanted), expected.as_flattened());
 }
 
 #[test]
 fn objects_are_created_repaired_and_deleted() {
     let template = template();
-    let both = wanted(&inspection(&["a"]), &template, &json!({}));
+    let all = wanted(&inspection(&["a"]), &template, &json!({}));
     let (mut past, mut now) = (Past::default(), Instant::now());
     let mut observed = BTreeMap::new();
-    for expected in [Part::Service, Part::Deployment] {
-        let Ok((id, Write::Apply(_, object))) = past.next(&both, &observed, now) else {
+    assert_eq!(past.next(&all, &observed, &[], now), Err(None), "what exists is not known yet");
+    for expected in LISTED {
+        let Ok((id, Write::Apply(_, object))) = past.next(&all, &observed, &LISTED, now) else {
             unreachable!("nothing to write")
         };
         assert_eq!(id.0, expected);
         past.written(&id, now);
         observed.insert(id, object);
     }
-    assert_eq!(past.next(&both, &observed, now), Err(None));
+    assert_eq!(past.next(&all, &observed, &LISTED, now), Err(None));
 
     // Somebody scales the Deployment.
     now += FIGHT;
-    let deployment = both.keys().find(|id| id.0 == Part::Deployment).cloned();
+    let deployment = all.keys().find(|id| id.0 == Part::Deployment).cloned();
     let deployment = deployment.unwrap_or_else(|| unreachable!());
     observed.entry(deployment.clone()).and_modify(|is| is["spec"]["replicas"] = 9.into());
     for expected in [BACKOFF.0, BACKOFF.0 * 2, BACKOFF.0 * 4] {
-        assert!(matches!(past.next(&both, &observed, now), Ok((id, Write::Apply(..))) if id == deployment));
+        assert!(matches!(past.next(&all, &observed, &LISTED, now), Ok((id, Write::Apply(..))) if id == deployment));
         past.written(&deployment, now);
         // Another writer that insists slows the repair down.
-        assert_eq!(past.next(&both, &observed, now), Err(Some(now + expected)));
+        assert_eq!(past.next(&all, &observed, &LISTED, now), Err(Some(now + expected)));
         now += expected;
     }
 
     // The Gateway is gone.
     now += FIGHT;
     let none = Wanted::new();
-    for _ in 0..2 {
-        let Ok((id, Write::Delete)) = past.next(&none, &observed, now) else { unreachable!("nothing to delete") };
+    for _ in LISTED {
+        let Ok((id, Write::Delete)) = past.next(&none, &observed, &LISTED, now) else {
+            unreachable!("nothing to delete")
+        };
         past.written(&id, now);
         observed.remove(&id);
     }
-    assert_eq!(past.next(&none, &observed, now), Err(None));
+    assert_eq!(past.next(&none, &observed, &LISTED, now), Err(None));
 }

@@ -19,6 +19,7 @@ fn wanted() -> Service {
         annotations: [("size".to_owned(), "small".to_owned())].into(),
         ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 443, 10_443)],
         address: None,
+        fleet: None,
     }
 }
 
@@ -104,6 +105,38 @@ fn a_patch_has_the_differences_and_holds_for_one_version() {
 }
 
 #[test]
+fn an_envoy_fleet_states_how_the_service_is_exposed() {
+    let fleet = |fleet: Value| {
+        let fleet: FleetService = serde_json::from_value(fleet).expect("properties of a Service");
+        Service { fleet: Some(fleet), ..wanted() }
+    };
+    let local = fleet(json!({
+        "externalTrafficPolicy": "Local", "loadBalancerClass": "a.test/b", "loadBalancerSourceRanges": ["192.0.2.0/24"],
+    }));
+    let spec = local.object()["spec"].clone();
+    assert_eq!((&spec["externalTrafficPolicy"], &spec["loadBalancerClass"]), (&json!("Local"), &json!("a.test/b")));
+    assert_eq!(spec["loadBalancerSourceRanges"], json!(["192.0.2.0/24"]));
+    let mut is = created(&local);
+    assert_eq!(local.patch(&is, US), None);
+    assert_eq!(wanted().patch(&is, US), None, "without a fleet, other writers decide");
+
+    // What another writer has written stays, and what we have written goes.
+    let none = fleet(json!({}));
+    assert_eq!(none.patch(&is, US), None);
+    let fields = &mut is.metadata.managed_fields.as_mut().unwrap()[0].fields_v1.as_mut().unwrap().0;
+    fields["f:spec"] =
+        json!({ "f:externalTrafficPolicy": {}, "f:loadBalancerClass": {}, "f:loadBalancerSourceRanges": {} });
+    let patch = none.patch(&is, US).expect("a patch");
+    let expected = json!({ "externalTrafficPolicy": "Cluster", "loadBalancerSourceRanges": null });
+    assert_eq!(patch["spec"], expected, "the class is immutable");
+    let inside = fleet(json!({ "type": "ClusterIP" })).patch(&is, US).expect("a patch");
+    assert_eq!(inside["spec"], json!({ "type": "ClusterIP", "loadBalancerSourceRanges": null }));
+    let other = fleet(json!({ "type": "NodePort", "externalTrafficPolicy": "Local" }));
+    let changed = wanted().patch(&created(&other), US).expect("a patch");
+    assert_eq!(changed["spec"], json!({ "type": "LoadBalancer" }), "the Gateway has left the fleet");
+}
+
+#[test]
 fn a_service_without_the_labels_is_not_ours() {
     let wanted = wanted();
     for label in [GATEWAY_NAME, MANAGED_BY.0] {
@@ -124,7 +157,7 @@ fn an_observed_service_is_compared_by_its_ports() {
 }
 
 fn envoys() -> Slice {
-    let endpoints: Object = slice("envoy", "envoy").ready("10.0.0.1").zone("a").pod("infra/envoy-1").into();
+    let endpoints: Object = slice("envoy", "envoy").ready("10.0.0.1").zone("a").node("n1").pod("infra/envoy-1").into();
     Slice {
         key: ObjectKey::new("shop", "public-lockgate-ipv4"),
         service: ("public-lockgate".into(), "s".into()),
@@ -142,6 +175,7 @@ fn an_endpoint_slice_leads_to_the_ports_of_envoy() {
         "addresses": ["10.0.0.1"],
         "conditions": { "ready": true, "serving": true, "terminating": false },
         "zone": "a",
+        "nodeName": "n1",
         "targetRef": { "kind": "Pod", "namespace": "infra", "name": "envoy-1" },
     });
     assert_eq!((&object["endpoints"], &object["addressType"]), (&json!([endpoint]), &json!("IPv4")));
@@ -171,7 +205,7 @@ fn an_observed_endpoint_slice_is_compared_by_its_content() {
     let wanted = envoys();
     let observed = |port: u16, ready: bool| -> Object {
         let slice = slice("public-lockgate-ipv4", "public-lockgate").port("tcp-80", port);
-        slice.endpoint("10.0.0.1", [ready, true, false]).zone("a").pod("infra/envoy-1").into()
+        slice.endpoint("10.0.0.1", [ready, true, false]).zone("a").node("n1").pod("infra/envoy-1").into()
     };
     let content = Content::Slice(wanted);
     assert!(content.is(&observed(10_080, true)));

@@ -388,7 +388,7 @@ fn with_fleet(world: &mut World, refused: Option<&str>) {
 }
 
 #[test]
-fn the_service_of_a_gateway_with_a_fleet_leads_to_its_own_envoys() {
+fn the_service_of_a_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(80, 10_000)]));
@@ -416,8 +416,8 @@ fn the_service_of_a_gateway_with_a_fleet_leads_to_its_own_envoys() {
     // Nobody creates Envoys for it, or a limit is reached.
     let fault = |plan: Plan| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
     assert!(fault(plan_with(&world, None)).contains("gatewayAPI.dedicatedFleets.enabled"));
-    with_fleet(&mut world, Some("2 Gateways have Envoys of their own"));
+    with_fleet(&mut world, Some("the limit of dedicated fleets is 2"));
     let refused = plan_with(&world, Some(&template));
     assert!(addresses(&refused).is_empty());
-    assert!(fault(refused).contains("2 Gateways have Envoys of their own"));
+    assert!(fault(refused).contains("the limit of dedicated fleets is 2"));
 }

@@ -27,6 +27,7 @@ fn wants(target: u16) -> Plan {
         annotations: BTreeMap::new(),
         ports: vec![(Transport::Tcp, 80, target)],
         address: None,
+        fleet: None,
     });
     Plan { wanted: [(content.id(), content)].into(), ..Plan::default() }
 }

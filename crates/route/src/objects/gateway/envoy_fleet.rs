@@ -2,12 +2,18 @@
 //!
 //! `make crds` writes the CustomResourceDefinition from these types. A tenant writes these objects, and the pods run in the
 //! namespace of the controller. Fields that could reach other pods or the node are therefore absent on purpose: images,
-//! commands, volumes, security contexts, labels, annotations, priorities, and affinity to other pods.
+//! commands, volumes, security contexts, labels and annotations of pods, priorities, and affinity to other pods.
+
+mod exposure;
+mod scale;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
+
+pub use exposure::FleetService;
+pub use scale::{FleetAutoscaling, FleetDisruptionBudget, PodCount, REPLICAS};
 
 use crate::objects::Meta;
 use crate::size;
@@ -21,15 +27,27 @@ pub struct EnvoyFleet {
     pub spec: EnvoyFleetSpec,
 }
 
-/// The pods of the Envoys of each Gateway that refers to the EnvoyFleet. Everything else is as in the pods of the shared Envoys.
+/// The dedicated Envoys of each Gateway that refers to the EnvoyFleet. Everything else is as in the pods of the shared Envoys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnvoyFleetSpec {
-    /// The number of Envoys, 2 if not set. The settings limit it.
+    /// The number of Envoys, 2 if not set. The settings limit it. Excludes `autoscaling`.
     #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 1000)))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<u16>,
+    /// A HorizontalPodAutoscaler that sets the number of Envoys.
+    #[cfg_attr(feature = "testing", schemars(with = "FleetAutoscaling"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<FleetAutoscaling>,
+    /// The PodDisruptionBudget, which limits the Envoys that node drains remove at a time. If not set, one Envoy at a time.
+    #[cfg_attr(feature = "testing", schemars(with = "FleetDisruptionBudget"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_disruption_budget: Option<FleetDisruptionBudget>,
+    /// The Service of the Gateway.
+    #[cfg_attr(feature = "testing", schemars(with = "FleetService"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<FleetService>,
     /// The number of worker threads of an Envoy. The CPU limit, rounded up, if not set.
     #[cfg_attr(feature = "testing", schemars(with = "u16", range(min = 1, max = 256)))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +62,35 @@ pub struct EnvoyFleetSpec {
     /// The taints of nodes that the pods tolerate. Those of the shared Envoys if not set.
     #[cfg_attr(feature = "testing", schemars(length(max = 16)))]
     pub tolerations: Vec<FleetToleration>,
+}
+
+impl EnvoyFleetSpec {
+    /// Returns this spec with the fields of `defaults` that it does not set. `replicas` and `autoscaling` exclude each other, so
+    /// one of them replaces both.
+    #[must_use]
+    pub fn or(self, defaults: &Self) -> Self {
+        let Self {
+            replicas,
+            autoscaling,
+            pod_disruption_budget,
+            service,
+            concurrency,
+            resources,
+            node_selector,
+            tolerations,
+        } = defaults.clone();
+        let sets_scale = self.replicas.is_some() || self.autoscaling.is_some();
+        Self {
+            replicas: if sets_scale { self.replicas } else { replicas },
+            autoscaling: if sets_scale { self.autoscaling } else { autoscaling },
+            pod_disruption_budget: self.pod_disruption_budget.or(pod_disruption_budget),
+            service: self.service.or(service),
+            concurrency: self.concurrency.or(concurrency),
+            resources: self.resources.or(resources),
+            node_selector: if self.node_selector.is_empty() { node_selector } else { self.node_selector },
+            tolerations: if self.tolerations.is_empty() { tolerations } else { self.tolerations },
+        }
+    }
 }
 
 /// The resources of a container.
@@ -174,5 +221,29 @@ mod tests {
         let limits = spec.resources.unwrap_or_default().limits;
         assert_eq!(limits.cpu.and_then(|cpu| cpu.millis()), Some(2000));
         assert_eq!(limits.memory.and_then(|memory| memory.bytes()), Some(1 << 30));
+    }
+
+    #[test]
+    fn a_spec_replaces_the_fields_of_its_defaults() {
+        let read = |spec| serde_json::from_value::<EnvoyFleetSpec>(spec).unwrap_or_default();
+        let budget = serde_json::json!({ "minAvailable": "50%" });
+        let defaults = read(serde_json::json!({
+            "replicas": 3, "podDisruptionBudget": budget, "concurrency": 2, "nodeSelector": { "a": "b" },
+            "tolerations": [{ "key": "a", "operator": "Exists" }], "service": { "type": "ClusterIP" },
+            "resources": { "limits": { "cpu": 1 } },
+        }));
+        assert_eq!(EnvoyFleetSpec::default().or(&defaults), defaults);
+        let own = read(serde_json::json!({
+            "autoscaling": { "maxReplicas": 4 }, "concurrency": 1, "nodeSelector": { "c": "d" },
+            "resources": { "limits": { "memory": "1Gi" } },
+        }));
+        let merged = own.clone().or(&defaults);
+        assert_eq!((merged.replicas, &merged.autoscaling), (None, &own.autoscaling), "one of the two replaces both");
+        assert_eq!((&merged.concurrency, &merged.resources), (&own.concurrency, &own.resources));
+        assert_eq!((&merged.node_selector, &merged.tolerations), (&own.node_selector, &defaults.tolerations));
+        assert_eq!(
+            (&merged.service, &merged.pod_disruption_budget),
+            (&defaults.service, &defaults.pod_disruption_budget)
+        );
     }
 }

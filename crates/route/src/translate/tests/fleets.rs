@@ -2,7 +2,7 @@
 
 use super::gateway::{conditions, world_of};
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Infrastructure, LOCKGATE, ParametersRef};
-use crate::objects::{Kind, Object, ObjectKey, Objects};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
 use crate::settings::{Fleets, Gateway, Settings};
 use crate::testing::gateway::*;
 use crate::testing::objects::meta;
@@ -41,7 +41,11 @@ fn keys<'a>(all: impl IntoIterator<Item = &'a ObjectKey>) -> Vec<String> {
 
 /// Returns the message of the condition `Accepted` of the Gateway `shop/public`.
 fn accepted(translator: &Translator) -> String {
-    let verdicts = translator.verdicts().get(&Kind::GATEWAY.id(ObjectKey::new("shop", "public")));
+    accepted_of(translator, &Kind::GATEWAY.id(ObjectKey::new("shop", "public")))
+}
+
+fn accepted_of(translator: &Translator, id: &ObjectId) -> String {
+    let verdicts = translator.verdicts().get(id);
     let mut all = verdicts.into_iter().flat_map(|all| all.iter());
     let one = all.find(|one| one.listener.is_none() && one.condition == "Accepted");
     one.map(|one| format!("{} {} {}", one.status.as_str(), one.reason, one.message)).unwrap_or_default()
@@ -103,6 +107,80 @@ fn a_fleet_that_appears_and_changes_updates_its_gateways() {
     }
 }
 
+/// A GatewayClass with the parameters `name` in this namespace.
+fn class_with_fleet(namespace: Option<&str>, name: &str) -> Object {
+    let reference = ParametersRef {
+        group: LOCKGATE.into(),
+        kind: "EnvoyFleet".into(),
+        name: name.into(),
+        namespace: namespace.map(str::to_owned),
+    };
+    gateway_class("lockgate").spec(|spec| spec.parameters_ref = Some(reference)).into()
+}
+
+#[test]
+fn a_class_gives_its_gateways_fleets_with_defaults() {
+    let plain: [Object; 2] =
+        [gateway("plain").created(2).listener("http", 80, "HTTP").into(), gateway_service("plain", &[(80, 10_001)])];
+    let all = with_fleet("public", 1, 10_000).into_iter().chain(plain).chain([fleet("own", 3)]);
+    let mut objects = world_of(all.chain([class_with_fleet(Some("infra"), "defaults")]));
+    let settings = settings(2, 2);
+    let mut translator = translated(&objects, &settings);
+    let messages = |translator: &Translator| {
+        let class = Kind::GATEWAY_CLASS.id(ObjectKey::new("", "lockgate"));
+        [accepted_of(translator, &class), accepted(translator)]
+    };
+    for message in messages(&translator) {
+        assert!(message.starts_with("False InvalidParameters"), "{message}");
+        assert!(message.contains("EnvoyFleet \"infra/defaults\" does not exist"), "{message}");
+    }
+    assert!(!translator.model().listeners.keys().any(|id| id.as_str().starts_with("gateway")));
+
+    let defaults = |concurrency, replicas| {
+        let spec = EnvoyFleetSpec { replicas, concurrency: Some(concurrency), ..EnvoyFleetSpec::default() };
+        Object::new(EnvoyFleet { meta: meta("infra/defaults"), spec })
+    };
+    for (change, expected) in [
+        (Some(defaults(2, Some(4))), Some([(3, 2), (4, 2)])),
+        (Some(defaults(1, None)), Some([(3, 1), (0, 1)])),
+        (Some(defaults(1, Some(99))), None),
+        (Some(defaults(1, Some(5))), Some([(3, 1), (5, 1)])),
+        (None, None),
+    ] {
+        let key = ObjectKey::new("infra", "defaults");
+        match change {
+            Some(object) => drop(objects.apply(object)),
+            None => drop(objects.delete(Kind::ENVOY_FLEET, &key)),
+        }
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::ENVOY_FLEET, key));
+        translator.update(&objects, &settings, &changed);
+        let fleets = ["public", "plain"].map(|name| {
+            let report = translator.gateways().get(&ObjectKey::new("shop", name)).unwrap();
+            let spec = report.fleet.as_ref().map(|fleet| fleet.spec.clone());
+            spec.map(|spec| (spec.replicas.unwrap_or_default(), spec.concurrency.unwrap_or_default()))
+        });
+        assert_eq!(fleets, expected.map_or([None; 2], |fleets| fleets.map(Some)));
+        let [class, _] = messages(&translator);
+        assert_eq!(class.starts_with("True"), expected.is_some(), "{class}");
+        let scratch = translated(&objects, &settings);
+        assert_eq!(translator.dedicated(), scratch.dedicated());
+        assert_eq!(translator.gateways(), scratch.gateways());
+        assert_eq!(translator.model(), scratch.model());
+        assert_eq!(messages(&translator), messages(&scratch));
+    }
+}
+
+#[test]
+fn the_parameters_of_a_class_need_a_namespace() {
+    for namespace in [None, Some("")] {
+        let all = [fleet("own", 1), class_with_fleet(namespace, "own")].into_iter();
+        let translator = translated(&world_of(all.chain(with_fleet("public", 1, 10_000))), &settings(1, 1));
+        let accepted = accepted(&translator);
+        assert!(accepted.contains("GatewayClass \"lockgate\": parametersRef.namespace: missing"), "{accepted}");
+    }
+}
+
 #[test]
 fn the_oldest_gateways_have_fleets_up_to_the_limits() {
     let fleets = ["shop/own", "a/own", "b/own"].map(|name| fleet(name, 1));
@@ -130,4 +208,34 @@ fn the_oldest_gateways_have_fleets_up_to_the_limits() {
     let scratch = translated(&objects, &settings);
     assert_eq!(translator.dedicated(), scratch.dedicated());
     assert_eq!(translator.gateways(), scratch.gateways());
+}
+
+#[test]
+fn the_oldest_gateways_of_a_namespace_have_fleets_up_to_its_limit() {
+    let fleets = ["shop/own", "a/own"].map(|name| fleet(name, 1));
+    let gateways = [("shop/young", 9, 1), ("shop/old", 1, 2), ("shop/public", 5, 3), ("a/public", 10, 4)];
+    let gateways = gateways.into_iter().flat_map(|(name, created, port)| with_fleet(name, created, 10_000 + port));
+    let mut objects = world_of(fleets.into_iter().chain(gateways));
+    let settings = settings(9, 2);
+    let mut translator = translated(&objects, &settings);
+    assert_eq!(keys(&translator.dedicated().fleets), ["a/public", "shop/old", "shop/public"]);
+    let refused = &translator.dedicated().refused;
+    assert_eq!(keys(refused.keys()), ["shop/young"], "other namespaces are not affected");
+    assert!(refused.values().all(|limit| limit.contains("dedicatedFleets.maxPerNamespace)")), "{refused:?}");
+
+    // A Gateway of another namespace does not make room. One of the same namespace does.
+    for (key, expected) in [
+        (ObjectKey::new("a", "public"), &["shop/old", "shop/public"][..]),
+        (ObjectKey::new("shop", "old"), &["shop/public", "shop/young"]),
+    ] {
+        objects.delete(Kind::GATEWAY, &key);
+        let mut changed = ChangedInputs::default();
+        changed.insert(Input::new(Kind::GATEWAY, key.clone()));
+        translator.update(&objects, &settings, &changed);
+        assert_eq!(keys(&translator.dedicated().fleets), expected, "without {key}");
+        let scratch = translated(&objects, &settings);
+        assert_eq!(translator.dedicated(), scratch.dedicated());
+        assert_eq!(translator.gateways(), scratch.gateways());
+    }
+    assert!(translator.dedicated().refused.is_empty());
 }

@@ -34,6 +34,7 @@ use crate::translate::backend::{Context, Located};
 use crate::translate::dialect::Reading;
 use crate::translate::few::Few;
 use crate::translate::gateway::attach::{ListenerName, Parent};
+use crate::translate::gateway::fleet::{self, Referent};
 use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::{Attached, Units};
@@ -70,7 +71,7 @@ pub struct Gateways {
     ports: PortClaims,
     /// The Gateway of each Envoy listener.
     pub(super) owners: BTreeMap<ListenerId, ObjectKey>,
-    /// The Gateways with fleets of their own.
+    /// The Gateways with dedicated fleets.
     dedicated: Arc<Dedicated>,
     /// The inputs of every Gateway and route, of ours or not.
     reads: BTreeMap<ObjectId, Box<[Input]>>,
@@ -291,15 +292,16 @@ impl Translator {
         };
         self.gateways.classes.insert(id.key.clone(), Revision::new(&class.meta, &class.spec));
         let origin = class.meta.object_ref(Kind::GATEWAY_CLASS);
-        let accepted = match &class.spec.parameters_ref {
-            None => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
-            Some(parameters) => Verdict {
-                message: format!("parameters of kind {:?} are not supported", parameters.kind),
-                ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters")
-            },
+        let Referent { input, found } = fleet::of_class(class, objects, settings);
+        let accepted = match found {
+            Ok(_) => Verdict::new(origin.clone(), "Accepted", Status::True, "Accepted"),
+            Err(message) => {
+                Verdict { message, ..Verdict::new(origin.clone(), "Accepted", Status::False, "InvalidParameters") }
+            }
         };
         // All definitions are one input, because none of them has a namespace.
-        self.replace_inputs(id, &[Input::new(Kind::CUSTOM_RESOURCE_DEFINITION, ObjectKey::new("", ""))]);
+        let definitions = Input::new(Kind::CUSTOM_RESOURCE_DEFINITION, ObjectKey::new("", ""));
+        self.replace_inputs(id, &[definitions].into_iter().chain(input).collect::<Vec<_>>());
         let version = supported_version(origin, objects);
         self.verdicts.insert(id.clone(), verdict::bounded(&[accepted, version]));
     }

@@ -17,14 +17,12 @@ use crate::translate::verdict::Status;
 
 /// Parses a Gateway with `sets`, the ListenerSets that name it. Returns its inputs alone if its class is not one of ours.
 pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Reading) -> Result<Gateway, Reads> {
-    let class = ObjectKey::new("", &gateway.spec.gateway_class_name);
+    let key = ObjectKey::new("", &gateway.spec.gateway_class_name);
     let objects = reading.context.objects;
     let controller = &reading.context.settings.gateway.controller;
-    let is_ours = objects.get::<GatewayClass>(&class).is_some_and(|class| class.spec.controller_name == *controller);
-    reading.record(Input::new(Kind::GATEWAY_CLASS, class));
-    if !is_ours {
-        return Err(reading.into_reads());
-    }
+    let class = objects.get::<GatewayClass>(&key).filter(|class| class.spec.controller_name == *controller);
+    reading.record(Input::new(Kind::GATEWAY_CLASS, key));
+    let Some(class) = class else { return Err(reading.into_reads()) };
     let declared = Declared::new(gateway.meta.object_ref(Kind::GATEWAY), None);
     let mut parser = Parser { gateway, declared, reading };
     let service = parser.service();
@@ -37,7 +35,7 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
     let is_shared = routes_of_others || sets::allowed(gateway).has_others();
     let mut claims = Claims::new(&gateway.meta.key);
     claims.add(&mut parser.declared);
-    let fleet = parser.whole();
+    let fleet = parser.whole(class);
     let Parser { declared: mut own, reading, .. } = parser;
     let (mut sets, reading) = sets::parse(gateway, sets, &own, &mut claims, reading);
     let settings = reading.context.settings;
@@ -146,15 +144,15 @@ impl<'r> Parser<'_, 'r> {
         service?.gateway.as_deref().filter(|service| service.name == self.gateway.meta.key.name)
     }
 
-    /// Decides the conditions of the whole Gateway. Returns its fleet.
-    fn whole(&mut self) -> Option<Arc<EnvoyFleetSpec>> {
+    /// Decides the conditions of the whole Gateway of `class`. Returns its fleet.
+    fn whole(&mut self, class: &GatewayClass) -> Option<Arc<EnvoyFleetSpec>> {
         let spec = &self.gateway.spec;
         let is_known = |kind: Option<&str>| matches!(kind, None | Some("IPAddress" | "Hostname"));
         if let Some(address) = spec.addresses.iter().find(|address| !is_known(address.r#type.as_deref())) {
             let message = format!("address type {:?} is not supported", address.r#type.as_deref().unwrap_or_default());
             self.declared.verdict(None, "Accepted", Status::False, "UnsupportedAddress", message);
         }
-        let fleet = fleet::of_gateway(self.gateway, &mut self.reading).unwrap_or_else(|message| {
+        let fleet = fleet::of_gateway(self.gateway, class, &mut self.reading).unwrap_or_else(|message| {
             self.declared.verdict(None, "Accepted", Status::False, "InvalidParameters", message);
             None
         });

@@ -1,4 +1,4 @@
-//! The Gateways with fleets of their own, and the limits of their number.
+//! The Gateways with dedicated fleets, and the limits of their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,13 +34,13 @@ impl Dedicated {
             let of_namespace = by_namespace.entry(&key.namespace).or_default();
             let total = u32::try_from(dedicated.fleets.len()).unwrap_or(u32::MAX);
             if total >= limits.max {
-                let message =
-                    format!("{} Gateways have Envoys of their own (setting gateway.dedicatedFleets.max)", limits.max);
+                let most = limits.max;
+                let message = format!("the limit of dedicated fleets is {most} (setting gateway.dedicatedFleets.max)");
                 dedicated.refused.insert(key.clone(), message);
             } else if *of_namespace >= limits.max_per_namespace {
                 let most = limits.max_per_namespace;
                 let message = format!(
-                    "{most} Gateways of the namespace have Envoys of their own (setting gateway.dedicatedFleets.maxPerNamespace)"
+                    "the limit of dedicated fleets in a namespace is {most} (setting gateway.dedicatedFleets.maxPerNamespace)"
                 );
                 dedicated.refused.insert(key.clone(), message);
             } else {
