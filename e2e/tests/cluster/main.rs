@@ -9,6 +9,7 @@ mod documentation;
 mod explain;
 mod families;
 mod first;
+mod fleets;
 mod helm;
 mod hostile;
 mod lab;

@@ -8,16 +8,16 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 /// `list networking.k8s.io/ingresses`, `get /secrets NAME`.
-type Rights = BTreeSet<String>;
+pub type Rights = BTreeSet<String>;
 
-/// The table in docs/security.md for a release: the rights in a namespace that is so many of `cluster`, `watched`, `own`,
-/// `default`.
-fn documented(release: &str, place: &[&str]) -> Rights {
+/// The first `tables` in docs/security.md for a release: the rights in a namespace that is so many of `cluster`, `watched`, `own`,
+/// `default`. The second table has the rights for dedicated fleets.
+pub fn documented(release: &str, place: &[&str], tables: usize) -> Rights {
     let path = e2e::process::repository().join("docs/security.md");
     let text = std::fs::read_to_string(path).expect("docs/security.md");
-    let rows = text.lines().skip_while(|line| !line.starts_with("| where | API group |")).skip(2);
     let mut rights = Rights::new();
-    for row in rows.take_while(|line| line.starts_with('|')) {
+    let tables = text.split("\n| where | API group |").skip(1).take(tables);
+    for row in tables.flat_map(|table| table.lines().skip(2).take_while(|line| line.starts_with('|'))) {
         let cells: Vec<Vec<&str>> =
             row.trim_matches('|').split('|').map(|cell| cell.split(',').map(str::trim).collect()).collect();
         let [places, group, resources, names, verbs, _] = &cells[..] else { panic!("six columns: {row}") };
@@ -39,12 +39,12 @@ fn add(rights: &mut Rights, groups: &[&str], resources: &[&str], names: &[String
 }
 
 /// A service account's own requests.
-struct Account {
+pub struct Account {
     api: Target,
 }
 
 impl Account {
-    async fn new(lab: &Lab, namespace: &str, name: &str) -> Self {
+    pub async fn new(lab: &Lab, namespace: &str, name: &str) -> Self {
         let token = lab.kubectl(&["--namespace", namespace, "create", "token", name], "").await;
         Self { api: lab.api_with_token(token.trim()).field("content-type", "application/json") }
     }
@@ -80,14 +80,14 @@ impl Account {
 }
 
 /// What it may do beyond what every service account may.
-async fn rights(lab: &Lab, account: &Account, namespace: &str) -> Rights {
+pub async fn rights(lab: &Lab, account: &Account, namespace: &str) -> Rights {
     let everybody = Account::new(lab, "default", "default").await.rights(namespace).await;
     let own = account.rights(namespace).await;
     own.difference(&everybody).cloned().collect()
 }
 
 #[track_caller]
-fn assert_same(found: &Rights, expected: &Rights, place: &str) {
+pub fn assert_same(found: &Rights, expected: &Rights, place: &str) {
     let more: Vec<_> = found.difference(expected).collect();
     let less: Vec<_> = expected.difference(found).collect();
     assert!(more.is_empty() && less.is_empty(), "{place}: not in docs/security.md: {more:?}; only there: {less:?}");
@@ -103,7 +103,7 @@ async fn the_service_account_may_do_what_the_docs_say() {
     {
         let found = rights(&lab, &account, namespace).await;
         println!("in the namespace {namespace}: {} rights", found.len());
-        assert_same(&found, &documented(&lockgate.name(), place), namespace);
+        assert_same(&found, &documented(&lockgate.name(), place, 1), namespace);
     }
 }
 
@@ -128,7 +128,7 @@ async fn with_watched_namespaces_it_is_refused_everything_in_others() {
         (&other.name, &["cluster"]),
         (&"default".to_owned(), &["cluster", "default"]),
     ] {
-        assert_same(&rights(&lab, &account, namespace).await, &documented(&narrow.name(), place), namespace);
+        assert_same(&rights(&lab, &account, namespace).await, &documented(&narrow.name(), place, 1), namespace);
     }
 
     let secrets = |namespace: &str| format!("/api/v1/namespaces/{namespace}/secrets");
