@@ -161,9 +161,9 @@ impl Events {
             let wake = outbox.next(now).map_or(now + LONG, |at| at.max(may));
             tokio::select! {
                 Some(programmed) = self.programmed.recv() => outbox.push(programmed.into(), Instant::now()),
-                () = super::changed(&mut self.inspected) => new = true,
-                () = super::changed(&mut self.expiring) => new = true,
-                () = super::changed(&mut self.rejected) => new = true,
+                () = super::changed(&mut self.inspected), if !new => new = true,
+                () = super::changed(&mut self.expiring), if !new => new = true,
+                () = super::changed(&mut self.rejected), if !new => new = true,
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => {}
             }

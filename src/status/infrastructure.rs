@@ -153,8 +153,8 @@ impl Infrastructure {
                     self.finish(&mut term, write, written, &mut trouble);
                     (new, again, look_at) = (true, true, Instant::now());
                 }
-                () = super::changed(&mut self.inspected) => new = true,
-                () = super::changed(&mut self.settings) => new = true,
+                () = super::changed(&mut self.inspected), if !new => new = true,
+                () = super::changed(&mut self.settings), if !new => new = true,
                 () = super::changed(&mut self.fleet_faults) => (new, again) = (true, true),
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => (new, again) = (true, true),

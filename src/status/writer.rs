@@ -120,10 +120,11 @@ impl<E: Envoys> StatusWriter<E> {
                     }
                     asking = ask(&self.envoys, &desk);
                 }
-                () = super::changed(&mut self.inspected) => new = true,
-                () = super::changed(&mut self.addresses) => new = true,
-                () = super::changed(&mut self.settings) => new = true,
-                () = super::changed(&mut self.faults) => new = true,
+                // One change is enough: `look_at` limits how often the others would wake every writer.
+                () = super::changed(&mut self.inspected), if !new => new = true,
+                () = super::changed(&mut self.addresses), if !new => new = true,
+                () = super::changed(&mut self.settings), if !new => new = true,
+                () = super::changed(&mut self.faults), if !new => new = true,
                 () = sleep_until(look_at), if new => {}
                 () = sleep_until(wake) => {}
             }

@@ -3,12 +3,13 @@
 //! Their `Display` form is the name in Envoy, and no code parses it. Names of objects and ports contain no slash, so
 //! different identities have different names.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 /// The namespace and name of an object; the namespace is empty for kinds that have none.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
     /// The namespace, or empty.
     pub namespace: Arc<str>,
@@ -20,6 +21,22 @@ impl ObjectKey {
     /// The key `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// By namespace, then by name. The text of a shared namespace is not read: maps with many keys are in no cache, so each
+/// text costs an access to memory.
+impl Ord for ObjectKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let is_shared = Arc::ptr_eq(&self.namespace, &other.namespace);
+        let by_namespace = if is_shared { Ordering::Equal } else { self.namespace.cmp(&other.namespace) };
+        by_namespace.then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for ObjectKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -10,14 +10,14 @@
 //!
 //! A change of an input therefore leads to its readers ([`Graph::readers`]), these to their hosts, and these to clusters.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::objects::{Kind, ObjectId, ObjectKey, Objects};
 
 use super::few::{Few, beyond};
 
 /// An input of the translation: an object by its own key, or a group of objects by the key of the group.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Input {
     kind: Kind,
     key: ObjectKey,
@@ -112,9 +112,11 @@ impl ChangedInputs {
 }
 
 /// The sources that read each input, whether the input exists or not.
+///
+/// The map is only searched, never iterated, so its order has no effect.
 #[derive(Debug, Default)]
 pub struct Graph {
-    readers: BTreeMap<Input, Few<ObjectId>>,
+    readers: HashMap<Input, Few<ObjectId>>,
 }
 
 impl Graph {

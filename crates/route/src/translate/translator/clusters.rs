@@ -1,6 +1,5 @@
-//! The clusters that Ingresses reference, and the routes that lead to them.
+//! The clusters that sources reference, and the routes that lead to them.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,21 +12,35 @@ use crate::translate::backend::{Context, Fault, Located, Made};
 use crate::translate::few::beyond;
 use crate::translate::{ChangedInputs, endpoints_of};
 
-/// The clusters that Ingresses reference.
+/// The clusters that sources reference.
 #[derive(Debug, Default)]
 pub struct Clusters {
-    made: BTreeMap<ClusterId, Made>,
-    /// The number of Ingresses that reference each cluster.
-    readers: BTreeMap<ClusterId, usize>,
-    /// The number of routes and destinations that lead to each cluster.
-    uses: BTreeMap<ClusterId, usize>,
+    entries: BTreeMap<ClusterId, Entry>,
     /// The clusters whose entry in the model may be outdated.
     changed: BTreeSet<ClusterId>,
     /// The clusters that lost their last reader, and may have a new one since.
     released: BTreeSet<ClusterId>,
 }
 
-/// New clusters that were built while an Ingress was parsed.
+/// A cluster, and what refers to it.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The cluster. `None` while its Service has changed and no reader has built it again.
+    made: Option<Made>,
+    /// The number of sources that reference it.
+    readers: usize,
+    /// The number of routes and destinations that lead to it.
+    uses: usize,
+}
+
+impl Entry {
+    fn is_empty(&self) -> bool {
+        let Self { made, readers, uses } = self;
+        made.is_none() && (*readers, *uses) == (0, 0)
+    }
+}
+
+/// New clusters that were built while a source was parsed.
 pub type NewClusters = BTreeMap<ClusterId, Made>;
 
 impl Clusters {
@@ -35,7 +48,7 @@ impl Clusters {
     /// built. A new cluster is built and added to `new`.
     pub fn judge(&self, located: &Located, context: Context, new: &mut NewClusters) -> Result<Option<Arc<str>>, Fault> {
         let id = &located.cluster;
-        let made = match self.made.get(id) {
+        let made = match self.entries.get(id).and_then(|entry| entry.made.as_ref()) {
             Some(made) => made,
             None => new.entry(id.clone()).or_insert_with(|| located.make(context)),
         };
@@ -45,31 +58,33 @@ impl Clusters {
     /// Stores new clusters, except those that exist already.
     pub fn add(&mut self, new: NewClusters, ledger: &mut Ledger) {
         for (id, made) in new {
-            if let Entry::Vacant(place) = self.made.entry(id) {
+            let entry = self.entries.entry(id.clone()).or_default();
+            if entry.made.is_none() {
                 ledger.add(&made.problems);
-                self.changed.insert(place.key().clone());
-                place.insert(made);
+                entry.made = Some(made);
+                self.changed.insert(id);
             }
         }
     }
 
-    /// Replaces the references `before` of an Ingress by `now`.
+    /// Replaces the references `before` of a source by `now`.
     pub fn read(&mut self, before: &[ClusterId], now: &[ClusterId]) {
         for id in beyond(now, before) {
-            *self.readers.entry(id.clone()).or_default() += 1;
+            self.entries.entry(id.clone()).or_default().readers += 1;
         }
         for id in beyond(before, now) {
-            if released(&mut self.readers, id) {
+            self.change(id, |entry| entry.readers = entry.readers.saturating_sub(1));
+            if self.entries.get(id).is_some_and(|entry| entry.readers == 0) {
                 self.released.insert(id.clone());
             }
         }
     }
 
-    /// Removes clusters without readers. Call it after all Ingresses are recorded, because a later one may reference a
+    /// Removes clusters without readers. Call it after all sources are recorded, because a later one may reference a
     /// released cluster.
     pub fn forget_unread(&mut self, ledger: &mut Ledger) {
         for id in std::mem::take(&mut self.released) {
-            if !self.readers.contains_key(&id) {
+            if self.entries.get(&id).is_some_and(|entry| entry.readers == 0) {
                 self.forget(&id, ledger);
             }
         }
@@ -77,27 +92,41 @@ impl Clusters {
 
     /// Drops the clusters of a changed Service. Their readers build them again.
     pub fn forget_service(&mut self, service: &ObjectKey, ledger: &mut Ledger) {
-        let ids: Vec<ClusterId> = clusters_of(service, &self.made).cloned().collect();
+        let ids: Vec<ClusterId> = clusters_of(service, &self.entries).cloned().collect();
         ids.iter().for_each(|id| self.forget(id, ledger));
     }
 
     fn forget(&mut self, id: &ClusterId, ledger: &mut Ledger) {
-        if let Some(made) = self.made.remove(id) {
+        let mut made = None;
+        self.change(id, |entry| made = entry.made.take());
+        if let Some(made) = made {
             ledger.remove(&made.problems);
             self.changed.insert(id.clone());
         }
     }
 
+    /// Changes an entry if it exists, and removes it if it is empty afterwards.
+    fn change(&mut self, id: &ClusterId, change: impl FnOnce(&mut Entry)) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        change(entry);
+        if entry.is_empty() {
+            self.entries.remove(id);
+        }
+    }
+
     /// Returns the Services whose clusters depend on Namespaces.
     pub fn readers_of_namespaces(&self) -> impl Iterator<Item = ObjectKey> {
-        let read = self.made.iter().filter(|(_, made)| made.reads_namespaces);
-        read.map(|(id, _)| id.port.service().clone())
+        self.services_of(|made| made.reads_namespaces)
     }
 
     /// Returns the Services whose clusters present the client certificate of the settings.
     pub fn readers_of_client_certificate(&self) -> impl Iterator<Item = ObjectKey> {
-        let read = self.made.iter().filter(|(_, made)| made.reads_client_certificate);
-        read.map(|(id, _)| id.port.service().clone())
+        self.services_of(|made| made.reads_client_certificate)
+    }
+
+    fn services_of(&self, matches: fn(&Made) -> bool) -> impl Iterator<Item = ObjectKey> {
+        let found = self.entries.iter().filter(move |(_, entry)| entry.made.as_ref().is_some_and(matches));
+        found.map(|(id, _)| id.port.service().clone())
     }
 
     /// Replaces the routes `before` by `now`.
@@ -119,14 +148,19 @@ impl Clusters {
         now: impl Iterator<Item = &'a ClusterId>,
     ) {
         for id in now {
-            let uses = self.uses.entry(id.clone()).or_default();
+            let uses = &mut self.entries.entry(id.clone()).or_default().uses;
             *uses += 1;
             if *uses == 1 {
                 self.changed.insert(id.clone());
             }
         }
         for id in before {
-            if released(&mut self.uses, id) {
+            let mut is_last = false;
+            self.change(id, |entry| {
+                is_last = entry.uses == 1;
+                entry.uses = entry.uses.saturating_sub(1);
+            });
+            if is_last {
                 self.changed.insert(id.clone());
             }
         }
@@ -137,21 +171,10 @@ impl Clusters {
     pub fn take_changed(&mut self) -> Vec<(ClusterId, Option<Arc<Cluster>>)> {
         let changed = std::mem::take(&mut self.changed);
         let now = |id: &ClusterId| {
-            self.uses.get(id)?;
-            self.made.get(id)?.cluster.clone().ok()
+            let entry = self.entries.get(id).filter(|entry| entry.uses > 0)?;
+            entry.made.as_ref()?.cluster.clone().ok()
         };
         changed.into_iter().map(|id| (id.clone(), now(&id))).collect()
-    }
-}
-
-/// Decrements a count. Returns whether it was the last reference.
-fn released(counts: &mut BTreeMap<ClusterId, usize>, id: &ClusterId) -> bool {
-    match counts.get_mut(id) {
-        Some(count) if *count > 1 => {
-            *count -= 1;
-            false
-        }
-        _ => counts.remove(id).is_some(),
     }
 }
 

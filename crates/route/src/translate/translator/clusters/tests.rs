@@ -131,7 +131,7 @@ fn clusters_of_a_port_share_one_load_assignment_until_the_last_is_gone() {
     let (_, touched) = world.route(&[]);
     assert_eq!((touched.clusters.len(), touched.endpoints.len()), (1, 1));
     assert!(world.translator.model().clusters.is_empty() && world.translator.model().endpoints.is_empty());
-    assert!(world.translator.clusters.made.is_empty() && world.translator.clusters.readers.is_empty());
+    assert!(world.translator.clusters.entries.is_empty());
 }
 
 #[test]
