@@ -4,12 +4,14 @@
 //! Text lines have the form `time level message field=value …`; JSON lines contain one object each. All lines go to
 //! standard error, so that standard output contains only the output of commands. The level can be changed at runtime.
 
+mod printable;
 mod text;
 
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use printable::{is_printable, printable};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;

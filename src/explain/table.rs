@@ -1,5 +1,7 @@
 //! Text in columns, for terminals.
 
+use crate::telemetry::printable;
+
 /// How text is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -33,22 +35,10 @@ impl Style {
     }
 }
 
-/// Returns text without control characters. Tenants write names and values, and must not forge lines or colors.
-pub fn clean(text: &str) -> String {
-    let mut cleaned = String::with_capacity(text.len());
-    for one in text.chars() {
-        match one.is_control() {
-            true => cleaned.extend(one.escape_default()),
-            false => cleaned.push(one),
-        }
-    }
-    cleaned
-}
-
 /// Returns rows in columns, each row on a line after `indent` spaces. The first row is the head.
 pub fn columns(rows: &[Vec<String>], indent: usize, style: Style) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let cell = |row: &[String], at: usize| row.get(at).map(|text| clean(text)).unwrap_or_default();
+    let cell = |row: &[String], at: usize| row.get(at).map(|text| printable(text)).unwrap_or_default();
     let width = |at: usize| rows.iter().map(|row| cell(row, at).chars().count()).max().unwrap_or_default();
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();

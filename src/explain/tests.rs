@@ -17,7 +17,7 @@ use lockgate_xds::snapshot::Resource;
 
 use super::combine::{self, Combined};
 use super::report::{Accepted, Report};
-use super::table::{Style, clean, columns};
+use super::table::{Style, columns};
 use super::{Known, Question, State, text};
 use crate::check::{Manifests, objects};
 use crate::inspection::{Inspection, Published};
@@ -234,7 +234,8 @@ fn urls_name_a_protocol_a_host_and_a_path() {
 
 #[test]
 fn texts_of_tenants_cannot_forge_lines_or_colors() {
-    assert_eq!(clean("a\n\x1b[31mb"), "a\\n\\u{1b}[31mb");
+    let rows = [vec!["a\n\x1b[31mb".to_owned(), "c\u{202e}d".to_owned()]];
+    assert_eq!(columns(&rows, 0, Style::Plain), "a\\n\\u{1b}[31mb  c\\u{202e}d\n");
     let rows = [vec!["A".to_owned(), "B".to_owned()], vec!["a\nb".to_owned(), "c".to_owned()]];
     assert_eq!(columns(&rows, 1, Style::Plain), " A     B\n a\\nb  c\n");
     assert!(columns(&rows, 0, Style::Colors).starts_with("\x1b[2mA"));

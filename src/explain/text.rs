@@ -4,14 +4,15 @@ use super::combine::Combined;
 use super::report::{Accepted, ClusterEntry, Entry, Note, Report, RouteEntry};
 use super::state::{Envoy, State};
 pub use super::table::Style;
-use super::table::{clean, columns};
+use super::table::columns;
+use crate::telemetry::printable;
 
 /// Problems and objects that are written out.
 const MOST: usize = 20;
 
 /// Returns the explanation of a request.
 pub fn report(report: &Report, style: Style) -> String {
-    let mut text = format!("{}\n", style.bold(&clean(&report.request)));
+    let mut text = format!("{}\n", style.bold(&printable(&report.request)));
     if report.answers.is_empty() {
         text.push_str("\nNo listener accepts this protocol on this port.\n");
     }
@@ -21,11 +22,11 @@ pub fn report(report: &Report, style: Style) -> String {
     }
     if !report.other_listeners.is_empty() {
         let names = report.other_listeners.join(", ");
-        text.push_str(&format!("\nOther listeners on this port, which do not know the host: {}\n", clean(&names)));
+        text.push_str(&format!("\nOther listeners on this port, which do not know the host: {}\n", printable(&names)));
     }
     text.push_str(&notes("Objects that name the host and are not served", &report.elsewhere, style));
     for note in &report.notes {
-        text.push_str(&format!("\nNote: {}\n", clean(note)));
+        text.push_str(&format!("\nNote: {}\n", printable(note)));
     }
     text
 }
@@ -36,11 +37,11 @@ fn answer(entry: &Entry, style: Style) -> String {
         "redirect" => true,
         _ => false,
     };
-    let mut text = format!("{}\n\n", style.judged(is_good, &clean(&entry.result)));
+    let mut text = format!("{}\n\n", style.judged(is_good, &printable(&entry.result)));
     let mut row = |name: &str, value: &str| {
         for (number, line) in value.lines().enumerate() {
             let name = if number == 0 { name } else { "" };
-            text.push_str(&format!("  {}{}\n", style.dim(&format!("{name:<13}")), clean(line)));
+            text.push_str(&format!("  {}{}\n", style.dim(&format!("{name:<13}")), printable(line)));
         }
     };
     row("Listener", &listener(entry));
@@ -128,9 +129,9 @@ fn notes(title: &str, notes: &[Note], style: Style) -> String {
         let Note { object, field, message, consequence, remedy, .. } = note;
         let field = if field.is_empty() { String::new() } else { format!(" {field}") };
         let consequence = if consequence.is_empty() { String::new() } else { format!("; {consequence}") };
-        text.push_str(&format!("  {}\n", clean(&format!("{object}{field}: {message}{consequence}"))));
+        text.push_str(&format!("  {}\n", printable(&format!("{object}{field}: {message}{consequence}"))));
         if !remedy.is_empty() {
-            text.push_str(&format!("    {}\n", style.dim(&clean(remedy))));
+            text.push_str(&format!("    {}\n", style.dim(&printable(remedy))));
         }
     }
     more(&mut text, notes.len());
@@ -156,7 +157,7 @@ pub fn status(combined: &Combined, style: Style) -> String {
     let line = format!(
         "{up_to_date} of {envoys} Envoys are up to date; {answered} of {replicas} replicas answer; {objects} served."
     );
-    let mut text = format!("{}\n\n", style.judged(is_good, &clean(&line)));
+    let mut text = format!("{}\n\n", style.judged(is_good, &printable(&line)));
     let head = ["REPLICA", "VERSION", "STATE", "PUBLICATION", "ENVOYS"].map(str::to_owned).to_vec();
     let replica = |state: &State| {
         let condition = match (state.error.as_str(), state.missing.as_str()) {
@@ -177,7 +178,7 @@ pub fn status(combined: &Combined, style: Style) -> String {
     for state in combined.replicas.iter().filter(|state| !state.error.is_empty()) {
         text.push_str(&format!(
             "\n{}\n",
-            clean(&format!("Replica {} does not answer: {}", state.replica, state.error))
+            printable(&format!("Replica {} does not answer: {}", state.replica, state.error))
         ));
     }
     let all = combined.replicas.iter().flat_map(|state| state.envoys.iter().map(move |envoy| (state, envoy)));
@@ -205,7 +206,7 @@ fn list<T>(text: &mut String, title: &str, all: &[T], style: Style, line: impl F
         return;
     }
     text.push_str(&format!("\n{}\n", style.bold(&format!("{title} ({})", all.len()))));
-    all.iter().take(MOST).for_each(|one| text.push_str(&format!("  {}\n", clean(&line(one)))));
+    all.iter().take(MOST).for_each(|one| text.push_str(&format!("  {}\n", printable(&line(one)))));
     more(text, all.len());
 }
 

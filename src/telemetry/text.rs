@@ -11,6 +11,8 @@ use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::{is_printable, printable};
+
 /// Writes `time level message field=value …`, then the fields of the enclosing spans, outermost first.
 pub(super) struct Line;
 
@@ -81,10 +83,10 @@ impl FieldWriter<'_, '_> {
             self.writer.write_char(' ')?;
         }
         if field.name() == "message" {
-            return write_escaped(self.writer, value);
+            return self.writer.write_str(&printable(value));
         }
         write!(self.writer, "{}=", field.name())?;
-        let bare = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || c.is_control() || c == '"');
+        let bare = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || !is_printable(c) || c == '"');
         if bare { self.writer.write_str(value) } else { write!(self.writer, "{value:?}") }
     }
 }
@@ -101,19 +103,6 @@ impl Visit for FieldWriter<'_, '_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.write(field, &format!("{value:?}"));
     }
-}
-
-/// Writes a message with escaped control characters. The text of a tenant must not look like a second line, or reach
-/// the terminal as an escape sequence.
-fn write_escaped(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
-    for c in text.chars() {
-        if c.is_control() {
-            write!(writer, "{}", c.escape_default())?;
-        } else {
-            writer.write_char(c)?;
-        }
-    }
-    Ok(())
 }
 
 impl FormatTime for UtcMillis {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::finding::{Finding, Level};
+use crate::telemetry::printable;
 
 /// Whether the text has colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,18 +52,6 @@ fn line(finding: &Finding, colors: Colors) -> String {
         paint(color, &format!("{}:", level.as_str())),
         paint("2", "Remedy:")
     )
-}
-
-/// Returns `text` on one line without control characters, which could hide or forge other lines.
-fn printable(text: &str) -> String {
-    let mut printed = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() {
-            true => printed.extend(c.escape_default()),
-            false => printed.push(c),
-        }
-    }
-    printed
 }
 
 #[cfg(test)]
