@@ -13,6 +13,9 @@ use lockgate_xds::server::Node;
 /// The beginning of the node cluster of Envoys of a fleet. Without TLS, it is the only identity of a client.
 pub const NODE_CLUSTER: &str = "fleet/";
 
+/// The maximum number of fleets beside the shared one. One Secret has the key pairs of all, and a Secret has at most 1 MiB.
+pub const MAX_FLEETS: u32 = 400;
+
 /// Returns the data key of a part of a fleet's key pair, in the Secret of all fleets: `shop.public.crt`. A namespace contains no
 /// dot, so the key is unique.
 pub fn certificate_key(gateway: &ObjectKey, part: &str) -> String {

@@ -60,7 +60,13 @@ async fn follow(mut inspected: watch::Receiver<Arc<Inspection>>, known: watch::S
         let inspection = inspected.borrow_and_update().clone();
         let is_new = last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &inspection.dedicated));
         if inspection.complete && is_new {
-            known.send_replace(pki::Fleets::Known(Arc::new(inspection.dedicated.fleets.clone())));
+            let fleets = pki::Fleets::Known(Arc::new(inspection.dedicated.fleets.clone()));
+            // A Gateway that is refused, or that is refused no longer, needs no look at the Secrets.
+            known.send_if_modified(|known| {
+                let is_new = *known != fleets;
+                *known = fleets;
+                is_new
+            });
             last = Some(inspection.dedicated.clone());
         }
         if inspected.changed().await.is_err() {

@@ -10,6 +10,7 @@ use std::time::UNIX_EPOCH;
 use lockgate_route::objects::ObjectKey;
 
 use super::*;
+use crate::fleet::MAX_FLEETS;
 use crate::pki::Fleets;
 use crate::pki::certificate::certificates;
 
@@ -368,6 +369,19 @@ fn each_fleet_has_a_key_pair_of_its_own_in_one_secret() {
     let other = desk.content(Role::Fleets).get("shop.b.c.crt").to_vec();
     desk.edit(Role::Fleets, |content| drop(content.data.insert("shop.d.crt".into(), other)));
     assert_eq!(roles(&desk.work()), [Role::Fleets], "the certificate of another fleet");
+}
+
+#[test]
+fn the_key_pairs_of_all_fleets_fit_in_a_secret() {
+    let mut desk = Desk::furnished();
+    let longest = ObjectKey::new(&"s".repeat(63), &"g".repeat(63));
+    desk.wanted.fleets = Fleets::Known(Arc::new([longest].into()));
+    desk.work();
+    let data = desk.content(Role::Fleets).data;
+    let size: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
+    // Source: Kubernetes, `MaxSecretSize`. A Secret that is refused would also stop the rotation of the authority.
+    assert!(size * MAX_FLEETS as usize <= 1 << 20, "{size}");
+    assert!(data.keys().all(|key| key.len() <= 253), "{:?}", data.keys());
 }
 
 #[test]

@@ -16,8 +16,6 @@ use crate::inspection::Inspection;
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Writes of one object that are further apart are independent.
 const FIGHT: Duration = Duration::from_secs(120);
-/// The longest name of a Gateway, which is the value of a label.
-const LABEL: usize = 63;
 
 /// The kind of an object of a fleet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +61,7 @@ pub type Wanted = BTreeMap<Id, (ObjectKey, Value)>;
 /// Returns the objects that the Gateways with fleets need.
 pub fn wanted(inspection: &Inspection, template: &Template, owner: &Value) -> Wanted {
     let mut wanted = Wanted::new();
-    for key in inspection.dedicated.fleets.iter().filter(|key| key.name.len() <= LABEL) {
+    for key in inspection.dedicated.fleets.iter() {
         let gateway = inspection.objects.get::<Gateway>(key);
         let fleet = inspection.gateways.get(key).and_then(|report| report.fleet.as_ref());
         let Some((gateway, fleet)) = gateway.zip(fleet) else { continue };

@@ -40,7 +40,7 @@ fn names(wanted: &Wanted) -> Vec<(Part, String)> {
 
 #[test]
 fn each_gateway_with_a_fleet_has_its_objects() {
-    let wanted = wanted(&inspection(&["a", "b", &"c".repeat(64)]), &template(), &json!({}));
+    let wanted = wanted(&inspection(&["a", "b"]), &template(), &json!({}));
     let of_both = |part| [(part, "a".to_owned()), (part, "b".to_owned())];
     let expected = [Part::Service, Part::Deployment, Part::PodDisruptionBudget].map(of_both);
     assert_eq!(names(&wanted), expected.as_flattened());

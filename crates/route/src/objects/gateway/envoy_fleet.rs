@@ -16,7 +16,6 @@ pub use exposure::FleetService;
 pub use scale::{FleetAutoscaling, FleetDisruptionBudget, PodCount, REPLICAS};
 
 use crate::objects::Meta;
-use crate::size;
 
 /// An EnvoyFleet.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,27 +155,48 @@ impl Quantity {
         Self(text.to_owned())
     }
 
-    /// Returns thousandths of a CPU, if it is such an amount.
+    /// Returns thousandths of a CPU, rounded up, if it is such an amount.
     pub fn millis(&self) -> Option<u64> {
-        match self.0.strip_suffix('m') {
-            Some(millis) => digits(millis),
-            None => {
-                let (whole, part) = self.0.split_once('.').unwrap_or((&self.0, "0"));
-                let part = part.get(..3).unwrap_or(part);
-                let scale = 10u64.pow(u32::try_from(3 - part.len()).ok()?);
-                digits(whole)?.checked_mul(1000)?.checked_add(digits(part)? * scale)
-            }
-        }
+        self.times(1000)
     }
 
-    /// Returns a number of bytes, if it is such an amount.
+    /// Returns a number of bytes, rounded up, if it is such an amount.
     pub fn bytes(&self) -> Option<u64> {
-        size::parse(&self.0)
+        self.times(1)
+    }
+
+    /// Returns the amount times `scale`, rounded up, if the API server accepts it. Longer texts and larger numbers than anyone
+    /// needs are no amounts here. Source: Kubernetes, `resource.Quantity`.
+    fn times(&self, scale: u128) -> Option<u64> {
+        const LONGEST: usize = 32;
+        let text = Some(&*self.0).filter(|text| text.len() <= LONGEST)?;
+        let (number, suffix) =
+            text.split_at(text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len()));
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        // A second point is no digit.
+        let mantissa: u128 = format!("{whole}{part}").parse().ok()?;
+        let (up, down) = unit(suffix)?;
+        let numerator = mantissa.checked_mul(scale)?.checked_mul(up)?;
+        let denominator = 10u128.checked_pow(u32::try_from(part.len()).ok()?)?.checked_mul(down)?;
+        u64::try_from(numerator.div_ceil(denominator)).ok()
     }
 }
 
-fn digits(text: &str) -> Option<u64> {
-    Some(text).filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+/// Returns the factor and the divisor of a suffix.
+fn unit(suffix: &str) -> Option<(u128, u128)> {
+    const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    const ONE: usize = 3;
+    if let Some(at) = BINARY.iter().position(|unit| *unit == suffix) {
+        return Some((1 << (10 * (at + 1)), 1));
+    }
+    if let Some(at) = DECIMAL.iter().position(|unit| *unit == suffix) {
+        let thousands = |count: usize| u32::try_from(count).ok().and_then(|count| 1000u128.checked_pow(count));
+        return Some((thousands(at.saturating_sub(ONE))?, thousands(ONE.saturating_sub(at))?));
+    }
+    let exponent: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    let power = 10u128.checked_pow(exponent.unsigned_abs())?;
+    Some(if exponent < 0 { (1, power) } else { (power, 1) })
 }
 
 impl fmt::Display for Quantity {
@@ -207,11 +227,38 @@ mod tests {
     #[test]
     fn quantities_are_numbers_with_units() {
         let millis = |text: &str| Quantity::new(text).millis();
-        assert_eq!(["500m", "2", "1.5", "0.1234"].map(millis), [500, 2000, 1500, 123].map(Some));
-        assert_eq!(["", "m", "-1", "1e3", "1.", "99999999999999999999", "2 "].map(millis), [None; 7]);
+        let amounts = ["500m", "2", "1.5", "0.1234", "1e3", "1.", ".5", "1n", "1k", "20e-1", "0"].map(millis);
+        assert_eq!(amounts, [500, 2000, 1500, 124, 1_000_000, 1000, 500, 1, 1_000_000, 2000, 0].map(Some));
         let bytes = |text: &str| Quantity::new(text).bytes();
-        assert_eq!(["512Mi", "1G", "7"].map(bytes), [512 << 20, 1_000_000_000, 7].map(Some));
-        assert_eq!(["lots", "-1", ""].map(bytes), [None; 3]);
+        let amounts = ["512Mi", "1G", "7", "1.5Gi", "1E", "1Ei", "1500m"].map(bytes);
+        assert_eq!(amounts, [512 << 20, 1_000_000_000, 7, 1_610_612_736, 10u64.pow(18), 1 << 60, 2].map(Some));
+        // `GiB` and `B` are units of settings.
+        let longest = "9".repeat(10_000);
+        for text in [
+            "",
+            ".",
+            "m",
+            "-1",
+            "+1",
+            "1..2",
+            "1.2.3",
+            "2 ",
+            "1.éé",
+            "1.123é",
+            "lots",
+            "1GiB",
+            "1B",
+            "1K",
+            "1mi",
+            "1e",
+            "1e400",
+            "1e-400",
+            "99999999999999999999",
+            "1e1.5",
+            &longest,
+        ] {
+            assert_eq!((millis(text), bytes(text)), (None, None), "{text}");
+        }
     }
 
     #[test]

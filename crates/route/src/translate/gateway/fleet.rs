@@ -48,7 +48,12 @@ pub fn of_gateway(
         reading.record(input);
     }
     let defaults = defaults.found.map_err(|message| format!("GatewayClass {:?}: {message}", class.meta.key.name))?;
-    let merged = match (own.found?, defaults) {
+    let own = own.found?;
+    // The name is the value of a label, and part of a data key in the Secret of all fleets, which has a maximum length.
+    if (own.is_some() || defaults.is_some()) && !fault::is_label_value(&gateway.meta.key.name) {
+        return Err("a dedicated fleet needs a Gateway with a name of at most 63 characters".to_owned());
+    }
+    let merged = match (own, defaults) {
         (None, None) => return Ok(None),
         (Some(fleet), None) | (None, Some(fleet)) => return Ok(Some(Arc::new(fleet.spec.clone()))),
         (Some(own), Some(defaults)) => own.spec.clone().or(&defaults.spec),

@@ -68,6 +68,18 @@ fn the_shared_envoys_do_not_serve_a_gateway_with_a_fleet() {
     assert_eq!(of(Kind::INGRESS, "any"), [None].into());
 }
 
+/// The Secret with the key pairs of all fleets has data keys with the names of the Gateways. The API server refuses a Secret as a
+/// whole if one of them is too long, so a single Gateway would keep all others from their key pairs.
+#[test]
+fn a_gateway_with_a_name_that_is_no_label_has_no_fleet() {
+    let long = "g".repeat(253);
+    let all = [fleet("own", 1)].into_iter().chain(with_fleet("public", 2, 10_000)).chain(with_fleet(&long, 1, 10_001));
+    let translator = translated(&world_of(all), &settings(9, 9));
+    assert_eq!(keys(&translator.dedicated().fleets), ["shop/public"]);
+    let accepted = conditions(&translator, Kind::GATEWAY, &long);
+    assert!(accepted.contains(&"Accepted=False InvalidParameters".to_owned()), "{accepted:?}");
+}
+
 #[test]
 fn a_gateway_whose_reference_is_not_valid_is_served_by_nobody() {
     let own = || with_fleet("public", 1, 10_000).into_iter();

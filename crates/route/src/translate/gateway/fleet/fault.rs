@@ -181,7 +181,8 @@ fn is_label_name(text: &str) -> bool {
     prefix.is_none_or(crate::settings::is_subdomain) && !name.is_empty() && is_label_value(name)
 }
 
-fn is_label_value(text: &str) -> bool {
+/// Returns whether a text is the value of a label. Source: Kubernetes, "Labels and Selectors".
+pub fn is_label_value(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_end = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
