@@ -73,6 +73,7 @@ fn every_field_has_a_key() {
             Gateway {
                 controller: _,
                 fleets: route::Fleets { max: _, max_per_namespace: _, max_replicas: _, max_cpus: _, max_memory: _ },
+                policies: route::Policies { max_memory_per_namespace: _ },
             },
         namespace_ownership: _,
         external_names: ExternalNames { allow: _, cluster_local: _ },
@@ -246,8 +247,8 @@ fn every_field_has_a_key() {
         + 1
         // ingress.restrictingAnnotations, ingress.ignoredAnnotations
         + 2
-        // gateway.controller, gateway.dedicatedFleets
-        + (1 + 6);
+        // gateway.controller, gateway.policies, gateway.dedicatedFleets
+        + (1 + 1 + 6);
     assert_eq!(KEYS.len(), fields, "as many keys as the structs above have fields");
 }
 

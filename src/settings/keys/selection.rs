@@ -49,11 +49,19 @@ pub const SELECTION: &[Key] = &[
          each installation in one Kubernetes cluster."
     ),
     key!(
+        "gateway.policies.maxMemoryPerNamespace",
+        PolicyMemory,
+        route.gateway.policies.max_memory_per_namespace,
+        "The maximum memory of one Envoy that HTTPPolicies can take for the routes of one namespace. \
+         [policies.md](policies.md#memory) has the memory of each feature. Older routes come first. The rules of a route \
+         beyond the limit that have a policy are answered 403, and the route gets the Event `PolicyTooExpensive`."
+    ),
+    key!(
         "gateway.dedicatedFleets.max",
-        Count,
+        FleetCount,
         route.gateway.fleets.max,
         "The maximum number of dedicated fleets: Envoys of a single Gateway, which refers to an EnvoyFleet. Younger Gateways \
-         beyond it are not served. 0 disables dedicated fleets. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
+         beyond it are not served. 0 disables dedicated fleets. One Secret has the key pairs of all, so there are at most 400. The value `gatewayAPI.dedicatedFleets` of the chart sets it, and grants \
          the permissions that the controller needs."
     ),
     key!(

@@ -4,6 +4,7 @@ use lockgate_route::size;
 use serde_json::{Value as Json, json};
 
 use super::Scalar;
+use crate::fleet::MAX_FLEETS;
 
 /// Parses an integer within bounds.
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
@@ -50,6 +51,10 @@ whole_numbers!(
 whole_numbers!(
     /// A count of at least one.
     Positive: u32, "count", 1..=u32::MAX
+);
+whole_numbers!(
+    /// A number of fleets.
+    FleetCount: u32, "count", 0..=MAX_FLEETS
 );
 whole_numbers!(
     /// A number of connections, of which one address may have at most half.
@@ -158,6 +163,10 @@ bytes!(
 bytes!(
     /// The size from which a response is compressed. Source: Envoy `CommonDirectionConfig.min_content_length`.
     Compressible: u32, 30, 1 << 30
+);
+bytes!(
+    /// The memory of policies.
+    PolicyMemory: u64, 1 << 20, 1 << 50
 );
 bytes!(
     /// The heap of a process; 0 is no limit.

@@ -20,9 +20,6 @@ const STATISTICS: &str = "policy";
 /// The key of the client's address in descriptors. Source: Envoy `RateLimit.Action.RemoteAddress`.
 const REMOTE_ADDRESS: &str = "remote_address";
 
-/// The maximum number of client addresses that a route counts by themselves. The address that was silent longest is forgotten.
-const ADDRESSES: u32 = 10_000;
-
 /// Builds the HTTP filter, which has no effect on routes without a limit.
 pub fn filter(disabled: bool) -> hcm_v3::HttpFilter {
     let nothing = local_ratelimit_v3::LocalRateLimit { stat_prefix: STATISTICS.to_owned(), ..Default::default() };
@@ -65,7 +62,7 @@ pub fn per_route(limit: &LocalRateLimit) -> google::Any {
             token_bucket: bucket(),
             ..Default::default()
         }];
-        config.max_dynamic_descriptors = Some(wire::uint32(ADDRESSES));
+        config.max_dynamic_descriptors = Some(wire::uint32(LocalRateLimit::MAX_ADDRESSES));
         config.always_consume_default_token_bucket = Some(wire::boolean(false));
     }
     wire::any(&config)

@@ -48,6 +48,12 @@ pub struct LocalRateLimit {
     pub per_client_address: bool,
 }
 
+impl LocalRateLimit {
+    /// The maximum number of client addresses that a route counts by themselves. The address that was silent longest is
+    /// forgotten.
+    pub const MAX_ADDRESSES: u32 = 10_000;
+}
+
 /// The clients that may send requests, by address. The address is that of the client in front of trusted proxies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientAddresses {

@@ -7,6 +7,21 @@ pub struct Gateway {
     pub controller: String,
     /// The limits of dedicated fleets.
     pub fleets: Fleets,
+    /// The limits of HTTPPolicies.
+    pub policies: Policies,
+}
+
+/// The limits of HTTPPolicies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policies {
+    /// The maximum memory that the policies of the routes of one namespace can take in an Envoy, in bytes.
+    pub max_memory_per_namespace: u64,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self { max_memory_per_namespace: 256 << 20 }
+    }
 }
 
 /// The limits of dedicated fleets: Envoys that serve a single Gateway.
@@ -32,6 +47,10 @@ impl Default for Fleets {
 
 impl Default for Gateway {
     fn default() -> Self {
-        Self { controller: "lockgate.dev/gateway-controller".to_owned(), fleets: Fleets::default() }
+        Self {
+            controller: "lockgate.dev/gateway-controller".to_owned(),
+            fleets: Fleets::default(),
+            policies: Policies::default(),
+        }
     }
 }

@@ -23,6 +23,7 @@ mod order;
 pub mod parser;
 pub mod policies;
 pub mod policy;
+pub mod policy_memory;
 mod report;
 pub mod stream_route;
 mod timeouts;

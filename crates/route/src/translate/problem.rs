@@ -78,6 +78,8 @@ pub enum Reason {
     ListenerNotValid,
     /// A policy that is not valid, or without a target.
     PolicyNotValid,
+    /// Policies of a route that could take too much of Envoy's memory.
+    PolicyTooExpensive,
     /// Text that is not UTF-8, or an object that cannot be decoded at all.
     InvalidEncoding,
     /// A served certificate that expires soon or has expired. The translation has no clock, so this is detected
@@ -114,6 +116,7 @@ impl Reason {
             Reason::ReferenceNotPermitted => "ReferenceNotPermitted",
             Reason::ListenerNotValid => "ListenerNotValid",
             Reason::PolicyNotValid => "PolicyNotValid",
+            Reason::PolicyTooExpensive => "PolicyTooExpensive",
             Reason::InvalidEncoding => "InvalidEncoding",
             Reason::CertificateExpiring => "CertificateExpiring",
             Reason::XdsRejected => "XdsRejected",

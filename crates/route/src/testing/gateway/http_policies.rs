@@ -35,7 +35,16 @@ impl HttpPolicyBuilder {
 
     /// Allows a number of requests per second.
     pub fn rate(self, requests: u32) -> Self {
-        let limit = LocalRateLimitSpec { requests, unit: RateUnit::Second, burst: 0, per_client_address: false };
+        self.limit(requests, false)
+    }
+
+    /// Allows each client address a number of requests per second.
+    pub fn rate_per_client(self, requests: u32) -> Self {
+        self.limit(requests, true)
+    }
+
+    fn limit(self, requests: u32, per_client_address: bool) -> Self {
+        let limit = LocalRateLimitSpec { requests, unit: RateUnit::Second, burst: 0, per_client_address };
         self.spec(|spec| spec.local_rate_limit = Some(limit.into()))
     }
 

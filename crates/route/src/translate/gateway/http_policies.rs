@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::attach::ListenerName;
 use super::http_policy::{Features, Policy, Target};
+use super::policy_memory::Budget;
 use crate::objects::{Kind, ObjectId, ObjectKey, Precedence};
 use crate::translate::few::Few;
 
@@ -20,6 +21,11 @@ impl HttpPolicies {
     /// Returns a policy.
     pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Policy>> {
         self.by_key.get(key)
+    }
+
+    /// Returns whether no policy has a target.
+    pub fn is_empty(&self) -> bool {
+        self.by_target.is_empty()
     }
 
     /// Returns all policies.
@@ -76,19 +82,26 @@ impl HttpPolicies {
 #[derive(Debug)]
 pub struct Scope<'a> {
     policies: &'a HttpPolicies,
+    /// The routes whose policies take too much memory.
+    budget: &'a Budget,
     /// The features of the listener, of its Gateway where the listener has none.
     of_listener: Option<Features>,
 }
 
 impl<'a> Scope<'a> {
     /// Returns the policies of the routes of `listener`. A listener of a ListenerSet has those of its Gateway.
-    pub fn new(policies: &'a HttpPolicies, listener: &ListenerName) -> Self {
+    pub fn new(policies: &'a HttpPolicies, budget: &'a Budget, listener: &ListenerName) -> Self {
         let section = listener.set.is_none().then_some(&listener.name);
         let of_listener = match policies.by_target.is_empty() {
             true => None,
             false => policies.of(&Kind::GATEWAY.id(listener.gateway.clone()), section),
         };
-        Self { policies, of_listener }
+        Self { policies, budget, of_listener }
+    }
+
+    /// Returns the memory of the policies of a route if it is beyond the limit of its namespace.
+    pub fn refused(&self, route: &Precedence) -> Option<u64> {
+        self.budget.refused(route)
     }
 
     /// Returns the features of a rule of a route.

@@ -1,6 +1,6 @@
 //! The virtual host of a host name on one listener, from all routes that are attached to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lockgate_xds::provenance::ObjectRef;
@@ -22,7 +22,8 @@ struct Competitor<'a> {
     candidate: &'a Candidate,
 }
 
-/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for regular expressions.
+/// Returns the virtual host with the features of `policies`, and the problems of routes that exceed the budget of the host for
+/// regular expressions or the budget of their namespace for policies.
 ///
 /// `routes` are in the order of precedence. Of equal matches, the first one is served. `origin` is the origin of a virtual
 /// host without routes; `port` is the port of the listener, and `certificate` the client certificate of its Gateway.
@@ -45,14 +46,17 @@ pub fn virtual_host(
             let _ = merged.offer(candidate.matches(), Competitor { precedence, candidate });
         }
     }
-    let problems = refused.into_values().map(Arc::new).collect();
+    let mut problems: Vec<Arc<Problem>> = refused.into_values().map(Arc::new).collect();
+    problems.extend(routes.iter().flat_map(|route| beyond_memory(route, certificate, policies)).map(Arc::new));
     let order = Order::new(first, merged.winners().map(|one| (one.candidate.matches(), one.precedence)));
     let ordered =
         merged.in_order(|matches, one: &Competitor<'_>| order.rank(matches, one.precedence, place(one.candidate)));
     let both = |one: &Competitor<'_>| {
         let Competitor { precedence, candidate } = one;
         let features = policies.features(precedence, candidate.name.as_ref());
+        let is_refused = policies.refused(precedence).is_some();
         let with_policy = move |route: Arc<Route>| match &features {
+            Some(features) if is_refused => Arc::new(features.close(&route)),
             Some(features) => Arc::new(features.apply(&route)),
             None => route,
         };
@@ -93,6 +97,26 @@ fn beyond_budget<'a>(
         }
     }
     refused
+}
+
+/// Returns the problems of a route whose policies exceed the memory of its namespace: one for each rule with a policy.
+fn beyond_memory(route: &Attached, certificate: &ClientCertificate, policies: &Scope) -> Vec<Problem> {
+    let Some(memory) = policies.refused(&route.precedence) else { return Vec::new() };
+    let has_policy = |candidate: &&Candidate| policies.features(&route.precedence, candidate.name.as_ref()).is_some();
+    let rules: BTreeSet<u32> =
+        route.candidates(certificate).iter().filter(has_policy).map(|candidate| candidate.rule).collect();
+    let problem = |rule: u32| Problem {
+        object: route.origin.clone(),
+        field: format!("spec.rules[{rule}]"),
+        reason: Reason::PolicyTooExpensive,
+        message: format!(
+            "the policies of this route can take {} MiB of memory in each Envoy, and older routes of the namespace \
+             leave less than that of gateway.policies.maxMemoryPerNamespace",
+            memory.div_ceil(1 << 20)
+        ),
+        consequence: "requests to this rule are answered 403".to_owned(),
+    };
+    rules.into_iter().map(problem).collect()
 }
 
 fn namespace(route: &Attached) -> &Arc<str> {

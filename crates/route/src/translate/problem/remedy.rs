@@ -4,7 +4,7 @@ use super::Reason;
 
 impl Reason {
     /// Every reason, in the order of the documentation.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ServiceUnresolvedReference,
         Self::UnsupportedBackend,
         Self::ExternalNameNotAllowed,
@@ -22,6 +22,7 @@ impl Reason {
         Self::MultipleDefaultClasses,
         Self::ListenerNotValid,
         Self::PolicyNotValid,
+        Self::PolicyTooExpensive,
         Self::RouteNotAttached,
         Self::RouteMatchNotValid,
         Self::RouteFilterNotValid,
@@ -82,6 +83,10 @@ impl Reason {
             }
             Self::PolicyNotValid => {
                 "Correct the target and the values of the policy, and create the ConfigMap or the Service that it names."
+            }
+            Self::PolicyTooExpensive => {
+                "Use fewer hosts, matches, keys, and address ranges, or no perClientAddress, or ask the operator for a higher \
+                 limit (gateway.policies.maxMemoryPerNamespace)."
             }
             Self::RouteNotAttached => {
                 "Correct parentRefs or hostnames, or allow the route in allowedRoutes of the listener."

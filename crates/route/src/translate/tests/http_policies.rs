@@ -1,7 +1,7 @@
 //! HTTPPolicies: what they change, and what they never change.
 
 use super::gateway::{conditions, translated, world_of};
-use crate::model::{Action, Host, Route};
+use crate::model::{Action, Host, Route, Touched};
 use crate::objects::gateway::{AuthorizationBackend, ExternalAuthorizationSpec};
 use crate::objects::{Kind, Object, ObjectKey, Objects};
 use crate::settings::Settings;
@@ -116,4 +116,63 @@ fn a_changed_policy_rebuilds_the_hosts_of_its_targets_alone() {
     assert_eq!(update.touched.hosts_of("gateway/shop/public/80").len(), 1);
     assert!(update.touched.listeners.is_empty());
     assert_eq!(update.sources.len(), 1, "no route is parsed again: {:?}", update.sources);
+}
+
+/// Applies an object, and updates the translation incrementally.
+fn apply(translator: &mut Translator, objects: &mut Objects, settings: &Settings, object: Object) -> Touched {
+    let mut changed = ChangedInputs::default();
+    changed.insert(Input::new(object.kind(), object.meta().key.clone()));
+    objects.apply(object);
+    translator.update(objects, settings, &changed).touched
+}
+
+#[test]
+fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
+    let mut settings = Settings::default();
+    settings.gateway.policies.max_memory_per_namespace = 10 << 20;
+    let public: Object = gateway("public").listener("http", 80, "HTTP").routes_from("All").into();
+    let foreign: Object =
+        http_route("other/foreign").parent("shop/public").host("x.test").rule("/foreign", "a:80").into();
+    let mut objects = shop([public, foreign, service("other/a").port("http", 80).into()]);
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let closed = |translator: &Translator| ["one", "two", "foreign"].map(|name| is_closed(translator, name));
+    let limits = |more: bool| -> Object {
+        let policy = http_policy("limits").target("Gateway", "public");
+        if more { policy.rate_per_client(1) } else { policy.rate(1) }.into()
+    };
+    apply(&mut translator, &mut objects, &settings, limits(false));
+    assert_eq!(closed(&translator), [false; 3]);
+
+    // 10,000 addresses take 7 MB, so the namespace has memory for one match.
+    apply(&mut translator, &mut objects, &settings, limits(true));
+    assert_eq!(closed(&translator), [false, true, false]);
+    let problems: Vec<String> = translator.problems().iter().map(ToString::to_string).collect();
+    let [problem] = &problems[..] else { panic!("{problems:?}") };
+    assert!(
+        problem.starts_with("HTTPRoute shop/two: spec.rules[0]: the policies of this route can take 7 MiB"),
+        "{problem}"
+    );
+    assert!(problem.ends_with("requests to this rule are answered 403"), "{problem}");
+    let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
+    assert!(conditions(&translator, Kind::HTTP_ROUTE, "two").contains(&partial));
+    assert!(!conditions(&translator, Kind::HTTP_ROUTE, "one").contains(&partial));
+
+    // A policy of the route replaces that of the Gateway.
+    let own: Object = http_policy("own").target("HTTPRoute", "one").rate(1).into();
+    apply(&mut translator, &mut objects, &settings, own);
+    assert_eq!(closed(&translator), [false; 3]);
+    assert!(translator.problems().is_empty());
+
+    // Each match of each host has a copy.
+    let wide = http_route("one").parent("public").host("x.test").host("y.test").rule("/one", "a:80");
+    let own: Object = http_policy("own").target("HTTPRoute", "one").rate_per_client(1).into();
+    apply(&mut translator, &mut objects, &settings, own);
+    assert_eq!(closed(&translator), [false, true, false]);
+    let touched = apply(&mut translator, &mut objects, &settings, wide.into());
+    assert_eq!(closed(&translator), [true, false, false], "what does not fit leaves its memory to younger routes");
+    assert_eq!(touched.hosts_of("gateway/shop/public/80").len(), 2);
+    let mut anew = Translator::default();
+    anew.update(&objects, &settings, &ChangedInputs::everything());
+    assert_eq!(translator.model(), anew.model());
 }

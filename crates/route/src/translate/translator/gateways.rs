@@ -2,6 +2,7 @@
 //!
 //! A changed GatewayClass leads to its Gateways, a changed Gateway to the routes that name it, a changed route to its hosts.
 
+mod budget;
 mod clients;
 mod fleets;
 mod hosts;
@@ -39,6 +40,7 @@ use crate::translate::gateway::http_policies::HttpPolicies;
 use crate::translate::gateway::listener::{self, Gateway};
 use crate::translate::gateway::parser::{Attached, Units};
 use crate::translate::gateway::policies::{Policies, PolicyReports};
+use crate::translate::gateway::policy_memory::Budget;
 use crate::translate::gateway::{
     FleetReport, ListenerReport, ROUTES, Report, Reports, SetReport, http_route, stream_route,
 };
@@ -91,6 +93,8 @@ pub struct Gateways {
     pub policy_reports: PolicyReports,
     /// The HTTPPolicies.
     pub http_policies: HttpPolicies,
+    /// The memory of the policies of all routes.
+    budget: Budget,
     /// The HTTPPolicies with a target of ours, or with one that does not exist.
     http_policies_of_ours: BTreeMap<ObjectKey, Revision>,
     /// The problems of each HTTPPolicy.
@@ -142,6 +146,15 @@ impl Gateways {
         let policies = self.policy_reports.keys().map(|key| Kind::BACKEND_TLS_POLICY.id(key.clone()));
         let http_policies = self.http_policies_of_ours.keys().map(|key| Kind::HTTP_POLICY.id(key.clone()));
         classes.chain(gateways).chain(sets).chain(policies).chain(http_policies).chain(self.routes.keys().cloned())
+    }
+
+    /// Returns the hosts of an Envoy listener with the ranks of their routes.
+    fn hosts_on<'a>(
+        &'a self,
+        id: &'a ListenerId,
+    ) -> impl Iterator<Item = (&'a (ListenerId, Host), &'a Few<Precedence>)> {
+        let first = (id.clone(), Host::Exact("".into()));
+        self.hosts.range(first..).take_while(move |((other, _), _)| other == id)
     }
 
     /// Returns a parent of routes: a Gateway of ours, or a ListenerSet of one.
@@ -267,6 +280,7 @@ impl Translator {
         }
         reported.extend(self.update_fleets(&replaced, settings));
         self.add_hosts_of_policies(&changed_policies, &mut hosts);
+        self.update_budget(&changed_policies, &replaced, settings, &mut hosts);
         while let Some((id, _)) = hosts.first().cloned() {
             let after = hosts.split_off(&(id.clone(), Host::Exact("".into())));
             let (of_listener, rest) = after.into_iter().partition(|(other, _)| *other == id);

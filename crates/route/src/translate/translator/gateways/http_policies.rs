@@ -20,7 +20,7 @@ pub struct ChangedPolicies {
     /// The policies whose conditions may have changed.
     policies: BTreeSet<ObjectKey>,
     /// The objects whose policies may have changed.
-    targets: BTreeSet<ObjectId>,
+    pub(super) targets: BTreeSet<ObjectId>,
 }
 
 impl Translator {
@@ -65,9 +65,7 @@ impl Translator {
             }
             let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);
             for (id, _) in listeners {
-                let first = (id.clone(), Host::Exact("".into()));
-                let of_listener = self.gateways.hosts.range(first..).take_while(|((other, _), _)| other == id);
-                hosts.extend(of_listener.map(|(place, _)| place.clone()));
+                hosts.extend(self.gateways.hosts_on(id).map(|(place, _)| place.clone()));
             }
         }
     }

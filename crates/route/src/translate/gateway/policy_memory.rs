@@ -1,0 +1,175 @@
+//! The memory that HTTPPolicies can take in an Envoy, and its limit for the routes of each namespace.
+//!
+//! Envoy has a copy of a policy for each match of a route on each host, unless hosts share all their routes. A route of 128 matches and 16 hosts multiplies the
+//! policy of a Gateway by 2,048, so the memory counts toward the namespace of the route. Older routes use it first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::{Authorization, ClientAddresses, Jwt, JwtProvider, LocalRateLimit};
+use crate::objects::{ObjectId, Precedence};
+
+/// The memory of a feature without its lists and keys. All figures are in bytes, measured with Envoy 1.40 and rounded up.
+pub const FEATURE: u64 = 4 << 10;
+/// The memory of a limit of bodies.
+pub const BODY_LIMIT: u64 = 16 << 10;
+/// The memory of a client address that is counted by itself.
+const ADDRESS: u64 = 700;
+/// The memory of a range of client addresses, or of the name of a header.
+const ITEM: u64 = 512;
+/// The memory of a byte of keys and names. Envoy has the text in its configuration, and the keys that it parses from it.
+const TEXT: u64 = 8;
+
+/// Returns the memory of a limit.
+pub fn of_local_rate_limit(limit: &LocalRateLimit) -> u64 {
+    let addresses = if limit.per_client_address { LocalRateLimit::MAX_ADDRESSES } else { 0 };
+    FEATURE + ADDRESS * u64::from(addresses)
+}
+
+/// Returns the memory of lists of addresses.
+pub fn of_client_addresses(lists: &ClientAddresses) -> u64 {
+    let ClientAddresses { allow, deny } = lists;
+    FEATURE + ITEM * (allow.len() + deny.len()) as u64
+}
+
+/// Returns the memory of the verification of tokens.
+pub fn of_jwt(tokens: &Jwt) -> u64 {
+    let provider = |JwtProvider { issuer, audiences, jwks }: &JwtProvider| {
+        let audiences: usize = audiences.iter().map(|one| one.len()).sum();
+        FEATURE + TEXT * (issuer.len() + audiences + jwks.len()) as u64
+    };
+    tokens.providers.iter().map(provider).sum()
+}
+
+/// Returns the memory of external authorization.
+pub fn of_authorization(authorization: &Authorization) -> u64 {
+    let http = &authorization.check.http;
+    let names = http.allowed_request_headers.iter().chain(&http.allowed_upstream_headers);
+    FEATURE + ITEM * names.count() as u64
+}
+
+/// The memory that the policies of all routes can take, and the routes beyond the limit of their namespace.
+#[derive(Debug, Default)]
+pub struct Budget {
+    ranks: BTreeMap<ObjectId, Precedence>,
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+}
+
+/// The routes of a namespace that have policies.
+#[derive(Debug, Default)]
+struct Namespace {
+    /// The memory of each route.
+    routes: BTreeMap<Precedence, u64>,
+    total: u128,
+    /// The routes beyond the limit.
+    refused: BTreeSet<Precedence>,
+}
+
+impl Budget {
+    /// Returns whether no route has a policy.
+    pub fn is_empty(&self) -> bool {
+        self.ranks.is_empty()
+    }
+
+    /// Returns the memory of a route if it is beyond the limit of its namespace.
+    pub fn refused(&self, route: &Precedence) -> Option<u64> {
+        let namespace = self.namespaces.get(&route.key.namespace)?;
+        namespace.refused.get(route).and_then(|route| namespace.routes.get(route).copied())
+    }
+
+    /// Replaces the memory of `routes`; 0 stands for no policy. Returns the routes that have come within or beyond the
+    /// limit of a namespace, in bytes.
+    pub fn update(&mut self, routes: Vec<(ObjectId, Option<Precedence>, u64)>, limit: u64) -> BTreeSet<ObjectId> {
+        let mut changed = BTreeSet::new();
+        for (id, rank, memory) in routes {
+            let rank = rank.filter(|_| memory > 0);
+            let before = match &rank {
+                Some(rank) => self.ranks.insert(id.clone(), rank.clone()),
+                None => self.ranks.remove(&id),
+            };
+            if before.is_none() && rank.is_none() {
+                continue;
+            }
+            let namespace = self.namespaces.entry(id.key.namespace.clone()).or_default();
+            let freed = before.and_then(|before| namespace.routes.remove(&before)).unwrap_or_default();
+            namespace.total = namespace.total + u128::from(memory) - u128::from(freed);
+            if let Some(rank) = rank {
+                namespace.routes.insert(rank, memory);
+            }
+            changed.insert(id.key.namespace);
+        }
+        let mut moved = BTreeSet::new();
+        for name in changed {
+            let Some(namespace) = self.namespaces.get_mut(&name) else { continue };
+            let now = namespace.beyond(limit);
+            let before = std::mem::take(&mut namespace.refused);
+            moved.extend(before.symmetric_difference(&now).map(Precedence::id));
+            namespace.refused = now;
+            if namespace.routes.is_empty() {
+                self.namespaces.remove(&name);
+            }
+        }
+        moved
+    }
+}
+
+impl Namespace {
+    /// Returns the routes beyond the limit. A route that does not fit leaves its memory to younger routes.
+    fn beyond(&self, limit: u64) -> BTreeSet<Precedence> {
+        if self.total <= u128::from(limit) {
+            return BTreeSet::new();
+        }
+        let mut used = 0u64;
+        let mut fits = |memory: u64| {
+            let after = used.saturating_add(memory);
+            let fits = after <= limit;
+            used = if fits { after } else { used };
+            fits
+        };
+        self.routes.iter().filter(|(_, memory)| !fits(**memory)).map(|(rank, _)| rank.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::{Kind, ObjectKey};
+
+    fn rank(name: &str, created: i64) -> Precedence {
+        let (namespace, name) = name.split_once('/').unwrap_or(("shop", name));
+        Precedence { terminating: false, created, key: ObjectKey::new(namespace, name), kind: Kind::HTTP_ROUTE }
+    }
+
+    fn set(budget: &mut Budget, name: &str, created: i64, memory: u64) -> Vec<String> {
+        let rank = rank(name, created);
+        let moved = budget.update(vec![(rank.id(), Some(rank), memory)], 100);
+        moved.into_iter().map(|id| id.key.to_string()).collect()
+    }
+
+    #[test]
+    fn older_routes_use_the_memory_of_their_namespace_first() {
+        let mut budget = Budget::default();
+        assert!(set(&mut budget, "b", 2, 60).is_empty());
+        assert_eq!(set(&mut budget, "c", 3, 50), ["shop/c"]);
+        assert!(set(&mut budget, "d", 4, 40).is_empty(), "what does not fit leaves its memory to others");
+        assert!(set(&mut budget, "other/a", 9, 100).is_empty(), "a namespace has a limit of its own");
+        assert_eq!(set(&mut budget, "a", 1, 70), ["shop/b", "shop/d"]);
+        assert_eq!(budget.refused(&rank("c", 3)), Some(50));
+        assert_eq!(budget.refused(&rank("a", 1)), None);
+        // An older route of the same name takes the place of a younger one.
+        assert_eq!(set(&mut budget, "a", 5, 70), ["shop/a", "shop/b", "shop/d"]);
+        assert_eq!(set(&mut budget, "c", 3, 0), ["shop/c"]);
+        for name in ["a", "b", "d", "other/a"] {
+            set(&mut budget, name, 0, 0);
+        }
+        assert!(budget.is_empty() && budget.namespaces.is_empty());
+    }
+
+    #[test]
+    fn no_sum_overflows() {
+        let mut budget = Budget::default();
+        assert_eq!(set(&mut budget, "a", 1, u64::MAX), ["shop/a"]);
+        assert_eq!(set(&mut budget, "b", 2, u64::MAX), ["shop/b"]);
+        assert_eq!(set(&mut budget, "a", 1, 0), ["shop/a"]);
+    }
+}

@@ -1,0 +1,75 @@
+//! The memory of the policies of routes, incrementally. A changed route or policy leads to the routes whose memory changes,
+//! and these to the hosts of all routes of their namespaces that come within or beyond the limit.
+
+use std::collections::BTreeSet;
+
+use super::Translator;
+use super::http_policies::ChangedPolicies;
+use super::routes::places;
+use crate::model::{Host, ListenerId};
+use crate::objects::{Kind, ObjectId};
+use crate::settings::Settings;
+use crate::translate::gateway::ROUTES;
+use crate::translate::gateway::http_policies::Scope;
+use crate::translate::gateway::parser::Attached;
+
+impl Translator {
+    /// Updates the memory of the `replaced` routes and of those with changed policies. Adds the hosts of routes that come
+    /// within or beyond the limit of their namespace to `hosts`.
+    pub(super) fn update_budget(
+        &mut self,
+        changed: &ChangedPolicies,
+        replaced: &BTreeSet<ObjectId>,
+        settings: &Settings,
+        hosts: &mut BTreeSet<(ListenerId, Host)>,
+    ) {
+        if self.gateways.http_policies.is_empty() && self.gateways.budget.is_empty() {
+            return;
+        }
+        let mut routes: BTreeSet<ObjectId> = BTreeSet::new();
+        for object in replaced.iter().chain(&changed.targets) {
+            if ROUTES.contains(&object.kind) {
+                routes.insert(object.clone());
+            }
+        }
+        for object in changed.targets.iter().filter(|object| object.kind == Kind::GATEWAY) {
+            let listeners = self.gateways.owners.iter().filter(|(_, gateway)| **gateway == object.key);
+            let hosts = listeners.flat_map(|(id, _)| self.gateways.hosts_on(id));
+            routes.extend(hosts.flat_map(|(_, ranks)| ranks.iter().map(|rank| rank.id())));
+        }
+        let memory = |id: ObjectId| {
+            let route = self.gateways.routes.get(&id);
+            let memory = route.map_or(0, |route| self.memory_of_policies(route));
+            let rank = route.map(|route| route.precedence.clone());
+            (id, rank, memory)
+        };
+        let memory = routes.into_iter().map(memory).collect();
+        let moved = self.gateways.budget.update(memory, settings.gateway.policies.max_memory_per_namespace);
+        hosts.extend(moved.iter().filter_map(|id| self.gateways.routes.get(id)).flat_map(|route| places(route)));
+    }
+
+    /// Returns the memory that the policies of a route can take in an Envoy: each host has a copy for each match.
+    fn memory_of_policies(&self, route: &Attached) -> u64 {
+        let mut total = 0u64;
+        for attachment in route.attachments.iter().filter(|attachment| attachment.bound.is_some()) {
+            let Some(gateway) = self.gateways.gateways.get(&attachment.listener.gateway) else { continue };
+            let scope = Scope::new(&self.gateways.http_policies, &self.gateways.budget, &attachment.listener);
+            let (mut of_host, mut last) = (0u64, None);
+            for candidate in route.candidates(&gateway.certificate) {
+                // The matches of a rule follow each other, and have the same policies.
+                let memory = match last {
+                    Some((rule, memory)) if rule == candidate.rule => memory,
+                    _ => {
+                        let features = scope.features(&route.precedence, candidate.name.as_ref());
+                        features.map_or(0, |features| features.memory())
+                    }
+                };
+                last = Some((candidate.rule, memory));
+                let copies = 1 + u64::from(candidate.rest.is_some());
+                of_host = of_host.saturating_add(memory.saturating_mul(copies));
+            }
+            total = total.saturating_add(of_host.saturating_mul(attachment.hosts.len() as u64));
+        }
+        total
+    }
+}
