@@ -113,6 +113,7 @@ fn http_route(dice: &mut Dice, number: usize, services: &mut Vec<(String, String
     let mut spec = "  parentRefs:\n  - { name: public, namespace: infra }\n".to_owned();
     let hosts: BTreeSet<&str> = (0..dice.below(3)).map(|_| HOSTS[dice.below(HOSTS.len() - 1)]).collect();
     if !hosts.is_empty() {
+        let hosts = Vec::from_iter(hosts);
         spec += &format!("  hostnames: {hosts:?}\n");
     }
     spec += "  rules:\n";
@@ -209,6 +210,9 @@ impl Site {
         })
         .await;
         assert_eq!(self.envoy.warnings(), Vec::<String>::new());
+        // The last version of an object that cannot be decoded stays in use.
+        let log = self.lockgate.log();
+        assert!(!log.contains("its previous content stays"), "{log}");
     }
 
     /// The explanation of a request.
