@@ -6,6 +6,7 @@
 mod deleted;
 mod grants;
 mod listeners;
+mod memory;
 mod moves;
 mod policies;
 mod site;

@@ -7,16 +7,16 @@ use e2e::{Load, Mode, wait_everywhere, wait_until};
 use super::site::{Listener, Site, gateway, route, unharmed};
 
 /// The host that two tenants share.
-const SHARED: &str = "shared.test";
+pub const SHARED: &str = "shared.test";
 
 /// Moves an object of `default` to the namespace of a tenant, with a reference to the Gateway in `default`.
-fn of_tenant(namespace: &str, text: &str) -> String {
+pub fn of_tenant(namespace: &str, text: &str) -> String {
     text.replace("namespace: default", &format!("namespace: {namespace}"))
         .replace("parentRefs: [{ name: one }]", "parentRefs: [{ name: one, namespace: default }]")
 }
 
 /// Returns a route of a tenant for a prefix of the shared host.
-fn tenant_route(namespace: &str, name: &str) -> String {
+pub fn tenant_route(namespace: &str, name: &str) -> String {
     let matches = format!("- matches: [{{ path: {{ type: PathPrefix, value: /{name} }} }}]\n      backendRefs");
     of_tenant(namespace, &route(name, &["one"], SHARED, &[("a", 1)]).replace("- backendRefs", &matches))
 }
