@@ -165,6 +165,7 @@ impl Writer {
         let infrastructure = Infrastructure {
             template: self.fleets.map(|(template, _)| template),
             fleet_faults: known_fleet_faults,
+            envoys: self.envoys.clone(),
             client: self.client.clone(),
             manager: self.manager.clone(),
             leader: self.leader.clone(),

@@ -138,6 +138,8 @@ impl Fleets {
             let before = std::mem::replace(&mut self.dedicated, dedicated.clone());
             let both = before.listeners.keys().chain(dedicated.listeners.keys());
             moved.extend(both.filter(|id| before.listeners.get(*id) != dedicated.listeners.get(*id)).cloned());
+            moved.extend(before.moving.symmetric_difference(&dedicated.moving).cloned());
+            moved.extend(before.draining.symmetric_difference(&dedicated.draining).cloned());
             let wanted: BTreeSet<FleetId> = dedicated.fleets.iter().map(FleetId::of_gateway).collect();
             self.fleets.retain(|id, _| *id == FleetId::shared() || wanted.contains(id));
             for id in wanted {
@@ -180,12 +182,15 @@ impl Fleet {
         let Moves { dedicated, moved } = moves;
         let is_shared = *to.fleet == FleetId::shared();
         let is_in = |id: &ListenerId| match dedicated.listeners.get(id) {
-            Some(gateway) => !is_shared && FleetId::of_gateway(gateway) == *to.fleet,
+            Some(_) if is_shared => dedicated.moving.contains(id) || dedicated.draining.contains(id),
+            Some(gateway) => FleetId::of_gateway(gateway) == *to.fleet,
             None => is_shared,
         };
+        let none = BTreeSet::new();
+        let hidden = if is_shared { &dedicated.draining } else { &none };
         let mut touched = change.touched.clone();
         match &mut self.part {
-            None if dedicated.listeners.is_empty() => return self.views.update(change, to),
+            None if dedicated.listeners.is_empty() => return self.views.update(change, hidden, to),
             None => {
                 let mut part = Part::default();
                 part.update(all, &Touched::all(all), &BTreeSet::new(), is_in);
@@ -194,6 +199,8 @@ impl Fleet {
             }
             Some(part) if is_shared && dedicated.listeners.is_empty() => {
                 touched.extend(part.rest(all));
+                // Some of them were hidden.
+                touched.listeners.extend(moved.iter().cloned());
                 self.part = None;
             }
             Some(part) if to.newest(self.views.primary()).is_none() => {
@@ -204,7 +211,7 @@ impl Fleet {
             Some(part) => touched = part.update(all, &touched, moved, is_in),
         }
         let model = self.part.as_ref().map_or(all, Part::model);
-        self.views.update(Change { model, touched: &touched, ..change }, to)
+        self.views.update(Change { model, touched: &touched, ..change }, hidden, to)
     }
 }
 

@@ -30,6 +30,12 @@ pub use definitions::Metadata;
 /// The label of a Service with the name of its Gateway.
 pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
 
+/// The label of the objects of a dedicated fleet with its name, and of the Service of a Gateway that has moved to the fleet.
+pub const FLEET: &str = "lockgate.dev/fleet";
+
+/// The label of the Service of a Gateway whose open connections the shared Envoys still serve.
+pub const DRAINING: &str = "lockgate.dev/draining";
+
 /// The label of an object with the program that manages it.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
@@ -233,6 +239,8 @@ pub fn service(
         ports,
         addresses: exact(assigned.filter(|_| has_balancer).chain(inside).map(address)),
         version: version(metadata),
+        is_draining: label(DRAINING).is_some(),
+        is_dedicated: label(FLEET).is_some_and(|fleet| !fleet.is_empty()),
     }))
 }
 

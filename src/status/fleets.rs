@@ -181,7 +181,7 @@ impl Fleets {
     /// Performs a write, and reports its end.
     async fn write(&self, term: &mut Term, id: &Id, write: Write) {
         let performed = Failure::of(timeout(PATIENCE, self.perform(term, id, &write)).await);
-        let times = term.past.written(id, Instant::now());
+        let times = term.past.written(id, &write, Instant::now());
         let (kind, name) = (id.0.as_str(), &id.1);
         let namespace = &self.template.namespace;
         self.metrics.status_written(kind, super::outcome(performed.as_ref().err()));

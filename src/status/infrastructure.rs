@@ -5,6 +5,7 @@
 //! replica and after a restart. Objects of other owners are never changed.
 
 mod content;
+mod moves;
 mod plan;
 mod ports;
 mod work;
@@ -14,8 +15,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::future::{BoxFuture, OptionFuture};
 use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
 use imbl::OrdMap;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
@@ -29,12 +31,15 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::bucket::Bucket;
-use super::{Chosen, Failure, PATIENCE, Template, Trouble};
+use super::envoys::{Accepted, Envoys};
+use super::waiting::Waiting;
+use super::{AllEnvoys, Chosen, Failure, PATIENCE, Template, Trouble};
 use crate::inspection::{Inspection, changed};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use content::{Content, MANAGED_BY, Slice};
-use plan::Plan;
+use moves::Moves;
+use plan::{Outside, Plan};
 use work::{Outcome, Work, Write};
 
 /// Writes per second, and the maximum burst.
@@ -90,6 +95,8 @@ pub(super) struct Infrastructure {
     pub template: Option<Arc<Template>>,
     /// The Gateways whose fleets cannot be written.
     pub fleet_faults: watch::Receiver<Faults>,
+    /// The Envoys, to ask those of fleets.
+    pub envoys: AllEnvoys,
     /// Receives the Gateways that cannot have a Service, for their status.
     pub faults: watch::Sender<Faults>,
     pub metrics: Metrics,
@@ -102,6 +109,7 @@ struct Term {
     chosen: Chosen,
     plan: Plan,
     work: Work,
+    moves: Moves,
     /// The Gateways whose Services the API server has refused.
     refused: BTreeMap<ObjectKey, Fault>,
     /// Whether the log contains the missing setting.
@@ -126,11 +134,18 @@ impl Infrastructure {
         let mut bucket = Bucket::new(RATE.0, RATE.1);
         let mut trouble = Trouble::default();
         let (mut new, mut again, mut look_at) = (true, true, Instant::now());
+        // The Gateways that wait for the Envoys of their fleets, and the question.
+        let (mut waiting, mut asking) = (Waiting::default(), OptionFuture::from(None::<BoxFuture<'static, Accepted>>));
         loop {
             let now = Instant::now();
             if new && look_at <= now {
                 self.look(&mut term, again, now);
                 (new, again, look_at) = (false, false, now + TOGETHER);
+                let now_waiting = term.moves.waiting(&term.plan, &term.known);
+                if now_waiting != waiting {
+                    waiting = now_waiting;
+                    asking = self.ask(&waiting);
+                }
             }
             let mut wake = now + LONG;
             if writes.len() < PARALLEL {
@@ -142,7 +157,7 @@ impl Infrastructure {
                     writes.push(self.write(write));
                     continue;
                 }
-                wake = term.work.next(now).map_or(wake, |next| next.min(wake));
+                wake = term.work.next(now).into_iter().chain(term.moves.next(now)).chain([wake]).min().unwrap_or(wake);
                 wake = if at > now { wake.min(at) } else { wake };
             }
             for kind in KINDS {
@@ -151,6 +166,11 @@ impl Infrastructure {
             tokio::select! {
                 Some((write, written)) = writes.next() => {
                     self.finish(&mut term, write, written, &mut trouble);
+                    (new, again, look_at) = (true, true, Instant::now());
+                }
+                Some(accepted) = &mut asking, if !waiting.is_empty() => {
+                    accepted.into_iter().for_each(|(key, published, _)| term.moves.accept(key, published));
+                    waiting = Waiting::default();
                     (new, again, look_at) = (true, true, Instant::now());
                 }
                 () = super::changed(&mut self.inspected), if !new => new = true,
@@ -172,11 +192,25 @@ impl Infrastructure {
         let concerns = chosen != term.chosen || plan::concerns(&term.known, &inspection, &chosen, &term.plan);
         (term.known, term.chosen) = (inspection, chosen);
         if again || concerns {
-            let recent = term.work.recent(&term.known.objects, now);
-            term.plan = plan::plan(&term.known, &term.chosen, self.template.as_deref(), &recent);
+            let outside = Outside {
+                template: self.template.as_deref(),
+                recent: term.work.recent(&term.known.objects, now),
+                accepted: term.moves.accepted(&term.known),
+                released: term.moves.released(now),
+                drained: term.moves.drained(now),
+            };
+            term.plan = plan::plan(&term.known, &term.chosen, &outside);
+            term.moves.update(&term.plan, &term.known, now);
             term.work.look(&term.plan, &term.known.objects, now);
             self.publish(term);
         }
+    }
+
+    /// Asks the Envoys of fleets which of these Gateways they have accepted.
+    fn ask(&self, waiting: &Waiting) -> OptionFuture<BoxFuture<'static, Accepted>> {
+        let (envoys, waiting) = (self.envoys.clone(), waiting.clone());
+        let is_any = !waiting.is_empty();
+        OptionFuture::from(is_any.then(|| async move { envoys.accepted(Kind::GATEWAY, waiting).await }.boxed()))
     }
 
     /// Publishes the Gateways that cannot have a Service, and logs the new ones.

@@ -146,6 +146,10 @@ pub struct GatewayService {
     pub addresses: Vec<IngressLoadBalancerIngress>,
     /// `metadata.resourceVersion`. The translation does not read it.
     pub version: Arc<str>,
+    /// Whether it has left the shared Envoys for a dedicated fleet.
+    pub is_dedicated: bool,
+    /// Whether the shared Envoys still serve its open connections.
+    pub is_draining: bool,
 }
 
 /// The addresses have no floats, so `Eq` is sound.

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use e2e::lab::echo::Echoed;
 use e2e::lab::{Installation, Namespace, Pod, echo};
+use e2e::load::Plan;
 use e2e::manifests::gateway_definitions;
-use e2e::{Lab, Target};
+use e2e::{Lab, Load, Target};
 use serde_json::Value;
 
 use crate::rbac::{Account, assert_same, documented, rights};
@@ -189,6 +190,22 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys() {
     assert!(!serves(&shared[0], other, "other.test").await, "by the shared Envoy");
     let autoscaler_gone = async || objects(&lab, PARTS[3], "own").await.is_empty().then_some(());
     lab.until("the end of the autoscaler", autoscaler_gone).await;
+
+    // A Gateway of the shared Envoys moves to a fleet without a failed request.
+    let target = Target::http(80, "public.test").at(lab.address(&space.name, &format!("public-{RELEASE}")).await);
+    let load = Load::start(Plan::new(target, "/")).await;
+    load.answers(200).await;
+    space.apply(&gateway("public", RELEASE, OWN)).await;
+    let service = format!("/api/v1/namespaces/{}/services/public-{RELEASE}", space.name);
+    let label = async || lab.get(&service).await["metadata"]["labels"]["lockgate.dev/fleet"].is_string().then_some(());
+    let (_, time) = lab.until("the end of the move", label).await;
+    let gone = async || (!serves(&shared[0], public, "public.test").await).then_some(());
+    lab.until("the end of the listener of the shared Envoy", gone).await;
+    load.answers(200).await;
+    let report = load.stop().await;
+    println!("move to a dedicated fleet in {:.1} s: {report}", time.as_secs_f64());
+    assert_eq!(report.failed(), 0, "{report}");
+    assert!(serves(&envoys(&lab, "public").await[0], public, "public.test").await);
 
     // The fleet goes with its Gateway, and with it the key pair.
     space.kubectl(&["delete", "gateway", "own"], "").await;

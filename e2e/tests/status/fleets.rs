@@ -273,15 +273,41 @@ async fn a_gateway_with_a_fleet_is_served_by_dedicated_envoys_alone() {
         .await;
     }
 
+    // A Gateway of the shared Envoys moves when its fleet has accepted it. Until then, its Service leads to the shared Envoys.
+    drop(own);
+    let leads_to = async |address: &str| {
+        let slice = find(&server, "endpointslices", "own-edge-ipv4").await;
+        slice["endpoints"][0]["addresses"] == json!([address])
+    };
+    wait_until("the shared Envoys", async || leads_to("192.0.2.1").await).await;
+    server.apply(&gateway("own", PARAMETERS)).await;
+    wait_until("the Deployment of the fleet", async || find_fleet("deployments").await.is_object()).await;
+    let has_pair = async || secret(&server, "lockgate-xds-fleets").await.contains_key(keys[0]);
+    wait_until("the key pair of the fleet", has_pair).await;
+    until_programmed(&server, "own", "False Pending").await;
+    assert!(leads_to("192.0.2.1").await, "its fleet has no Envoy");
+    until_received(&shared, &["own"]).await;
+    let label =
+        async || find(&server, "services", "own-edge").await["metadata"]["labels"]["lockgate.dev/fleet"].clone();
+    assert!(label().await.is_null());
+    let (own, _mount) = envoy(&lockgate, &secret(&server, "lockgate-xds-fleets").await, keys);
+    until_programmed(&server, "own", "True Programmed accepted by 1 Envoy").await;
+    until_received(&own, &["own"]).await;
+    wait_until("the dedicated Envoys", async || leads_to("192.0.2.5").await).await;
+    assert_eq!(received(&shared).await.0.len(), 1, "nodes have to learn of the other addresses first");
+    wait_until("the removal from the shared Envoys", async || received(&shared).await.0.is_empty()).await;
+    assert_eq!(label().await, json!(name));
+    let labels = find(&server, "services", "own-edge").await["metadata"]["labels"].clone();
+    assert_eq!(labels["lockgate.dev/draining"], "true", "open connections keep their routes");
+
     // A reference that is not valid is no reason to serve the Gateway elsewhere.
     server.kubectl(&["delete", "envoyfleet", "own"], "").await;
-    server.apply(&gateway("own", PARAMETERS)).await;
-    until_received(&shared, &[]).await;
     wait_until("the condition", async || {
         let accepted = condition(&find(&server, "gateways", "own").await["status"], "Accepted");
         accepted.starts_with("False InvalidParameters") && accepted.contains("does not exist")
     })
     .await;
+    until_received(&shared, &[]).await;
     let log = lockgate.log();
     assert!(!log.contains("panicked") && !log.contains("BEGIN"), "{log}");
 }

@@ -403,6 +403,40 @@ fn assign(fleets: &mut Fleets, model: &Model, dedicated: &Arc<Dedicated>) {
 }
 
 #[test]
+fn the_shared_fleet_keeps_a_listener_until_its_gateway_has_moved() {
+    let mut model = with_tcp("shop/cart/http");
+    model.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.client_certificate = None);
+    let mut fleets = published(&model);
+    let before = snapshot(&fleets, View::Envoy);
+    let state = |moving: bool, draining: bool| {
+        let set = |is_set: bool| is_set.then(|| ListenerId::new("https")).into_iter().collect();
+        let base = Dedicated::clone(&dedicated(&["https"]));
+        Arc::new(Dedicated { moving: set(moving), draining: set(draining), ..base })
+    };
+    let listeners = |fleets: &Fleets| names(fleets, View::Envoy, ResourceType::LISTENER).contains(&"https".to_owned());
+    let pairs = |fleets: &Fleets| names(fleets, View::Envoy, ResourceType::SECRET).len();
+    let moving = state(true, false);
+    assign(&mut fleets, &model, &moving);
+    assert!(listeners(&fleets) && pairs(&fleets) > 0, "moving");
+    let edge = Class { fleet: FleetId::of_gateway(&ObjectKey::new("shop", "edge")), view: View::Envoy };
+    let of_edge = fleets.stores().newest(&edge).unwrap();
+    assert!(of_edge.get(ResourceType::LISTENER, "https").is_some(), "the dedicated fleet has it too");
+
+    let all_pairs = pairs(&fleets);
+    assign(&mut fleets, &model, &state(false, true));
+    assert_eq!((listeners(&fleets), pairs(&fleets)), (false, all_pairs), "open connections need the key pair");
+    assign(&mut fleets, &model, &state(false, false));
+    assert!(!listeners(&fleets) && pairs(&fleets) < all_pairs);
+
+    // The Gateway leaves the fleet, at each stage.
+    for stage in [state(false, true), state(false, false), moving] {
+        assign(&mut fleets, &model, &stage);
+        assign(&mut fleets, &model, &Arc::default());
+        assert_equal(&snapshot(&fleets, View::Envoy), &before, "shared again");
+    }
+}
+
+#[test]
 fn a_listener_moves_between_fleets_with_what_it_needs() {
     let mut model = with_tcp("shop/cart/http");
     model.clusters.values_mut().for_each(|cluster| Arc::make_mut(cluster).policy.client_certificate = None);

@@ -1,12 +1,13 @@
 //! The views of one fleet: the same listeners and routes, in the form that each kind of client needs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_route::envoy::{Builder, Change, Forms};
-use lockgate_route::model::Touched;
+use lockgate_route::model::{ListenerId, Touched};
 use lockgate_route::settings::Discovery;
-use lockgate_xds::snapshot::Changes;
+use lockgate_xds::snapshot::{Changes, Resource, ResourceType};
 
 use super::class::View;
 use super::grpc;
@@ -46,8 +47,9 @@ impl Views {
         self.whole.pace.due().into_iter().chain(self.grpc.due()).min()
     }
 
-    /// Publishes a change, and builds views that are newly requested or due. Returns the changes of the primary view.
-    pub fn update(&mut self, change: Change<'_>, to: &Publication<'_>) -> Arc<Changes> {
+    /// Publishes a change, and builds views that are newly requested or due. Listeners in `hidden` are not published, but all that
+    /// their open connections need is. Returns the changes of the primary view.
+    pub fn update(&mut self, change: Change<'_>, hidden: &BTreeSet<ListenerId>, to: &Publication<'_>) -> Arc<Changes> {
         let Change { model, touched, settings, settings_changed } = change;
         let requested = to.requested();
         let is_new = |view: &View| to.newest(*view).is_none();
@@ -56,7 +58,8 @@ impl Views {
         let whole: Vec<View> = requested.iter().copied().filter(|view| is_whole(*view, by_host)).collect();
         // Buckets are route configurations that a scope references by name, which Envoy does not read from files.
         let forms = Forms { vhds: by_host, rds: false, no_buckets: self.primary == View::Whole };
-        let built = self.builder.update(change, forms);
+        let mut built = self.builder.update(change, forms);
+        hide(&mut built.shared, hidden);
         let mut changes = Arc::default();
         if by_host {
             let mut update = joined(&built.shared, built.vhds);
@@ -87,6 +90,18 @@ impl Views {
         }
         changes
     }
+}
+
+/// Removes listeners instead of setting them.
+fn hide(update: &mut SharedUpdate, hidden: &BTreeSet<ListenerId>) {
+    if hidden.is_empty() {
+        return;
+    }
+    let is_hidden = |resource: &Resource| {
+        resource.kind() == ResourceType::LISTENER && hidden.iter().any(|id| id.name() == resource.name())
+    };
+    update.set.retain(|resource| !is_hidden(resource));
+    update.remove.extend(hidden.iter().map(|id| (ResourceType::LISTENER, id.name().clone())));
 }
 
 /// Returns whether a view has complete route configurations.

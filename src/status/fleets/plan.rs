@@ -88,9 +88,9 @@ pub enum Write {
     Delete,
 }
 
-/// The past writes of each object.
+/// The past writes of each object: the last one, how often in a row it was made, and when.
 #[derive(Debug, Default)]
-pub struct Past(BTreeMap<Id, (u32, Instant)>);
+pub struct Past(BTreeMap<Id, (Write, u32, Instant)>);
 
 impl Past {
     /// Returns the next write that may happen now. If all have to wait, returns the time of the first.
@@ -109,7 +109,8 @@ impl Past {
         let deletes = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| (id, Write::Delete));
         let mut first = None::<Instant>;
         for (id, write) in applies.chain(deletes) {
-            match self.0.get(id).map(|(times, at)| *at + wait(*times)).filter(|until| *until > now) {
+            let same = self.0.get(id).filter(|(last, ..)| *last == write);
+            match same.map(|(_, times, at)| *at + wait(*times)).filter(|until| *until > now) {
                 None => return Ok((id.clone(), write)),
                 Some(until) => first = Some(first.map_or(until, |first| first.min(until))),
             }
@@ -117,12 +118,13 @@ impl Past {
         Err(first)
     }
 
-    /// Records a write at `now`. Repeated writes of one object slow down: they failed, or another writer disagrees.
-    pub fn written(&mut self, id: &Id, now: Instant) -> u32 {
-        self.0.retain(|_, (_, at)| now < *at + FIGHT);
-        let (times, at) = self.0.entry(id.clone()).or_insert((0, now));
-        (*times, *at) = (*times + 1, now);
-        *times
+    /// Records a write at `now`. Equal writes of one object slow down: they failed, or another writer disagrees. Returns their
+    /// number in a row.
+    pub fn written(&mut self, id: &Id, write: &Write, now: Instant) -> u32 {
+        self.0.retain(|_, (.., at)| now < *at + FIGHT);
+        let times = self.0.get(id).filter(|(last, ..)| last == write).map_or(0, |(_, times, _)| *times) + 1;
+        self.0.insert(id.clone(), (write.clone(), times, now));
+        times
     }
 }
 

@@ -12,11 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::plan::Part;
 use crate::fleet::NODE_CLUSTER;
+use crate::source::gateway::FLEET;
 
 /// The label of the objects of all fleets of an installation, with the name of the template.
 pub const FLEETS: &str = "lockgate.dev/fleets";
-/// The label of the objects and pods of one fleet, with its name.
-const FLEET: &str = "lockgate.dev/fleet";
 /// The labels with the Gateway.
 const GATEWAY: [&str; 2] = ["lockgate.dev/gateway-namespace", "lockgate.dev/gateway-name"];
 /// The annotation with the hash of what was written. A field that is no longer wanted changes it.

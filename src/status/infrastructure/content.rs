@@ -12,7 +12,7 @@ use lockgate_route::objects::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::source::gateway::{self, GATEWAY_NAME};
+use crate::source::gateway::{self, DRAINING, FLEET, GATEWAY_NAME};
 
 /// The label of a Service with the GatewayClass. Source: GEP-1762.
 const CLASS_NAME: &str = "gateway.networking.k8s.io/gateway-class-name";
@@ -57,7 +57,11 @@ pub struct Service {
     pub address: Option<String>,
     /// The properties that the EnvoyFleet of the Gateway states. `None`: the Gateway has no fleet, so the type is LoadBalancer, and
     /// other writers set the rest.
-    pub fleet: Option<FleetService>,
+    pub fleet: Option<Box<FleetService>>,
+    /// The name of the dedicated fleet, once the Gateway has left the shared Envoys.
+    pub dedicated: Option<Arc<str>>,
+    /// Whether the shared Envoys still serve its open connections.
+    pub draining: bool,
 }
 
 /// An EndpointSlice of the Service in front of a Gateway.
@@ -94,7 +98,11 @@ impl Content {
         match self {
             Self::Service(wanted) => {
                 let service = observed.get::<lockgate_route::objects::Service>();
-                service.and_then(|service| service.gateway.as_deref()).is_some_and(|is| is.ports == wanted.ports)
+                service.and_then(|service| service.gateway.as_deref()).is_some_and(|is| {
+                    is.ports == wanted.ports
+                        && is.is_dedicated == wanted.dedicated.is_some()
+                        && is.is_draining == wanted.draining
+                })
             }
             Self::Slice(wanted) => observed.get::<EndpointSlice>().is_some_and(|is| {
                 let port = |(transport, port, to): &(Transport, u16, u16)| (name(*transport, *port), Some(*to));
@@ -109,9 +117,12 @@ impl Content {
 impl Service {
     fn labels(&self) -> BTreeMap<String, String> {
         let own = [(GATEWAY_NAME, &*self.gateway), (CLASS_NAME, &*self.class), MANAGED_BY];
-        let own = own.into_iter().filter(|(_, value)| value.len() <= LABEL);
+        let dedicated = self.dedicated.as_deref().map(|name| (FLEET, name));
+        let draining = self.draining.then_some((DRAINING, "true"));
+        let own = own.into_iter().chain(dedicated).chain(draining).filter(|(_, value)| value.len() <= LABEL);
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        self.labels.clone().into_iter().chain(own).collect()
+        let labels = self.labels.iter().filter(|(name, _)| ![FLEET, DRAINING].contains(&name.as_str()));
+        labels.map(|(name, value)| (name.clone(), value.clone())).chain(own).collect()
     }
 
     fn ports(&self) -> Vec<Value> {
@@ -143,7 +154,7 @@ impl Service {
         if let Some(address) = &self.address {
             spec["loadBalancerIP"] = address.as_str().into();
         }
-        if let Some(fleet) = &self.fleet {
+        if let Some(fleet) = self.fleet.as_deref() {
             let FleetService { external_traffic_policy: policy, load_balancer_class: class, .. } = fleet;
             for (field, value) in [("externalTrafficPolicy", policy), ("loadBalancerClass", class)] {
                 if let Some(value) = value {
@@ -169,13 +180,13 @@ impl Service {
     }
 
     fn kind(&self) -> &str {
-        self.fleet.as_ref().map_or(FleetService::LOAD_BALANCER, FleetService::kind)
+        self.fleet.as_ref().map_or(FleetService::LOAD_BALANCER, |fleet| fleet.kind())
     }
 
     /// Adds the changes of the properties that an EnvoyFleet states to `spec`. Values of other writers stay if the EnvoyFleet does
     /// not state them; those that `manager` has written go.
     fn expose(&self, is: &core::Service, manager: &str, spec: &mut Map<String, Value>) {
-        let Some(fleet) = &self.fleet else { return };
+        let Some(fleet) = self.fleet.as_deref() else { return };
         let FleetService { external_traffic_policy, load_balancer_class, load_balancer_source_ranges: ranges, .. } =
             fleet;
         let existing = is.spec.clone().unwrap_or_default();

@@ -16,6 +16,8 @@ use super::{Fault, Faults};
 use crate::inspection::{Inspection, changed};
 use crate::status::{Chosen, Template};
 
+/// The value of the label with the fleet, for a Gateway that nobody serves.
+const NOBODY: &str = "none";
 /// The maximum number of endpoints in an EndpointSlice. Source: validation of discovery.k8s.io/v1.
 const ENDPOINTS: usize = 1000;
 
@@ -35,6 +37,27 @@ pub struct Plan {
     pub services: BTreeMap<ObjectKey, ObjectKey>,
     /// The Services with the Envoys of dedicated fleets.
     pub fleets: BTreeSet<ObjectKey>,
+    /// The Gateways whose Services lead to the shared Envoys until their fleets are ready.
+    pub moving: BTreeSet<ObjectKey>,
+    /// The Gateways whose Services lead to their fleets, and whose listeners the shared Envoys still have.
+    pub led: BTreeSet<ObjectKey>,
+    /// The Gateways whose open connections the shared Envoys still serve.
+    pub draining: BTreeSet<ObjectKey>,
+}
+
+/// The state of the world outside of the objects.
+#[derive(Debug, Default)]
+pub struct Outside<'a> {
+    /// The template of fleets. `None`: the controller creates none.
+    pub template: Option<&'a Template>,
+    /// The ports of Services that were written, and that the watch has not brought back yet.
+    pub recent: BTreeMap<ObjectKey, Ports>,
+    /// The Gateways that the Envoys of their fleets have accepted.
+    pub accepted: BTreeSet<ObjectKey>,
+    /// The Gateways whose listeners the shared Envoys can remove.
+    pub released: BTreeSet<ObjectKey>,
+    /// The Gateways whose open connections on the shared Envoys have ended.
+    pub drained: BTreeSet<ObjectKey>,
 }
 
 /// A Gateway that can have a Service.
@@ -71,14 +94,8 @@ pub fn concerns(before: &Inspection, now: &Inspection, chosen: &Chosen, plan: &P
         || differs(Kind::ENDPOINT_SLICE).any(slice)
 }
 
-/// Returns the objects that the Gateways need. `template` is that of fleets. `recent` contains the ports of Services that were written, and that
-/// the watch has not brought back yet.
-pub fn plan(
-    inspection: &Inspection,
-    chosen: &Chosen,
-    template: Option<&Template>,
-    recent: &BTreeMap<ObjectKey, Ports>,
-) -> Plan {
+/// Returns the objects that the Gateways need.
+pub fn plan(inspection: &Inspection, chosen: &Chosen, outside: &Outside) -> Plan {
     let mut plan = Plan::default();
     let Some(envoys) = chosen.envoy_service() else {
         let message = "no Service is created for Gateways, because the setting `status.envoyService` is empty";
@@ -91,7 +108,7 @@ pub fn plan(
         .filter(|service| has_gateway(objects, service))
         .filter_map(|service| Some((service.meta.key.clone(), bounded(&service.gateway.as_ref()?.ports))))
         .collect();
-    existing.extend(recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
+    existing.extend(outside.recent.iter().map(|(key, ports)| (key.clone(), ports.clone())));
     let mut candidates = candidates(inspection, &mut plan);
     candidates.sort_by(|a, b| a.precedence.cmp(&b.precedence));
     let requests: Vec<Request> = candidates
@@ -118,12 +135,21 @@ pub fn plan(
             continue;
         }
         match candidate.fleet {
-            None => plan.need(objects, candidate, ports, &endpoints),
-            Some(fleet) => {
-                let envoys = plan.fleet(candidate, fleet, template);
-                let endpoints = envoys.map(|envoys| Endpoints::new(objects, &envoys)).unwrap_or_default();
-                plan.need(objects, candidate, ports, &endpoints);
-            }
+            None => plan.need(objects, candidate, ports, &endpoints, None),
+            Some(fleet) => match plan.fleet(candidate, fleet, outside.template) {
+                None => plan.need(objects, candidate, ports, &Endpoints::default(), Some((NOBODY.into(), false))),
+                Some(envoys) => {
+                    let of_fleet = Endpoints::new(objects, &envoys);
+                    let (endpoints, draining) = plan.stage(candidate, objects, outside, [&endpoints, &of_fleet]);
+                    plan.need(
+                        objects,
+                        candidate,
+                        ports,
+                        endpoints,
+                        draining.map(|draining| (envoys.name.clone(), draining)),
+                    );
+                }
+            },
         }
     }
     if !chosen.watches(&envoys.namespace) {
@@ -162,8 +188,46 @@ impl Plan {
         None
     }
 
-    /// Adds the objects of a Gateway.
-    fn need(&mut self, objects: &Objects, candidate: &Candidate, ports: Ports, endpoints: &Endpoints) {
+    /// Returns the Envoys of a Gateway with a fleet. If it leaves the shared Envoys, also returns whether they still serve its open
+    /// connections. A Gateway that the shared Envoys have served moves when its fleet is ready.
+    fn stage<'a>(
+        &mut self,
+        candidate: &Candidate,
+        objects: &Objects,
+        outside: &Outside,
+        [shared, of_fleet]: [&'a Endpoints; 2],
+    ) -> (&'a Endpoints, Option<bool>) {
+        let key = &candidate.gateway.meta.key;
+        let service = objects.get::<Observed>(&candidate.service).and_then(|service| service.gateway.as_deref());
+        let Some(service) = service else { return (of_fleet, Some(false)) };
+        if service.is_dedicated {
+            if service.is_draining {
+                self.draining.insert(key.clone());
+            }
+            return (of_fleet, Some(service.is_draining && !outside.drained.contains(key)));
+        }
+        let leads = objects.slices_of(&candidate.service).any(|slice| of_fleet.has_any(&slice.endpoints));
+        if !of_fleet.is_ready() || !(leads || outside.accepted.contains(key)) {
+            self.moving.insert(key.clone());
+            return (shared, None);
+        }
+        if leads {
+            self.led.insert(key.clone());
+        }
+        (of_fleet, (leads && outside.released.contains(key)).then_some(true))
+    }
+
+    /// Adds the objects of a Gateway. `dedicated` is the name of its fleet once it leaves the shared Envoys, and whether they still
+    /// serve its open connections.
+    fn need(
+        &mut self,
+        objects: &Objects,
+        candidate: &Candidate,
+        ports: Ports,
+        endpoints: &Endpoints,
+        dedicated: Option<(Arc<str>, bool)>,
+    ) {
+        let (dedicated, draining) = dedicated.map_or((None, false), |(name, draining)| (Some(name), draining));
         let (gateway, key) = (candidate.gateway, &candidate.service);
         if let Some(uid) = objects.meta(Kind::SERVICE, key).map(|meta| meta.uid.clone()) {
             for slice in endpoints.slices(key, &uid, &ports) {
@@ -171,7 +235,7 @@ impl Plan {
             }
         }
         let infrastructure = gateway.spec.infrastructure.clone().unwrap_or_default();
-        let fleet = candidate.fleet.map(|fleet| fleet.spec.service.clone().unwrap_or_default());
+        let fleet = candidate.fleet.map(|fleet| Box::new(fleet.spec.service.clone().unwrap_or_default()));
         let mut annotations = fleet.as_ref().map(|service| service.annotations.clone()).unwrap_or_default();
         annotations.extend(infrastructure.annotations);
         let is_address = |r#type: Option<&str>| r#type.is_none_or(|r#type| r#type == "IPAddress");
@@ -185,6 +249,8 @@ impl Plan {
             annotations,
             ports,
             fleet,
+            dedicated,
+            draining,
             address: requested.find(|address| !address.value.is_empty()).map(|address| address.value.clone()),
         }));
     }
@@ -306,6 +372,19 @@ impl Endpoints {
             (family, by_address.into_values().collect())
         };
         Self([AddressType::Ipv4, AddressType::Ipv6].map(family).into())
+    }
+
+    /// Returns whether one of the Envoys is ready.
+    fn is_ready(&self) -> bool {
+        self.0.iter().any(|(_, endpoints)| endpoints.iter().any(|endpoint| endpoint.ready))
+    }
+
+    /// Returns whether some of these endpoints are among the Envoys.
+    fn has_any(&self, endpoints: &[SliceEndpoint]) -> bool {
+        let is_known = |one: &SliceEndpoint| {
+            self.0.iter().any(|(_, all)| all.iter().any(|endpoint| endpoint.address == one.address))
+        };
+        endpoints.iter().any(is_known)
     }
 
     /// Returns the EndpointSlices of a Service.

@@ -194,7 +194,10 @@ impl Typed for Service {
     fn equals_for_translation(&self, other: &Self) -> bool {
         let Self { meta, external_name, ports, ipv6_families, gateway } = other;
         let ports_of = |gateway: &Option<Box<GatewayService>>| {
-            gateway.as_ref().map(|service| (service.name.clone(), service.ports.clone()))
+            gateway.as_ref().map(|service| {
+                let GatewayService { name, ports, addresses: _, version: _, is_dedicated, is_draining } = &**service;
+                (name.clone(), ports.clone(), *is_dedicated, *is_draining)
+            })
         };
         self.meta == *meta
             && self.external_name == *external_name

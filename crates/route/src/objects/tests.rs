@@ -69,7 +69,13 @@ fn the_translation_sees_the_ports_of_a_gateways_service_and_not_its_status() {
     let mut apply = |target: u16, address: &str, version: &str| {
         let addresses = vec![IngressLoadBalancerIngress { ip: Some(address.to_owned()), ..Default::default() }];
         let ports = vec![(Transport::Tcp, 80, target)];
-        let gateway = GatewayService { name: "public".into(), ports, addresses, version: version.into() };
+        let gateway = GatewayService {
+            name: "public".into(),
+            ports,
+            addresses,
+            version: version.into(),
+            ..GatewayService::default()
+        };
         let changed = objects.apply(service("cart", 80).with(|own: &mut Service| own.gateway = Some(gateway.into())));
         let kept = objects.get::<Service>(&key("cart")).unwrap().gateway.clone().unwrap();
         assert_eq!((&*kept.version, kept.addresses[0].ip.as_deref()), (version, Some(address)), "kept for the status");

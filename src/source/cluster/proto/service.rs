@@ -6,7 +6,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 
 use super::{ObjectMeta, Proto, Texts, list};
-use crate::source::gateway::{GATEWAY_NAME, MANAGED_BY};
+use crate::source::gateway::{DRAINING, FLEET, GATEWAY_NAME, MANAGED_BY};
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Service {
@@ -120,7 +120,8 @@ fn status(from: Bytes, texts: &mut Texts) -> Option<core::ServiceStatus> {
 impl Proto<core::Service> for Service {
     fn read(self, texts: &mut Texts) -> core::Service {
         let metadata = self.metadata.unwrap_or_default();
-        let metadata = metadata.read_with_labels(texts, |label| [GATEWAY_NAME, MANAGED_BY].contains(&label));
+        let metadata =
+            metadata.read_with_labels(texts, |label| [GATEWAY_NAME, MANAGED_BY, FLEET, DRAINING].contains(&label));
         let of_gateway = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(GATEWAY_NAME));
         core::Service {
             metadata,

@@ -54,11 +54,11 @@ fn objects_are_created_repaired_and_deleted() {
     let mut observed = BTreeMap::new();
     assert_eq!(past.next(&all, &observed, &[], now), Err(None), "what exists is not known yet");
     for expected in LISTED {
-        let Ok((id, Write::Apply(_, object))) = past.next(&all, &observed, &LISTED, now) else {
+        let Ok((id, Write::Apply(gateway, object))) = past.next(&all, &observed, &LISTED, now) else {
             unreachable!("nothing to write")
         };
         assert_eq!(id.0, expected);
-        past.written(&id, now);
+        past.written(&id, &Write::Apply(gateway, object.clone()), now);
         observed.insert(id, object);
     }
     assert_eq!(past.next(&all, &observed, &LISTED, now), Err(None));
@@ -69,12 +69,20 @@ fn objects_are_created_repaired_and_deleted() {
     let deployment = deployment.unwrap_or_else(|| unreachable!());
     observed.entry(deployment.clone()).and_modify(|is| is["spec"]["replicas"] = 9.into());
     for expected in [BACKOFF.0, BACKOFF.0 * 2, BACKOFF.0 * 4] {
-        assert!(matches!(past.next(&all, &observed, &LISTED, now), Ok((id, Write::Apply(..))) if id == deployment));
-        past.written(&deployment, now);
+        let Ok((id, write)) = past.next(&all, &observed, &LISTED, now) else { unreachable!("nothing to repair") };
+        assert!(matches!(&write, Write::Apply(..)) && id == deployment);
+        past.written(&deployment, &write, now);
         // Another writer that insists slows the repair down.
         assert_eq!(past.next(&all, &observed, &LISTED, now), Err(Some(now + expected)));
         now += expected;
     }
+
+    // A change of the EnvoyFleet is not delayed by that.
+    now -= Duration::from_millis(1);
+    let mut changed = all.clone();
+    changed.entry(deployment.clone()).and_modify(|(_, object)| object["spec"]["replicas"] = 4.into());
+    let Ok((id, _)) = past.next(&changed, &observed, &LISTED, now) else { unreachable!("the change waits") };
+    assert_eq!(id, deployment);
 
     // The Gateway is gone.
     now += FIGHT;
@@ -83,7 +91,7 @@ fn objects_are_created_repaired_and_deleted() {
         let Ok((id, Write::Delete)) = past.next(&none, &observed, &LISTED, now) else {
             unreachable!("nothing to delete")
         };
-        past.written(&id, now);
+        past.written(&id, &Write::Delete, now);
         observed.remove(&id);
     }
     assert_eq!(past.next(&none, &observed, &LISTED, now), Err(None));

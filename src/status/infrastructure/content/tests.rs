@@ -20,6 +20,8 @@ fn wanted() -> Service {
         ports: vec![(Transport::Tcp, 80, 10_080), (Transport::Udp, 443, 10_443)],
         address: None,
         fleet: None,
+        dedicated: None,
+        draining: false,
     }
 }
 
@@ -108,7 +110,7 @@ fn a_patch_has_the_differences_and_holds_for_one_version() {
 fn an_envoy_fleet_states_how_the_service_is_exposed() {
     let fleet = |fleet: Value| {
         let fleet: FleetService = serde_json::from_value(fleet).expect("properties of a Service");
-        Service { fleet: Some(fleet), ..wanted() }
+        Service { fleet: Some(Box::new(fleet)), ..wanted() }
     };
     let local = fleet(json!({
         "externalTrafficPolicy": "Local", "loadBalancerClass": "a.test/b", "loadBalancerSourceRanges": ["192.0.2.0/24"],

@@ -45,7 +45,8 @@ impl World {
     }
 
     fn plan(&self) -> Plan {
-        plan(&self.inspection, &chosen(), None, &self.recent)
+        let outside = Outside { recent: self.recent.clone(), ..Outside::default() };
+        plan(&self.inspection, &chosen(), &outside)
     }
 }
 
@@ -92,7 +93,7 @@ fn a_gateway_is_not_programmed_while_the_namespace_of_the_envoys_is_not_watched(
     for (namespaces, expected) in [(vec![], None), (vec!["infra", "shop"], None), (vec!["shop"], Some("NoResources"))] {
         let mut chosen = chosen();
         chosen.namespaces = namespaces.into_iter().map(str::to_owned).collect();
-        let plan = plan(&world.inspection, &chosen, None, &world.recent);
+        let plan = plan(&world.inspection, &chosen, &Outside::default());
         let fault = plan.faults.get(&key("public"));
         assert_eq!(fault.map(|fault| fault.reason), expected);
         assert!(fault.is_none_or(|fault| fault.message.contains("\"infra\", is not watched")), "{fault:?}");
@@ -244,7 +245,7 @@ fn without_the_service_of_the_envoys_nothing_is_written_or_deleted() {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
     world.apply(gateway_service("public", &[(443, 12_345)]));
-    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), None, &BTreeMap::new());
+    let plan = plan(&world.inspection, &Chosen::of(&Settings::default()), &Outside::default());
     assert!(plan.wanted.is_empty() && plan.obsolete.is_empty());
     assert!(plan.faults[&key("public")].message.contains("`status.envoyService`"));
 }
@@ -387,25 +388,38 @@ fn with_fleet(world: &mut World, refused: Option<&str>) {
     world.inspection.gateways.insert(key, Arc::new(Report { fleet, ..report }));
 }
 
-#[test]
-fn the_service_of_a_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
+/// Returns the addresses of the Envoys behind all Gateways.
+fn addresses(plan: &Plan) -> Vec<String> {
+    slices(plan).iter().flat_map(|slice| slice.endpoints.iter().map(|one| one.address.to_string())).collect()
+}
+
+/// The Service of the Gateway `shop/public`, which has left the shared Envoys if `is_dedicated` is true.
+fn public_service(is_dedicated: bool) -> Object {
+    gateway_service("public", &[(80, 10_000)]).with::<Observed>(|service| {
+        service.gateway.iter_mut().for_each(|gateway| gateway.is_dedicated = is_dedicated);
+    })
+}
+
+/// A world with the Gateway `shop/public` with a fleet, the template, and the Service with the Envoys of the fleet.
+fn world_with_fleet() -> (World, Template, ObjectKey) {
     let mut world = World::new();
     world.gateway(gateway("public"), &[80]);
-    world.apply(gateway_service("public", &[(80, 10_000)]));
+    with_fleet(&mut world, None);
     let template = crate::status::fleets::template::tests::template();
     let meta = world.inspection.objects.get::<Gateway>(&key("public")).unwrap().meta.clone();
     let envoys = template.key(&meta);
-    let addresses = |plan: &Plan| -> Vec<String> {
-        let slices = plan.wanted.values().filter_map(|content| match content {
-            Content::Slice(slice) => Some(slice),
-            Content::Service(_) => None,
-        });
-        slices.flat_map(|slice| slice.endpoints.iter().map(|one| one.address.to_string())).collect()
-    };
-    let plan_with = |world: &World, template| plan(&world.inspection, &chosen(), template, &world.recent);
-    assert_eq!(addresses(&plan_with(&world, Some(&template))), ["10.0.0.1", "10.0.0.2"], "those of the shared Envoys");
+    (world, template, envoys)
+}
 
-    with_fleet(&mut world, None);
+#[test]
+fn the_service_of_a_new_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
+    let (mut world, template, envoys) = world_with_fleet();
+    let plan_with =
+        |world: &World, template| plan(&world.inspection, &chosen(), &Outside { template, ..Outside::default() });
+    let label = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
+    let first = plan_with(&world, Some(&template));
+    assert_eq!(label(&first), Some(envoys.name.clone()), "the shared Envoys never serve it");
+    world.apply(public_service(true));
     let before = plan_with(&world, Some(&template));
     assert!(addresses(&before).is_empty() && before.faults.is_empty(), "its Envoys do not exist yet");
     let earlier = world.inspection.clone();
@@ -414,10 +428,71 @@ fn the_service_of_a_gateway_with_a_fleet_leads_to_its_dedicated_envoys() {
     assert_eq!(addresses(&plan_with(&world, Some(&template))), ["10.0.0.9"]);
 
     // Nobody creates Envoys for it, or a limit is reached.
-    let fault = |plan: Plan| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
-    assert!(fault(plan_with(&world, None)).contains("gatewayAPI.dedicatedFleets.enabled"));
+    let fault = |plan: &Plan| plan.faults.get(&key("public")).map(|fault| fault.message.clone()).unwrap();
+    assert!(fault(&plan_with(&world, None)).contains("gatewayAPI.dedicatedFleets.enabled"));
     with_fleet(&mut world, Some("the limit of dedicated fleets is 2"));
+    world.apply(public_service(false));
     let refused = plan_with(&world, Some(&template));
     assert!(addresses(&refused).is_empty());
-    assert!(fault(refused).contains("the limit of dedicated fleets is 2"));
+    assert!(fault(&refused).contains("the limit of dedicated fleets is 2"));
+    assert_eq!(
+        label(&refused).as_deref(),
+        Some(NOBODY),
+        "a fleet that it gets later does not move from the shared Envoys"
+    );
+}
+
+#[test]
+fn a_gateway_stays_on_the_shared_envoys_until_its_fleet_is_ready() {
+    let (mut world, template, envoys) = world_with_fleet();
+    world.apply(public_service(false));
+    let public = BTreeSet::from([key("public")]);
+    let plan_with = |world: &World, accepted: &BTreeSet<ObjectKey>, released: &BTreeSet<ObjectKey>| {
+        let (accepted, released) = (accepted.clone(), released.clone());
+        plan(
+            &world.inspection,
+            &chosen(),
+            &Outside { template: Some(&template), accepted, released, ..Outside::default() },
+        )
+    };
+    let label = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().dedicated.clone();
+    let none = BTreeSet::new();
+    let shared = ["10.0.0.1", "10.0.0.2"];
+    let check = |plan: &Plan, addresses_of: &[&str], moving: bool, led: bool| {
+        assert_eq!(addresses(plan), addresses_of);
+        assert_eq!((plan.moving.contains(&key("public")), plan.led.contains(&key("public"))), (moving, led));
+        assert_eq!(label(plan), None);
+    };
+    check(&plan_with(&world, &none, &none), &shared, true, false);
+    check(&plan_with(&world, &public, &none), &shared, true, false);
+    let of_fleet =
+        |ready| slice(&format!("{}/a", envoys.namespace), &envoys.name).endpoint("10.0.0.9", [ready, true, false]);
+    world.apply(of_fleet(false));
+    check(&plan_with(&world, &public, &none), &shared, true, false);
+    world.apply(of_fleet(true));
+    check(&plan_with(&world, &none, &none), &shared, true, false);
+    check(&plan_with(&world, &public, &public), &["10.0.0.9"], false, false);
+    // The EndpointSlice of the Gateway is written. Another leader does not need the answers of the Envoys again.
+    world.apply(slice("shop/public-lockgate-ipv4", "public-lockgate").ready("10.0.0.9"));
+    check(&plan_with(&world, &none, &none), &["10.0.0.9"], false, true);
+    let last = plan_with(&world, &none, &public);
+    assert_eq!((addresses(&last), label(&last)), (vec!["10.0.0.9".to_owned()], Some(envoys.name.clone())));
+    let draining = |plan: &Plan| service_of(plan, "public-lockgate").unwrap().draining;
+    assert!(draining(&last), "the shared Envoys have open connections");
+    world.apply(public_service(true).with::<Observed>(|service| {
+        service.gateway.iter_mut().for_each(|gateway| gateway.is_draining = true);
+    }));
+    let waits = plan_with(&world, &none, &none);
+    assert!(draining(&waits) && waits.draining.contains(&key("public")) && label(&waits).is_some());
+    let outside = Outside { template: Some(&template), drained: public.clone(), ..Outside::default() };
+    let drained = plan(&world.inspection, &chosen(), &outside);
+    assert!(!draining(&drained) && label(&drained).is_some());
+    world.apply(public_service(true));
+    world.apply(of_fleet(false));
+    let dedicated = plan_with(&world, &none, &none);
+    assert_eq!(
+        (addresses(&dedicated), label(&dedicated)),
+        (vec!["10.0.0.9".to_owned()], Some(envoys.name)),
+        "there is no way back"
+    );
 }

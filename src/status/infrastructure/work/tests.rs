@@ -28,6 +28,8 @@ fn wants(target: u16) -> Plan {
         ports: vec![(Transport::Tcp, 80, target)],
         address: None,
         fleet: None,
+        dedicated: None,
+        draining: false,
     });
     Plan { wanted: [(content.id(), content)].into(), ..Plan::default() }
 }

@@ -50,6 +50,10 @@ pub struct Gateway {
     pub certificate: ClientCertificate,
     /// The Envoys that serve only this Gateway. `None`: the shared Envoys serve it.
     pub fleet: Option<Arc<EnvoyFleetSpec>>,
+    /// Whether its Service leads to the shared Envoys until the fleet is ready.
+    pub is_moving: bool,
+    /// Whether the shared Envoys still serve its open connections, after its Service has moved to the fleet.
+    pub is_draining: bool,
     /// The ports that its Service must have: its own, and then those of its ListenerSets.
     pub ports: Vec<(Transport, u16)>,
     /// The inputs that it was made from.

@@ -2,7 +2,7 @@
 
 use super::gateway::{conditions, world_of};
 use crate::objects::gateway::{EnvoyFleet, EnvoyFleetSpec, Infrastructure, LOCKGATE, ParametersRef};
-use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects};
+use crate::objects::{Kind, Object, ObjectId, ObjectKey, Objects, Service};
 use crate::settings::{Fleets, Gateway, Settings};
 use crate::testing::gateway::*;
 use crate::testing::objects::meta;
@@ -128,6 +128,43 @@ fn class_with_fleet(namespace: Option<&str>, name: &str) -> Object {
         namespace: namespace.map(str::to_owned),
     };
     gateway_class("lockgate").spec(|spec| spec.parameters_ref = Some(reference)).into()
+}
+
+#[test]
+fn the_shared_envoys_serve_a_gateway_until_its_service_has_moved() {
+    let of = |is_dedicated: bool| {
+        let [gateway, service] = with_fleet("public", 1, 10_000);
+        let service = service.with::<Service>(|service| {
+            service.gateway.iter_mut().for_each(|gateway| gateway.is_dedicated = is_dedicated);
+        });
+        [gateway, service]
+    };
+    let mut objects = world_of(of(false).into_iter().chain([fleet("own", 1)]));
+    let settings = settings(1, 1);
+    let mut translator = translated(&objects, &settings);
+    let id = "gateway/shop/public/80";
+    let moving = |translator: &Translator| -> Vec<String> {
+        translator.dedicated().moving.iter().map(|id| id.as_str().to_owned()).collect()
+    };
+    assert_eq!(moving(&translator), [id]);
+    assert!(translator.dedicated().listeners.keys().any(|listener| listener.as_str() == id), "the fleet has it too");
+    let [_, service] = of(true);
+    let key = service.meta().key.clone();
+    assert!(objects.apply(service));
+    let mut changed = ChangedInputs::default();
+    changed.insert(Input::new(Kind::SERVICE, key));
+    translator.update(&objects, &settings, &changed);
+    assert!(moving(&translator).is_empty() && translator.dedicated().draining.is_empty());
+    assert_eq!(translator.dedicated(), translated(&objects, &settings).dedicated());
+    let [_, service] = of(true);
+    objects.apply(service.with::<Service>(|service| {
+        service.gateway.iter_mut().for_each(|gateway| gateway.is_draining = true);
+    }));
+    translator.update(&objects, &settings, &changed);
+    assert!(moving(&translator).is_empty() && translator.dedicated().draining.iter().any(|one| one.as_str() == id));
+    // Beyond a limit, nobody serves it.
+    let refused = translated(&world_of(of(false).into_iter().chain([fleet("own", 1)])), &self::settings(1, 0));
+    assert!(moving(&refused).is_empty() && refused.dedicated().listeners.len() == 1);
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub fn parse(gateway: &gateway::Gateway, sets: &[&ListenerSet], mut reading: Rea
         is_shared,
         sets: added.into(),
         certificate,
+        is_draining: fleet.is_some() && service.is_some_and(|service| service.is_dedicated && service.is_draining),
+        is_moving: fleet.is_some() && service.is_some_and(|service| !service.is_dedicated),
         fleet,
         ports: wanted,
         reads: reading.into_reads(),

@@ -14,6 +14,10 @@ use crate::translate::gateway::listener::Gateway;
 pub struct Dedicated {
     /// The Gateway of each Envoy listener that only its own fleet serves, or nobody.
     pub listeners: BTreeMap<ListenerId, ObjectKey>,
+    /// The listeners among these that the shared Envoys serve too, until the fleet is ready.
+    pub moving: BTreeSet<ListenerId>,
+    /// The listeners among these whose open connections the shared Envoys still serve. They accept no new ones.
+    pub draining: BTreeSet<ListenerId>,
     /// The Gateways with a fleet.
     pub fleets: BTreeSet<ObjectKey>,
     /// The Gateways without a fleet because of a limit, with the name of the setting.
@@ -29,8 +33,8 @@ impl Dedicated {
         let mut by_namespace = BTreeMap::<&Arc<str>, u32>::new();
         for gateway in asking {
             let key = gateway.key();
-            let bound = gateway.listeners.iter().filter_map(|listener| listener.bound.as_ref());
-            dedicated.listeners.extend(bound.map(|(id, _)| (id.clone(), key.clone())));
+            let bound = gateway.listeners.iter().filter_map(|listener| Some(&listener.bound.as_ref()?.0));
+            dedicated.listeners.extend(bound.clone().map(|id| (id.clone(), key.clone())));
             let of_namespace = by_namespace.entry(&key.namespace).or_default();
             let total = u32::try_from(dedicated.fleets.len()).unwrap_or(u32::MAX);
             if total >= limits.max {
@@ -45,6 +49,8 @@ impl Dedicated {
                 dedicated.refused.insert(key.clone(), message);
             } else {
                 *of_namespace += 1;
+                dedicated.moving.extend(bound.clone().filter(|_| gateway.is_moving).cloned());
+                dedicated.draining.extend(bound.filter(|_| gateway.is_draining).cloned());
                 dedicated.fleets.insert(key.clone());
             }
         }
