@@ -270,8 +270,8 @@ proptest! {
         let (mut objects, mut settings) = (world_of(first), Settings::default());
         // The second regular expression of a host is a conflict.
         settings.regexes.max_per_host = 1;
-        // A few policies fit into a namespace.
-        settings.gateway.policies.max_memory_per_namespace = 20 << 10;
+        // One or two policies fit into a namespace.
+        settings.gateway.policies.max_memory_per_namespace = 9 << 10;
         let mut translator = Translator::default();
         translator.update(&objects, &settings, &ChangedInputs::everything());
         for steps in passes {

@@ -176,3 +176,32 @@ fn policies_beyond_the_memory_of_a_namespace_close_its_younger_routes() {
     anew.update(&objects, &settings, &ChangedInputs::everything());
     assert_eq!(translator.model(), anew.model());
 }
+
+#[test]
+fn a_route_that_grows_closes_younger_routes_of_other_hosts() {
+    let mut settings = Settings::default();
+    // Three matches fit, but not four.
+    settings.gateway.policies.max_memory_per_namespace = 22 << 20;
+    let far: Object = http_route("far").created(5).parent("public").host("far.test").rule("/", "a:80").into();
+    let limits: Object = http_policy("limits").target("Gateway", "public").rate_per_client(1).into();
+    let mut objects = shop([far, limits]);
+    let mut translator = Translator::default();
+    translator.update(&objects, &settings, &ChangedInputs::everything());
+    let status = |translator: &Translator| {
+        let plain = translator.model().plain("gateway/shop/public/80").expect("a listener");
+        match &plain.hosts[&Host::Exact("far.test".into())].routes[0].action {
+            Action::Respond { status, .. } => Some(*status),
+            _ => None,
+        }
+    };
+    assert_eq!(status(&translator), None);
+    let one = || http_route("one").parent("public").host("x.test").rule("/one", "a:80");
+    let touched = apply(&mut translator, &mut objects, &settings, one().rule("/more", "a:80").into());
+    assert_eq!(status(&translator), Some(403));
+    assert!(touched.hosts_of("gateway/shop/public/80").contains(&Host::Exact("far.test".into())));
+    let partial = "0: PartiallyInvalid=True UnsupportedValue".to_owned();
+    assert!(conditions(&translator, Kind::HTTP_ROUTE, "far").contains(&partial));
+    apply(&mut translator, &mut objects, &settings, one().into());
+    assert_eq!(status(&translator), None);
+    assert!(!conditions(&translator, Kind::HTTP_ROUTE, "far").contains(&partial));
+}
